@@ -59,7 +59,7 @@ from penstock.runtime.ports.runs import (
     RunPosition,
     RunQuery,
     RunRow,
-    Store,
+    RunStore,
     StoredRun,
 )
 from penstock.runtime.secrets import AnswerSeals, Sealer
@@ -125,7 +125,7 @@ class _Mailbox:
 class MailboxHost:
     """Runs as objects with mailboxes, over a store that knows nothing of them."""
 
-    store: Store
+    store: RunStore
     clock: Clock
     performer: AsyncPerformer
     report: Callable[[str, BaseException], None]

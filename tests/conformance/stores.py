@@ -19,9 +19,9 @@ from penstock.runtime.ports.runs import (
     DefinitionRow,
     RunQuery,
     RunRow,
+    RunStore,
     RunWrite,
     ScheduleRow,
-    Store,
     StoredRun,
     WorkerRow,
 )
@@ -47,7 +47,7 @@ __all__ = [
 AT = 1_767_225_600_000
 # Nothing here takes more than a moment; a test that does is stuck.
 
-StoreMaker = Callable[[Path], Store]
+StoreMaker = Callable[[Path], RunStore]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 STORES: dict[str, StoreMaker] = {
@@ -134,7 +134,7 @@ def worker(worker_id: str, beats: int = 1, seen_at: int = AT) -> WorkerRow:
     return WorkerRow(worker_id=worker_id, beats=beats, seen_at=seen_at)
 
 
-async def listed(store: Store, **query: Any) -> list[str]:
+async def listed(store: RunStore, **query: Any) -> list[str]:
     """The ids of the runs that a query finds, over all pages."""
     found: list[str] = []
     cursor: str | None = None
@@ -146,7 +146,7 @@ async def listed(store: Store, **query: Any) -> list[str]:
         cursor = page.next_cursor
 
 
-async def contents(store: Store) -> dict[str, Any]:
+async def contents(store: RunStore) -> dict[str, Any]:
     """Everything that a store holds, as far as anybody can see."""
     run_ids = await listed(store, limit=1_000)
     runs: dict[str, StoredRun | None] = {run_id: await store.load(run_id) for run_id in run_ids}

@@ -13,7 +13,7 @@ import pytest
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import EffectHost, RunHost
-from penstock.runtime.ports.runs import Store
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock, new_worker_id
@@ -28,7 +28,7 @@ Report: TypeAlias = Callable[[str, BaseException], None]
 
 
 @asynccontextmanager
-async def embedded(store: Store, performer: ScriptedPerformer, report: Report) -> AsyncIterator[RunHost]:
+async def embedded(store: RunStore, performer: ScriptedPerformer, report: Report) -> AsyncIterator[RunHost]:
     """Our host in the process, with its driver."""
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
     async with driven(host, performer, report):
@@ -36,7 +36,7 @@ async def embedded(store: Store, performer: ScriptedPerformer, report: Report) -
 
 
 @asynccontextmanager
-async def behind_a_wire(store: Store, performer: ScriptedPerformer, report: Report) -> AsyncIterator[RunHost]:
+async def behind_a_wire(store: RunStore, performer: ScriptedPerformer, report: Report) -> AsyncIterator[RunHost]:
     """The same, with nothing but the port to be seen of it."""
     host = wired(EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id()))
     async with driven(host, performer, report):
@@ -54,7 +54,7 @@ async def driven(host: EffectHost, performer: ScriptedPerformer, report: Report)
 
 
 @asynccontextmanager
-async def mailboxes(store: Store, performer: ScriptedPerformer, report: Report) -> AsyncIterator[RunHost]:
+async def mailboxes(store: RunStore, performer: ScriptedPerformer, report: Report) -> AsyncIterator[RunHost]:
     """A host of another kind, which performs by itself."""
     host = MailboxHost(store=store, clock=SystemClock(), performer=performer, report=report)
     await host.open()
@@ -72,7 +72,7 @@ COMBINED = [
 ]
 
 
-def store_of(kind: str, folder: Path) -> Store:
+def store_of(kind: str, folder: Path) -> RunStore:
     return MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
 
 

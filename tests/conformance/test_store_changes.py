@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.ports.runs import ChangePage, Store
+from penstock.runtime.ports.runs import ChangePage, RunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import AT, on_every_store, run_bounded, start, step
 
@@ -19,12 +19,12 @@ def told(page: ChangePage) -> list[tuple[str, int, int]]:
     return [(change.row.run_id, change.first_seq, change.last_seq) for change in page.changes]
 
 
-async def everything(store: Store, after: str | None, since: int = 0, limit: int = 1_000) -> ChangePage:
+async def everything(store: RunStore, after: str | None, since: int = 0, limit: int = 1_000) -> ChangePage:
     return await store.changes(after=after, since=since, limit=limit)
 
 
 @on_every_store
-async def test_decisions_come_in_the_order_in_which_they_were_stored(store: Store) -> None:
+async def test_decisions_come_in_the_order_in_which_they_were_stored(store: RunStore) -> None:
     one, two = start("r_1"), start("r_2", tenant="acme")
     await store.append(one)
     await store.append(two)
@@ -37,7 +37,7 @@ async def test_decisions_come_in_the_order_in_which_they_were_stored(store: Stor
 
 
 @on_every_store
-async def test_a_position_goes_on_where_it_was(store: Store) -> None:
+async def test_a_position_goes_on_where_it_was(store: RunStore) -> None:
     await store.append(start("r_1"))
     position = (await everything(store, None)).position
     assert told(await everything(store, position)) == []
@@ -49,7 +49,7 @@ async def test_a_position_goes_on_where_it_was(store: Store) -> None:
 
 
 @on_every_store
-async def test_pages_leave_nothing_out(store: Store) -> None:
+async def test_pages_leave_nothing_out(store: RunStore) -> None:
     for number in range(7):
         await store.append(start(f"r_{number}"))
     position: str | None = None
@@ -64,7 +64,7 @@ async def test_pages_leave_nothing_out(store: Store) -> None:
 
 
 @on_every_store
-async def test_without_a_position_only_what_moved_lately_comes(store: Store) -> None:
+async def test_without_a_position_only_what_moved_lately_comes(store: RunStore) -> None:
     await store.append(start("r_old"))
     await store.append(start("r_new", created_at=NOW, updated_at=NOW))
     page = await everything(store, None, since=NOW)
@@ -76,7 +76,7 @@ async def test_without_a_position_only_what_moved_lately_comes(store: Store) -> 
 
 
 @on_every_store
-async def test_an_empty_store_gives_a_position_too(store: Store) -> None:
+async def test_an_empty_store_gives_a_position_too(store: RunStore) -> None:
     page = await everything(store, None, since=NOW)
     assert told(page) == []
     await store.append(start("r_1"))
@@ -84,7 +84,7 @@ async def test_an_empty_store_gives_a_position_too(store: Store) -> None:
 
 
 @on_every_store
-async def test_of_deleted_runs_nothing_comes(store: Store) -> None:
+async def test_of_deleted_runs_nothing_comes(store: RunStore) -> None:
     await store.append(start("r_1", status="completed", terminal=True))
     await store.append(start("r_2"))
     await store.delete_runs(["r_1"])
@@ -92,7 +92,7 @@ async def test_of_deleted_runs_nothing_comes(store: Store) -> None:
 
 
 @on_every_store
-async def test_what_was_stored_after_the_last_run_was_deleted_is_not_missed(store: Store) -> None:
+async def test_what_was_stored_after_the_last_run_was_deleted_is_not_missed(store: RunStore) -> None:
     await store.append(start("r_1"))
     await store.append(start("r_2", status="completed", terminal=True))
     position = (await everything(store, None)).position
@@ -105,7 +105,7 @@ async def test_what_was_stored_after_the_last_run_was_deleted_is_not_missed(stor
 
 
 @on_every_store
-async def test_a_position_from_elsewhere_is_like_none(store: Store) -> None:
+async def test_a_position_from_elsewhere_is_like_none(store: RunStore) -> None:
     await store.append(start("r_1", created_at=NOW, updated_at=NOW))
     for strange in ("", "x", "999999", "7.7.7", "1.2.3", "-1", "²"):
         assert told(await everything(store, strange, since=NOW)) == [("r_1", 1, 2)], strange

@@ -14,7 +14,7 @@ from penstock.runtime.ports.runs import (
     DefinitionPut,
     DefinitionRefused,
     DefinitionRow,
-    Store,
+    RunStore,
 )
 from tests.conformance.stores import AT, definition, on_every_store, start
 
@@ -25,7 +25,7 @@ def put_at(number: int, minute: int, *, name: str = "refund", by: str | None = N
 
 
 async def versions(
-    store: Store, name: str = "refund", *, tenant: str = "default", limit: int = 2
+    store: RunStore, name: str = "refund", *, tenant: str = "default", limit: int = 2
 ) -> list[DefinitionRow]:
     """Every version of a name, over all pages."""
     found: list[DefinitionRow] = []
@@ -39,7 +39,7 @@ async def versions(
 
 
 async def names(
-    store: Store, *, tenant: str | None = "default", prefix: str | None = None, limit: int = 2
+    store: RunStore, *, tenant: str | None = "default", prefix: str | None = None, limit: int = 2
 ) -> list[str]:
     """Every name, over all pages."""
     found: list[str] = []
@@ -56,7 +56,7 @@ async def names(
 
 
 @on_every_store
-async def test_every_time_that_a_definition_becomes_the_newest_is_a_version(store: Store) -> None:
+async def test_every_time_that_a_definition_becomes_the_newest_is_a_version(store: RunStore) -> None:
     put = [put_at(1, 0, by="ada"), put_at(2, 1), put_at(3, 2, by="bob"), put_at(1, 3, by="eve")]
     for row in put:
         assert await store.put_definition(row) == DefinitionPut()
@@ -68,7 +68,7 @@ async def test_every_time_that_a_definition_becomes_the_newest_is_a_version(stor
 
 
 @on_every_store
-async def test_putting_the_newest_again_is_no_version(store: Store) -> None:
+async def test_putting_the_newest_again_is_no_version(store: RunStore) -> None:
     await store.put_definition(put_at(1, 0, by="ada"))
     assert await store.put_definition(put_at(1, 5, by="bob")) == DefinitionPut()
     assert await versions(store) == [put_at(1, 0, by="ada")]
@@ -76,7 +76,7 @@ async def test_putting_the_newest_again_is_no_version(store: Store) -> None:
 
 
 @on_every_store
-async def test_versions_of_other_names_are_not_listed(store: Store) -> None:
+async def test_versions_of_other_names_are_not_listed(store: RunStore) -> None:
     for number, name in enumerate(["refund", "refunds", "Refund", "refund", "other"]):
         await store.put_definition(replace(definition(number, name=name), hash=f"{name}-{number}"))
     assert [row.hash for row in await versions(store)] == ["refund-3", "refund-0"]
@@ -84,7 +84,7 @@ async def test_versions_of_other_names_are_not_listed(store: Store) -> None:
 
 
 @on_every_store
-async def test_pages_of_versions_stay_in_place_when_more_are_put(store: Store) -> None:
+async def test_pages_of_versions_stay_in_place_when_more_are_put(store: RunStore) -> None:
     for number in range(5):
         await store.put_definition(definition(number))
     first = await store.definition_versions("refund", limit=2)
@@ -97,7 +97,7 @@ async def test_pages_of_versions_stay_in_place_when_more_are_put(store: Store) -
 
 
 @on_every_store
-async def test_a_definition_is_put_only_in_place_of_the_expected_one(store: Store) -> None:
+async def test_a_definition_is_put_only_in_place_of_the_expected_one(store: RunStore) -> None:
     assert await store.put_definition(definition(1), expected_hash="hash-0") == DefinitionChanged(None)
     assert await store.definition_named("refund") is None
     assert await store.put_definition(definition(1), expected_hash=None) == DefinitionPut()
@@ -111,7 +111,7 @@ async def test_a_definition_is_put_only_in_place_of_the_expected_one(store: Stor
 
 
 @on_every_store
-async def test_definitions_are_put_all_at_once_or_not_at_all(store: Store) -> None:
+async def test_definitions_are_put_all_at_once_or_not_at_all(store: RunStore) -> None:
     await store.put_definition(definition(1))
     first, second = definition(2, name="pay"), definition(3)
     refused = await store.put_definitions([(first, None), (second, "hash-9")])
@@ -130,7 +130,7 @@ async def test_definitions_are_put_all_at_once_or_not_at_all(store: Store) -> No
 
 
 @on_every_store
-async def test_definitions_of_which_one_asks_for_a_name_of_the_other_are_not_put(store: Store) -> None:
+async def test_definitions_of_which_one_asks_for_a_name_of_the_other_are_not_put(store: RunStore) -> None:
     tools: list[DefinitionRow] = [
         replace(definition(number, name=name), document={"expose": {"tool": {"name": "same"}}})
         for number, name in enumerate(("one", "two"))
@@ -143,7 +143,7 @@ async def test_definitions_of_which_one_asks_for_a_name_of_the_other_are_not_put
 
 
 @on_every_store
-async def test_what_was_refused_is_not_kept(store: Store) -> None:
+async def test_what_was_refused_is_not_kept(store: RunStore) -> None:
     await store.put_definition(definition(1))
     await store.put_definition(definition(2), expected_hash="hash-9")
     assert await store.definition("hash-2") is None
@@ -151,7 +151,7 @@ async def test_what_was_refused_is_not_kept(store: Store) -> None:
 
 
 @on_every_store
-async def test_of_many_who_expect_the_same_one_gets_through(store: Store) -> None:
+async def test_of_many_who_expect_the_same_one_gets_through(store: RunStore) -> None:
     await store.put_definition(definition(0))
     outcomes = await asyncio.gather(
         *(store.put_definition(definition(number), expected_hash="hash-0") for number in range(1, 11))
@@ -164,7 +164,7 @@ async def test_of_many_who_expect_the_same_one_gets_through(store: Store) -> Non
 
 
 @on_every_store
-async def test_a_deleted_name_is_hidden_and_what_runs_need_stays(store: Store) -> None:
+async def test_a_deleted_name_is_hidden_and_what_runs_need_stays(store: RunStore) -> None:
     for number in (1, 2):
         await store.put_definition(definition(number))
     await store.append(start(definition_hash="hash-1"))
@@ -180,7 +180,7 @@ async def test_a_deleted_name_is_hidden_and_what_runs_need_stays(store: Store) -
 
 
 @on_every_store
-async def test_a_name_is_hidden_only_if_it_stands_for_what_is_expected(store: Store) -> None:
+async def test_a_name_is_hidden_only_if_it_stands_for_what_is_expected(store: RunStore) -> None:
     for number in (1, 2):
         await store.put_definition(definition(number))
     for expected in ("hash-1", "hash-3", ""):
@@ -192,7 +192,7 @@ async def test_a_name_is_hidden_only_if_it_stands_for_what_is_expected(store: St
 
 
 @on_every_store
-async def test_a_deleted_name_comes_back_with_the_next_definition(store: Store) -> None:
+async def test_a_deleted_name_comes_back_with_the_next_definition(store: RunStore) -> None:
     for number in (1, 2):
         await store.put_definition(definition(number))
     await store.delete_definition("refund")
@@ -225,7 +225,7 @@ NAMES = [
 
 
 @on_every_store
-async def test_names_are_listed_in_order_and_in_pages(store: Store) -> None:
+async def test_names_are_listed_in_order_and_in_pages(store: RunStore) -> None:
     for number, name in enumerate(NAMES):
         await store.put_definition(replace(definition(number, name=name), hash=str(number)))
     for limit in (1, 2, 3, 100):
@@ -234,7 +234,7 @@ async def test_names_are_listed_in_order_and_in_pages(store: Store) -> None:
 
 
 @on_every_store
-async def test_names_are_found_by_their_beginning(store: Store) -> None:
+async def test_names_are_found_by_their_beginning(store: RunStore) -> None:
     for number, name in enumerate(NAMES):
         await store.put_definition(replace(definition(number, name=name), hash=str(number)))
     for prefix in (*NAMES, "a.", "ab", "\U0010ffff", "z\U0010ffff\U0010ffff", "%", "_"):
@@ -243,7 +243,7 @@ async def test_names_are_found_by_their_beginning(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_listing_of_names_goes_on_where_it_ended(store: Store) -> None:
+async def test_a_listing_of_names_goes_on_where_it_ended(store: RunStore) -> None:
     for name in "abcdef":
         await store.put_definition(replace(definition(1, name=name), hash=name))
     first = await store.list_definitions(limit=3)
@@ -256,7 +256,7 @@ async def test_a_listing_of_names_goes_on_where_it_ended(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_page_of_definitions_has_a_sensible_size(store: Store) -> None:
+async def test_a_page_of_definitions_has_a_sensible_size(store: RunStore) -> None:
     for number in range(limits.DEFINITIONS_PAGE_MAX + 1):
         await store.put_definition(replace(definition(number), hash=f"v{number}"))
         await store.put_definition(replace(definition(number, name=f"n{number}"), hash=f"n{number}"))
@@ -272,7 +272,7 @@ async def test_a_page_of_definitions_has_a_sensible_size(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_cursor_that_is_none_is_refused(store: Store) -> None:
+async def test_a_cursor_that_is_none_is_refused(store: RunStore) -> None:
     for cursor in ("", "x", "k", "kg", "n!", "nW10", "nWzEsMl0", "nbnVsbA", "é", "n\U0001f600", "x" * 500):
         with pytest.raises(Rejected, match="INVALID_LIST_CURSOR"):
             await store.list_definitions(limit=5, cursor=cursor)
@@ -291,7 +291,7 @@ def of(tenant: str, number: int, *, name: str = "refund") -> DefinitionRow:
 
 
 @on_every_store
-async def test_a_name_stands_for_something_else_in_each_tenant(store: Store) -> None:
+async def test_a_name_stands_for_something_else_in_each_tenant(store: RunStore) -> None:
     for row in (of("default", 1), of("acme", 2), of("other", 3), of("acme", 4)):
         await store.put_definition(row)
     assert await store.definition_named("refund") == of("default", 1)
@@ -305,7 +305,7 @@ async def test_a_name_stands_for_something_else_in_each_tenant(store: Store) -> 
 
 
 @on_every_store
-async def test_one_document_in_two_tenants_is_theirs_each_for_itself(store: Store) -> None:
+async def test_one_document_in_two_tenants_is_theirs_each_for_itself(store: RunStore) -> None:
     for tenant in ("acme", "other"):
         await store.put_definition(of(tenant, 1))
     assert await store.definition_named("refund", tenant="acme") == of("acme", 1)
@@ -321,7 +321,7 @@ async def test_one_document_in_two_tenants_is_theirs_each_for_itself(store: Stor
 
 
 @on_every_store
-async def test_what_is_expected_is_expected_of_the_tenant(store: Store) -> None:
+async def test_what_is_expected_is_expected_of_the_tenant(store: RunStore) -> None:
     await store.put_definition(of("acme", 1))
     assert await store.put_definition(of("other", 2), expected_hash="hash-1") == DefinitionChanged(None)
     assert await store.put_definition(of("other", 2), expected_hash=None) == DefinitionPut()
@@ -329,7 +329,7 @@ async def test_what_is_expected_is_expected_of_the_tenant(store: Store) -> None:
 
 
 @on_every_store
-async def test_names_of_every_tenant_are_listed_in_pages(store: Store) -> None:
+async def test_names_of_every_tenant_are_listed_in_pages(store: RunStore) -> None:
     wanted = sorted((name, tenant) for name in ("a", "b", "c") for tenant in ("acme", "default", "other"))
     for name, tenant in reversed(wanted):
         await store.put_definition(replace(of(tenant, 1, name=name), hash=name))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PenstockError
-from penstock.runtime.ports.runs import Appended, Store
+from penstock.runtime.ports.runs import Appended, RunStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import (
@@ -33,7 +33,7 @@ ENDING = step(SECOND, status="completed", terminal=True, wake_at=None, updated_a
 OTHER = start("r_2", has_work=True, owner="gone", labels={"team": "green"})
 ENDED = start("r_3", status="failed", terminal=True, labels={"team": "blue"}, created_at=AT + 1)
 
-Operation = Callable[[Store], Awaitable[object]]
+Operation = Callable[[RunStore], Awaitable[object]]
 OPERATIONS: list[Operation] = [
     lambda store: store.put_definition(definition(1)),
     lambda store: store.append(FIRST),
@@ -83,7 +83,7 @@ class Fault:
         return True
 
 
-async def reference(store: Store) -> tuple[list[Any], list[Any]]:
+async def reference(store: RunStore) -> tuple[list[Any], list[Any]]:
     """What every operation gives, and what the store holds after it, when nothing fails."""
     given: list[Any] = []
     held = [await contents(store)]
@@ -93,7 +93,7 @@ async def reference(store: Store) -> tuple[list[Any], list[Any]]:
     return given, held
 
 
-async def with_a_failure(store: Store, fault: Fault, given: list[Any], held: list[Any]) -> int:
+async def with_a_failure(store: RunStore, fault: Fault, given: list[Any], held: list[Any]) -> int:
     """Run the scenario with an armed fault, which is over when an operation has failed; how many have."""
     failed = 0
     for number, operation in enumerate(OPERATIONS):

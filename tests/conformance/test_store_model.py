@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.runtime.ports.runs import ANY, AnyHash, RunQuery, RunRow, RunWrite, Store
+from penstock.runtime.ports.runs import ANY, AnyHash, RunQuery, RunRow, RunStore, RunWrite
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start
@@ -140,7 +140,7 @@ class StoreComparison(RuleBasedStateMachine):
             if (seq, epoch) == (before.seq, 0):
                 rows[run_id] = after
 
-        async def at_once(store: Store) -> list[Any]:
+        async def at_once(store: RunStore) -> list[Any]:
             return await asyncio.gather(*(store.append(write) for write in writes))
 
         assert self.wait(at_once(self.store)) == self.wait(at_once(self.model))

@@ -7,7 +7,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.pages import Field, Move, RecordShape, Shape
 from penstock.engine.records import Record
-from penstock.runtime.ports.runs import Appended, RunWrite, SequenceConflict, Store
+from penstock.runtime.ports.runs import Appended, RunStore, RunWrite, SequenceConflict
 from tests.conformance.stores import AT, on_every_store, start
 
 DONE = (Field("nodeId", "constant", "a"), Field("visit", "given", 0), Field("result", "given", 1))
@@ -40,7 +40,7 @@ def records_of(run_id: str, first: int, at: int, visit: int, result: JsonValue) 
 
 
 @on_every_store
-async def test_a_move_is_read_as_the_records_that_it_stands_for(store: Store) -> None:
+async def test_a_move_is_read_as_the_records_that_it_stands_for(store: RunStore) -> None:
     first = start("r_1")
     second = moved(first, 1, {"ok": True})
     third = moved(second, 2, "ü")
@@ -63,7 +63,7 @@ async def test_a_move_is_read_as_the_records_that_it_stands_for(store: Store) ->
 
 
 @on_every_store
-async def test_a_move_that_was_decided_on_an_outdated_state_is_not_stored(store: Store) -> None:
+async def test_a_move_that_was_decided_on_an_outdated_state_is_not_stored(store: RunStore) -> None:
     first = start("r_1")
     await store.append(first)
     await store.append(moved(first, 1, "one"))
@@ -74,7 +74,7 @@ async def test_a_move_that_was_decided_on_an_outdated_state_is_not_stored(store:
 
 
 @on_every_store
-async def test_a_large_result_of_a_move_is_read_back(store: Store) -> None:
+async def test_a_large_result_of_a_move_is_read_back(store: RunStore) -> None:
     first = start("r_1")
     large = "x" * (limits.PAYLOAD_INLINE_BYTES_MAX + 1)
     await store.append(first)
@@ -85,7 +85,7 @@ async def test_a_large_result_of_a_move_is_read_back(store: Store) -> None:
 
 
 @on_every_store
-async def test_what_was_stored_names_the_records_of_a_move(store: Store) -> None:
+async def test_what_was_stored_names_the_records_of_a_move(store: RunStore) -> None:
     first = start("r_1")
     await store.append(first)
     await store.append(moved(first, 1, "one"))

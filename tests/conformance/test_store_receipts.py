@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.errors import Conflict
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, InFlight, PlatformStore
-from penstock.runtime.ports.runs import Store
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
@@ -21,13 +21,13 @@ from tests.conformance.stores import definition, schedule, start
 
 
 @asynccontextmanager
-async def _in_memory(folder: Path) -> AsyncIterator[tuple[Store, PlatformStore]]:
+async def _in_memory(folder: Path) -> AsyncIterator[tuple[RunStore, PlatformStore]]:
     calls = MemoryCallRecords()
     yield MemoryRunStore(calls=calls), MemoryPlatformStore(calls=calls)
 
 
 @asynccontextmanager
-async def _in_a_file(folder: Path) -> AsyncIterator[tuple[Store, PlatformStore]]:
+async def _in_a_file(folder: Path) -> AsyncIterator[tuple[RunStore, PlatformStore]]:
     store = SqliteRunStore(folder / "store.db")
     await store.open()
     try:
@@ -36,20 +36,20 @@ async def _in_a_file(folder: Path) -> AsyncIterator[tuple[Store, PlatformStore]]
         await store.close()
 
 
-STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[tuple[Store, PlatformStore]]]] = {
+STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[tuple[RunStore, PlatformStore]]]] = {
     "memory": _in_memory,
     "sqlite": _in_a_file,
 }
 
 
-async def begin(store: Store) -> None:
+async def begin(store: RunStore) -> None:
     """What there is to be deleted."""
     await store.put_definition(definition(1, name="old"))
     await store.put_schedule(schedule("old"))
     await store.append(start("r_1", status="completed", terminal=True))
 
 
-async def change(store: Store, name: str, given: CallRecord) -> object:
+async def change(store: RunStore, name: str, given: CallRecord) -> object:
     """Make one change."""
     match name:
         case "put_definition":

@@ -3,13 +3,13 @@
 from msgspec.structs import replace
 
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
-from penstock.runtime.ports.runs import RunQuery, Store, StoredRun
+from penstock.runtime.ports.runs import RunQuery, RunStore, StoredRun
 from tests.conformance.stores import AT, listed, on_every_store, schedule, start, step
 
 TENANTS = ("default", "acme", "other", "Acme", "")
 
 
-async def fill(store: Store, *, count: int = 60) -> None:
+async def fill(store: RunStore, *, count: int = 60) -> None:
     """Runs of several tenants, one after the other."""
     for number in range(count):
         await store.append(
@@ -26,7 +26,7 @@ async def fill(store: Store, *, count: int = 60) -> None:
 
 
 @on_every_store
-async def test_a_run_keeps_its_tenant(store: Store) -> None:
+async def test_a_run_keeps_its_tenant(store: RunStore) -> None:
     first = start("r_1", tenant="acme")
     await store.append(first)
     assert await store.load("r_1") == StoredRun(first.row, first.records)
@@ -38,7 +38,7 @@ async def test_a_run_keeps_its_tenant(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_run_of_nobody_in_particular_is_of_the_default_tenant(store: Store) -> None:
+async def test_a_run_of_nobody_in_particular_is_of_the_default_tenant(store: RunStore) -> None:
     await store.append(start("r_1"))
     assert await listed(store, tenant="default") == ["r_1"]
     row = await store.row("r_1")
@@ -47,7 +47,7 @@ async def test_a_run_of_nobody_in_particular_is_of_the_default_tenant(store: Sto
 
 
 @on_every_store
-async def test_a_listing_of_a_tenant_has_its_runs_and_no_others(store: Store) -> None:
+async def test_a_listing_of_a_tenant_has_its_runs_and_no_others(store: RunStore) -> None:
     await fill(store)
     everything = [f"r_{number:02}" for number in range(59, -1, -1)]
     assert await listed(store) == everything
@@ -77,7 +77,7 @@ QUERIES = [
 
 
 @on_every_store
-async def test_a_tenant_and_other_filters_hold_together(store: Store) -> None:
+async def test_a_tenant_and_other_filters_hold_together(store: RunStore) -> None:
     await fill(store)
     for query in QUERIES:
         everybody = (await store.list_runs(replace(query, limit=1_000))).rows
@@ -90,7 +90,7 @@ async def test_a_tenant_and_other_filters_hold_together(store: Store) -> None:
 
 
 @on_every_store
-async def test_very_many_tenants_are_listed_together(store: Store) -> None:
+async def test_very_many_tenants_are_listed_together(store: RunStore) -> None:
     for number in range(250):
         await store.append(start(f"r_{number:03}", tenant=f"t{number}", status=("running", "failed")[number % 2]))
     everything = [f"r_{number:03}" for number in range(249, -1, -1)]
@@ -101,7 +101,7 @@ async def test_very_many_tenants_are_listed_together(store: Store) -> None:
 
 
 @on_every_store
-async def test_an_id_belongs_to_one_run_whatever_the_tenant(store: Store) -> None:
+async def test_an_id_belongs_to_one_run_whatever_the_tenant(store: RunStore) -> None:
     await store.append(start("r_1", tenant="acme"))
     before = await store.load("r_1")
     await store.append(start("r_1", tenant="other", status="failed"))
@@ -109,7 +109,7 @@ async def test_an_id_belongs_to_one_run_whatever_the_tenant(store: Store) -> Non
 
 
 @on_every_store
-async def test_forgotten_runs_are_gone_from_their_tenant(store: Store) -> None:
+async def test_forgotten_runs_are_gone_from_their_tenant(store: RunStore) -> None:
     for tenant in ("acme", "other"):
         await store.append(start(tenant, tenant=tenant, status="completed", terminal=True, labels={"n": "same"}))
     await store.delete_runs(["acme"])
@@ -121,7 +121,7 @@ async def test_forgotten_runs_are_gone_from_their_tenant(store: Store) -> None:
 
 
 @on_every_store
-async def test_text_is_found_in_ids_as_callers_of_the_tenant_know_them(store: Store) -> None:
+async def test_text_is_found_in_ids_as_callers_of_the_tenant_know_them(store: RunStore) -> None:
     made = run_id_of(AT, b"x" * ENTROPY_BYTES)
     for number, name in enumerate(("order-7", made, f"{made}:charge:1", "other~.order-7")):
         await store.append(start(f"acme~.{name}", tenant="acme", created_at=AT + number))
@@ -140,7 +140,7 @@ async def test_text_is_found_in_ids_as_callers_of_the_tenant_know_them(store: St
 
 
 @on_every_store
-async def test_schedules_have_a_tenant(store: Store) -> None:
+async def test_schedules_have_a_tenant(store: RunStore) -> None:
     for name, tenant in (("a", "acme"), ("b", "default"), ("c", "acme")):
         await store.put_schedule(schedule(name, tenant=tenant))
     assert [row.schedule_id for row in await store.schedules()] == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""What every store does: the contract of the `Store` port, one fact at a time."""
+"""What every store does: the contract of the `RunStore` port, one fact at a time."""
 
 import asyncio
 import random
@@ -11,7 +11,7 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.ports.runs import Appended, RunPosition, RunQuery, RunRow, SequenceConflict, Store, StoredRun
+from penstock.runtime.ports.runs import Appended, RunPosition, RunQuery, RunRow, RunStore, SequenceConflict, StoredRun
 from tests.conformance.stores import (
     AT,
     contents,
@@ -29,7 +29,7 @@ from tests.conformance.stores import (
 
 
 @on_every_store
-async def test_a_new_run_is_read_back_as_it_was_written(store: Store) -> None:
+async def test_a_new_run_is_read_back_as_it_was_written(store: RunStore) -> None:
     write = start(
         labels={"team": "blue", "Kunde": "Müller & Söhne"},
         parent_run_id="r_0",
@@ -44,7 +44,7 @@ async def test_a_new_run_is_read_back_as_it_was_written(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_decision_follows_the_one_before_it(store: Store) -> None:
+async def test_a_decision_follows_the_one_before_it(store: RunStore) -> None:
     first = start()
     second = step(first, records=3, status="waiting_input", updated_at=AT + 1, wake_at=AT + 9, has_work=True, owner="w")
     third = step(second, status="completed", terminal=True, wake_at=None, has_work=False, owner=None)
@@ -54,7 +54,7 @@ async def test_a_decision_follows_the_one_before_it(store: Store) -> None:
 
 
 @on_every_store
-async def test_how_far_several_runs_are_is_known_in_one_read(store: Store) -> None:
+async def test_how_far_several_runs_are_is_known_in_one_read(store: RunStore) -> None:
     first, other = start(), start("r_ü'\"")
     for write in (first, other, step(first, records=3), step(other, status="failed", terminal=True)):
         await store.append(write)
@@ -65,7 +65,7 @@ async def test_how_far_several_runs_are_is_known_in_one_read(store: Store) -> No
 
 
 @on_every_store
-async def test_a_decision_for_another_moment_is_refused_and_changes_nothing(store: Store) -> None:
+async def test_a_decision_for_another_moment_is_refused_and_changes_nothing(store: RunStore) -> None:
     first = start(labels={"team": "blue"})
     second = step(first)
     await store.append(first)
@@ -79,7 +79,7 @@ async def test_a_decision_for_another_moment_is_refused_and_changes_nothing(stor
 
 
 @on_every_store
-async def test_a_second_start_with_the_same_id_is_refused_and_changes_nothing(store: Store) -> None:
+async def test_a_second_start_with_the_same_id_is_refused_and_changes_nothing(store: RunStore) -> None:
     await store.append(start(labels={"team": "blue"}))
     before = await contents(store)
     assert await store.append(start(records=5, status="failed", labels={"team": "green"})) == SequenceConflict()
@@ -87,14 +87,14 @@ async def test_a_second_start_with_the_same_id_is_refused_and_changes_nothing(st
 
 
 @on_every_store
-async def test_a_decision_for_a_run_that_does_not_exist_is_refused(store: Store) -> None:
+async def test_a_decision_for_a_run_that_does_not_exist_is_refused(store: RunStore) -> None:
     assert await store.append(step(start())) == SequenceConflict()
     assert await store.load("r_1") is None
     assert await listed(store) == []
 
 
 @on_every_store
-async def test_what_a_run_is_does_not_change_with_its_decisions(store: Store) -> None:
+async def test_what_a_run_is_does_not_change_with_its_decisions(store: RunStore) -> None:
     first = start(labels={"team": "blue"}, parent_run_id="r_0")
     await store.append(first)
     changed = step(
@@ -114,7 +114,7 @@ async def test_what_a_run_is_does_not_change_with_its_decisions(store: Store) ->
 
 
 @on_every_store
-async def test_a_decision_that_promises_the_same_index_moves_only_the_number_and_the_time(store: Store) -> None:
+async def test_a_decision_that_promises_the_same_index_moves_only_the_number_and_the_time(store: RunStore) -> None:
     first = start(has_work=True, owner="w1", wake_at=AT + 5)
     await store.append(first)
     await store.set_work("r_1", has_work=True, owner="w2", expected_epoch=0)
@@ -125,7 +125,7 @@ async def test_a_decision_that_promises_the_same_index_moves_only_the_number_and
 
 
 @on_every_store
-async def test_records_that_do_not_continue_a_run_are_a_bug_of_the_caller(store: Store) -> None:
+async def test_records_that_do_not_continue_a_run_are_a_bug_of_the_caller(store: RunStore) -> None:
     good = start()
     for bad in (
         replace(good, records=()),
@@ -140,7 +140,7 @@ async def test_records_that_do_not_continue_a_run_are_a_bug_of_the_caller(store:
 
 
 @on_every_store
-async def test_of_many_starts_with_one_id_one_happens(store: Store) -> None:
+async def test_of_many_starts_with_one_id_one_happens(store: RunStore) -> None:
     writes = [start(records=number, labels={"by": str(number)}) for number in range(1, 21)]
     outcomes = await asyncio.gather(*(store.append(write) for write in writes))
     assert outcomes.count(Appended()) == 1
@@ -149,7 +149,7 @@ async def test_of_many_starts_with_one_id_one_happens(store: Store) -> None:
 
 
 @on_every_store
-async def test_of_many_decisions_for_one_moment_one_happens(store: Store) -> None:
+async def test_of_many_decisions_for_one_moment_one_happens(store: RunStore) -> None:
     first = start()
     await store.append(first)
     writes = [step(first, records=number) for number in range(1, 21)]
@@ -160,7 +160,7 @@ async def test_of_many_decisions_for_one_moment_one_happens(store: Store) -> Non
 
 
 @on_every_store
-async def test_many_runs_move_at_once(store: Store) -> None:
+async def test_many_runs_move_at_once(store: RunStore) -> None:
     async def live(run_id: str) -> None:
         write = start(run_id)
         assert await store.append(write) == Appended()
@@ -175,7 +175,7 @@ async def test_many_runs_move_at_once(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_caller_who_stops_waiting_leaves_nothing_half_done(store: Store) -> None:
+async def test_a_caller_who_stops_waiting_leaves_nothing_half_done(store: RunStore) -> None:
     waiting = [asyncio.ensure_future(store.append(start(f"r_{number}"))) for number in range(20)]
     await asyncio.sleep(0)
     for task in waiting:
@@ -237,7 +237,7 @@ def exactly(value: JsonValue) -> str:
 
 
 @on_every_store
-async def test_every_json_value_survives_exactly(store: Store) -> None:
+async def test_every_json_value_survives_exactly(store: RunStore) -> None:
     for number, value in enumerate(VALUES):
         assert await store.append(start(f"r_{number}", payload={"value": value})) == Appended()
     for number, value in enumerate(VALUES):
@@ -249,7 +249,7 @@ async def test_every_json_value_survives_exactly(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_megabyte_survives(store: Store) -> None:
+async def test_a_megabyte_survives(store: RunStore) -> None:
     large = "".join(random.Random(1).choices('abcdefghij ✓🜁\n"\\', k=1_000_000))
     await store.append(start(payload={"text": large}, records=1))
     loaded = await store.load("r_1")
@@ -258,7 +258,7 @@ async def test_a_megabyte_survives(store: Store) -> None:
 
 
 @on_every_store
-async def test_large_values_survive_in_every_place(store: Store) -> None:
+async def test_large_values_survive_in_every_place(store: RunStore) -> None:
     large = "é" * limits.PAYLOAD_INLINE_BYTES_MAX
     many: JsonValue = [{"number": number, "text": "x" * 100} for number in range(2_000)]
     payload: JsonObject = {
@@ -280,7 +280,7 @@ async def test_large_values_survive_in_every_place(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_large_value_of_two_runs_stays_when_one_is_forgotten(store: Store) -> None:
+async def test_a_large_value_of_two_runs_stays_when_one_is_forgotten(store: RunStore) -> None:
     payload: JsonObject = {"document": "x" * (limits.PAYLOAD_INLINE_BYTES_MAX + 1)}
     for run_id in ("r_1", "r_2"):
         await store.append(start(run_id, payload=payload, terminal=True))
@@ -291,7 +291,7 @@ async def test_a_large_value_of_two_runs_stays_when_one_is_forgotten(store: Stor
 
 
 @on_every_store
-async def test_documents_and_specs_survive_exactly(store: Store) -> None:
+async def test_documents_and_specs_survive_exactly(store: RunStore) -> None:
     document: JsonObject = {"values": VALUES}
     await store.put_definition(replace(definition(1), document=document))
     await store.put_schedule(schedule(spec=document))
@@ -303,7 +303,7 @@ async def test_documents_and_specs_survive_exactly(store: Store) -> None:
 
 
 @on_every_store
-async def test_names_may_hold_any_text(store: Store) -> None:
+async def test_names_may_hold_any_text(store: RunStore) -> None:
     names = ["", " ", "a'b", 'a"b', "a%b", "a_b", "a\\b", "a/b?c#d", "Ünïcödé 🜁", "x" * 5_000, "line\nbreak", "; DROP"]
     for number, name in enumerate(names):
         await store.append(start(name, workflow_name=name, labels={name: name}, created_at=AT + number))
@@ -317,7 +317,7 @@ async def test_names_may_hold_any_text(store: Store) -> None:
 
 
 @on_every_store
-async def test_ids_and_labels_must_be_unicode(store: Store) -> None:
+async def test_ids_and_labels_must_be_unicode(store: RunStore) -> None:
     for write in (start("r_\ud800"), start(labels={"\ud800": "a"}), start(labels={"a": "\ud800"})):
         with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
             await store.append(write)
@@ -328,7 +328,7 @@ async def test_ids_and_labels_must_be_unicode(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_run_that_does_not_exist_is_nothing(store: Store) -> None:
+async def test_a_run_that_does_not_exist_is_nothing(store: RunStore) -> None:
     await store.append(start("r_2"))
     assert await store.load("r_1") is None
     assert await store.row("r_1") is None
@@ -337,7 +337,7 @@ async def test_a_run_that_does_not_exist_is_nothing(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_history_can_be_read_in_pieces_of_any_size(store: Store) -> None:
+async def test_a_history_can_be_read_in_pieces_of_any_size(store: RunStore) -> None:
     write = start(records=3)
     await store.append(write)
     for size in (1, 4, 2, 5, 1, 1, 7):
@@ -354,7 +354,7 @@ async def test_a_history_can_be_read_in_pieces_of_any_size(store: Store) -> None
 
 
 @on_every_store
-async def test_a_history_is_read_a_thousand_records_at_a_time_unless_told(store: Store) -> None:
+async def test_a_history_is_read_a_thousand_records_at_a_time_unless_told(store: RunStore) -> None:
     await store.append(start(records=1_500))
     first = await store.history("r_1")
     assert [found.seq for found in first] == list(range(1, 1_001))
@@ -363,7 +363,7 @@ async def test_a_history_is_read_a_thousand_records_at_a_time_unless_told(store:
 
 
 @on_every_store
-async def test_the_mark_of_a_store_is_another_one_after_every_change(store: Store) -> None:
+async def test_the_mark_of_a_store_is_another_one_after_every_change(store: RunStore) -> None:
     marks = [store.change_mark()]
     first = start(has_work=True)
     await store.append(first)
@@ -378,7 +378,7 @@ async def test_the_mark_of_a_store_is_another_one_after_every_change(store: Stor
 # --- listing -------------------------------------------------------------------------------------
 
 
-async def fill(store: Store) -> None:
+async def fill(store: RunStore) -> None:
     """Sixty runs with properties of every kind."""
     for number in range(60):
         await store.append(
@@ -394,14 +394,14 @@ async def fill(store: Store) -> None:
 
 
 @on_every_store
-async def test_runs_are_listed_newest_first(store: Store) -> None:
+async def test_runs_are_listed_newest_first(store: RunStore) -> None:
     for run_id, created_at in (("middle", AT + 5), ("old", AT), ("new", AT + 9), ("also middle", AT + 5)):
         await store.append(start(run_id, created_at=created_at))
     assert await listed(store) == ["new", "also middle", "middle", "old"]
 
 
 @on_every_store
-async def test_every_filter_finds_what_it_says(store: Store) -> None:
+async def test_every_filter_finds_what_it_says(store: RunStore) -> None:
     await fill(store)
     rows = {run_id: await store.row(run_id) for run_id in await listed(store)}
     assert len(rows) == 60
@@ -450,7 +450,7 @@ async def test_every_filter_finds_what_it_says(store: Store) -> None:
 
 
 @on_every_store
-async def test_text_is_found_in_ids_names_and_label_values_in_any_case(store: Store) -> None:
+async def test_text_is_found_in_ids_names_and_label_values_in_any_case(store: RunStore) -> None:
     await store.append(start("Order-1", created_at=AT, labels={"customer": "Müller"}))
     await store.append(start("order-2", created_at=AT + 1, labels={"customer": "STRASSE 7", "team": "Blue"}))
     await store.append(start("r_3", created_at=AT + 2, labels={"ORDER": "x"}, workflow_name="BlueMoon"))
@@ -477,7 +477,7 @@ async def test_text_is_found_in_ids_names_and_label_values_in_any_case(store: St
 
 
 @on_every_store
-async def test_every_word_of_a_text_must_be_found_each_anywhere(store: Store) -> None:
+async def test_every_word_of_a_text_must_be_found_each_anywhere(store: RunStore) -> None:
     await store.append(start("order-1", created_at=AT, labels={"customer": "Ada Lovelace", "city": "London"}))
     await store.append(start("order-2", created_at=AT + 1, labels={"customer": "Ada Byron"}))
     await store.append(start("order-3", created_at=AT + 2, labels={"customer": "Byron", "note": "no ada here"}))
@@ -494,7 +494,7 @@ async def test_every_word_of_a_text_must_be_found_each_anywhere(store: Store) ->
 
 
 @on_every_store
-async def test_one_or_two_letters_are_found_where_words_begin(store: Store) -> None:
+async def test_one_or_two_letters_are_found_where_words_begin(store: RunStore) -> None:
     await store.append(start("order-1", created_at=AT, labels={"customer": "Ada Lovelace"}))
     await store.append(start("x-2", created_at=AT + 1, labels={"customer": "ß", "n": "a\0b"}))
     for text, wanted in {
@@ -517,7 +517,7 @@ async def test_one_or_two_letters_are_found_where_words_begin(store: Store) -> N
 
 
 @on_every_store
-async def test_of_an_id_that_was_made_here_the_beginning_is_found(store: Store) -> None:
+async def test_of_an_id_that_was_made_here_the_beginning_is_found(store: RunStore) -> None:
     made = [run_id_of(AT + number, bytes([number] * ENTROPY_BYTES)) for number in range(3)]
     for number, run_id in enumerate(made):
         await store.append(start(run_id, created_at=AT + number))
@@ -541,7 +541,7 @@ async def test_of_an_id_that_was_made_here_the_beginning_is_found(store: Store) 
 
 
 @on_every_store
-async def test_a_text_that_is_far_too_long_is_refused(store: Store) -> None:
+async def test_a_text_that_is_far_too_long_is_refused(store: RunStore) -> None:
     await store.append(start("x" * limits.SEARCH_TEXT_CHARACTERS_MAX))
     assert await listed(store, text="x" * limits.SEARCH_TEXT_CHARACTERS_MAX) == [
         "x" * limits.SEARCH_TEXT_CHARACTERS_MAX
@@ -553,7 +553,7 @@ async def test_a_text_that_is_far_too_long_is_refused(store: Store) -> None:
 
 
 @on_every_store
-async def test_wildcards_in_text_stand_for_themselves(store: Store) -> None:
+async def test_wildcards_in_text_stand_for_themselves(store: RunStore) -> None:
     for number, name in enumerate(["50%", "50x", "a_b", "aXb", "c\\d", "*", "[a]", "?", "'", '"']):
         await store.append(start(f"r_{number}", labels={"name": name}, created_at=AT + number))
     for text, wanted in {
@@ -574,7 +574,7 @@ async def test_wildcards_in_text_stand_for_themselves(store: Store) -> None:
 
 
 @on_every_store
-async def test_text_that_very_many_runs_have_is_found_too(store: Store) -> None:
+async def test_text_that_very_many_runs_have_is_found_too(store: RunStore) -> None:
     await asyncio.gather(
         *(
             store.append(start(f"R_{number:04}", created_at=AT + number, labels={"n": f"N{number}"}))
@@ -592,7 +592,7 @@ async def test_text_that_very_many_runs_have_is_found_too(store: Store) -> None:
 
 
 @on_every_store
-async def test_pages_continue_where_they_ended_whatever_comes_or_goes(store: Store) -> None:
+async def test_pages_continue_where_they_ended_whatever_comes_or_goes(store: RunStore) -> None:
     for number in range(10):
         await store.append(start(f"r_{number}", created_at=AT + number, status="completed", terminal=True))
     first = await store.list_runs(RunQuery(limit=4))
@@ -608,14 +608,14 @@ async def test_pages_continue_where_they_ended_whatever_comes_or_goes(store: Sto
 
 
 @on_every_store
-async def test_runs_of_one_moment_are_listed_once_each(store: Store) -> None:
+async def test_runs_of_one_moment_are_listed_once_each(store: RunStore) -> None:
     for number in range(25):
         await store.append(start(f"r_{number}"))
     assert await listed(store, limit=4) == [f"r_{number}" for number in range(24, -1, -1)]
 
 
 @on_every_store
-async def test_a_page_that_ends_with_the_last_run_has_no_next(store: Store) -> None:
+async def test_a_page_that_ends_with_the_last_run_has_no_next(store: RunStore) -> None:
     for number in range(4):
         await store.append(start(f"r_{number}"))
     page = await store.list_runs(RunQuery(limit=4))
@@ -625,7 +625,7 @@ async def test_a_page_that_ends_with_the_last_run_has_no_next(store: Store) -> N
 
 
 @on_every_store
-async def test_a_page_has_a_sensible_size(store: Store) -> None:
+async def test_a_page_has_a_sensible_size(store: RunStore) -> None:
     await asyncio.gather(*(store.append(start(f"r_{number}")) for number in range(limits.RUNS_PAGE_MAX + 1)))
     page = await store.list_runs(RunQuery(limit=10**9))
     assert len(page.rows) == limits.RUNS_PAGE_MAX
@@ -636,7 +636,7 @@ async def test_a_page_has_a_sensible_size(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_cursor_that_no_listing_returned_is_refused(store: Store) -> None:
+async def test_a_cursor_that_no_listing_returned_is_refused(store: RunStore) -> None:
     await store.append(start())
     for cursor in ("", "k", "12", "k-5", "k 5", "k0x5", "kzz", "k\u0661", "k1_0", "'; DROP TABLE runs"):
         with pytest.raises(Rejected, match="INVALID_LIST_CURSOR"):
@@ -648,7 +648,7 @@ async def test_a_cursor_that_no_listing_returned_is_refused(store: Store) -> Non
 
 
 @on_every_store
-async def test_due_runs_come_in_the_order_of_their_timers(store: Store) -> None:
+async def test_due_runs_come_in_the_order_of_their_timers(store: RunStore) -> None:
     for run_id, wake_at in (("late", AT + 9), ("early", AT + 1), ("never", None), ("middle", AT + 5)):
         await store.append(start(run_id, wake_at=wake_at))
     assert await store.due(owner="w", now=AT, limit=10) == ()
@@ -658,7 +658,7 @@ async def test_due_runs_come_in_the_order_of_their_timers(store: Store) -> None:
 
 
 @on_every_store
-async def test_the_next_timer_is_the_soonest_after_a_moment(store: Store) -> None:
+async def test_the_next_timer_is_the_soonest_after_a_moment(store: RunStore) -> None:
     assert await store.next_wake_at(after=0) is None
     first = start("a", wake_at=AT + 9)
     await store.append(first)
@@ -674,7 +674,7 @@ async def test_the_next_timer_is_the_soonest_after_a_moment(store: Store) -> Non
 
 
 @on_every_store
-async def test_timers_that_a_clock_ahead_has_set_are_found_by_their_runs_last_records(store: Store) -> None:
+async def test_timers_that_a_clock_ahead_has_set_are_found_by_their_runs_last_records(store: RunStore) -> None:
     await store.append(start("long", wake_at=AT + 900))
     await store.append(start("ahead", wake_at=AT + 520, updated_at=AT + 500))
     await store.append(start("sooner", wake_at=AT + 510, updated_at=AT + 500))
@@ -685,7 +685,7 @@ async def test_timers_that_a_clock_ahead_has_set_are_found_by_their_runs_last_re
 
 
 @on_every_store
-async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_listed(store: Store) -> None:
+async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_listed(store: RunStore) -> None:
     await store.register_worker("w1", at=AT)
     await store.append(start("owned", wake_at=AT, has_work=True, owner="w1"))
     await store.append(start("free", wake_at=AT + 1))
@@ -698,7 +698,7 @@ async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_listed
 
 
 @on_every_store
-async def test_work_is_claimed_when_its_owner_is_gone(store: Store) -> None:
+async def test_work_is_claimed_when_its_owner_is_gone(store: RunStore) -> None:
     await store.register_worker("w1", at=AT)
     properties: dict[str, dict[str, Any]] = {
         "no work": {},
@@ -721,7 +721,7 @@ async def test_work_is_claimed_when_its_owner_is_gone(store: Store) -> None:
 
 
 @on_every_store
-async def test_every_takeover_begins_a_new_epoch_also_for_an_owner_that_comes_back(store: Store) -> None:
+async def test_every_takeover_begins_a_new_epoch_also_for_an_owner_that_comes_back(store: RunStore) -> None:
     await store.append(start(has_work=True, owner="w1", epoch=1))
     for epoch, owner in enumerate(("w2", "w1", "w2"), 2):
         assert await store.claim(owner=owner, limit=5) == ("r_1",)
@@ -731,7 +731,7 @@ async def test_every_takeover_begins_a_new_epoch_also_for_an_owner_that_comes_ba
 
 
 @on_every_store
-async def test_a_decision_of_somebody_who_lost_the_run_is_not_stored(store: Store) -> None:
+async def test_a_decision_of_somebody_who_lost_the_run_is_not_stored(store: RunStore) -> None:
     first = start(has_work=True, owner="w1", epoch=1)
     await store.append(first)
     assert await store.claim(owner="w2", limit=5) == ("r_1",)
@@ -752,7 +752,7 @@ async def test_a_decision_of_somebody_who_lost_the_run_is_not_stored(store: Stor
 
 
 @on_every_store
-async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: Store) -> None:
+async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: RunStore) -> None:
     await asyncio.gather(*(store.append(start(f"r_{number}", has_work=True)) for number in range(50)))
     await store.register_worker("w1", at=AT)
     await store.register_worker("w2", at=AT)
@@ -763,7 +763,7 @@ async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: Sto
 
 
 @on_every_store
-async def test_a_claim_can_be_for_work_that_somebody_began_or_for_new_work(store: Store) -> None:
+async def test_a_claim_can_be_for_work_that_somebody_began_or_for_new_work(store: RunStore) -> None:
     await store.append(start("new", has_work=True))
     await store.append(start("begun", has_work=True, owner="gone"))
     assert await store.claim(owner="w1", limit=5, begun=True) == ("begun",)
@@ -773,7 +773,7 @@ async def test_a_claim_can_be_for_work_that_somebody_began_or_for_new_work(store
 
 
 @on_every_store
-async def test_work_and_timers_can_be_those_of_one_run_and_its_children(store: Store) -> None:
+async def test_work_and_timers_can_be_those_of_one_run_and_its_children(store: RunStore) -> None:
     for run_id in ("a", "a:child:1", "a:child:1:deep:1", "ab", "b:a:1", "A:child:2", "a%", "a_"):
         await store.append(start(run_id, has_work=True, wake_at=AT))
     family = {"a", "a:child:1", "a:child:1:deep:1"}
@@ -786,7 +786,7 @@ async def test_work_and_timers_can_be_those_of_one_run_and_its_children(store: S
 
 
 @on_every_store
-async def test_work_can_be_noted_and_crossed_out(store: Store) -> None:
+async def test_work_can_be_noted_and_crossed_out(store: RunStore) -> None:
     await store.append(start())
     assert await store.set_work("r_1", has_work=True, owner="w1", expected_epoch=0)
     assert await store.row("r_1") == replace(start().row, has_work=True, owner="w1")
@@ -798,7 +798,7 @@ async def test_work_can_be_noted_and_crossed_out(store: Store) -> None:
 
 
 @on_every_store
-async def test_signs_of_life_are_counted_for_as_long_as_a_worker_is_listed(store: Store) -> None:
+async def test_signs_of_life_are_counted_for_as_long_as_a_worker_is_listed(store: RunStore) -> None:
     assert not await store.heartbeat("w1", at=AT)
     assert await store.workers() == ()
     await store.register_worker("w1", at=AT)
@@ -813,7 +813,7 @@ async def test_signs_of_life_are_counted_for_as_long_as_a_worker_is_listed(store
 
 
 @on_every_store
-async def test_a_worker_that_gave_a_sign_of_life_meanwhile_is_not_struck_off(store: Store) -> None:
+async def test_a_worker_that_gave_a_sign_of_life_meanwhile_is_not_struck_off(store: RunStore) -> None:
     await store.append(start(has_work=True, owner="w1"))
     await store.register_worker("w1", at=AT)
     assert await store.heartbeat("w1", at=AT)
@@ -827,7 +827,7 @@ async def test_a_worker_that_gave_a_sign_of_life_meanwhile_is_not_struck_off(sto
 
 
 @on_every_store
-async def test_the_newest_definition_of_a_name_is_the_one_put_last(store: Store) -> None:
+async def test_the_newest_definition_of_a_name_is_the_one_put_last(store: RunStore) -> None:
     assert await store.definition_named("refund") is None
     for number in (1, 2):
         await store.put_definition(definition(number))
@@ -840,7 +840,7 @@ async def test_the_newest_definition_of_a_name_is_the_one_put_last(store: Store)
 
 
 @on_every_store
-async def test_a_definition_can_be_put_again_and_becomes_the_newest(store: Store) -> None:
+async def test_a_definition_can_be_put_again_and_becomes_the_newest(store: RunStore) -> None:
     for number in (1, 2, 1):
         await store.put_definition(definition(number))
     await store.put_definition(replace(definition(1), created_at=AT + 99))
@@ -850,7 +850,7 @@ async def test_a_definition_can_be_put_again_and_becomes_the_newest(store: Store
 
 
 @on_every_store
-async def test_schedules_are_kept_replaced_and_forgotten(store: Store) -> None:
+async def test_schedules_are_kept_replaced_and_forgotten(store: RunStore) -> None:
     assert await store.schedules() == ()
     await store.put_schedule(schedule("b"))
     await store.put_schedule(schedule("a", next_at=None, paused=True, last_run_id="r_1"))
@@ -863,7 +863,7 @@ async def test_schedules_are_kept_replaced_and_forgotten(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_schedule_is_kept_only_if_it_stands_as_expected(store: Store) -> None:
+async def test_a_schedule_is_kept_only_if_it_stands_as_expected(store: RunStore) -> None:
     first, second = schedule("a"), schedule("a", next_at=AT + 5, paused=True, last_run_id="r_1")
     assert await store.put_schedule(second, expected=first) is False
     assert await store.schedules() == ()
@@ -884,7 +884,7 @@ ENDED: dict[str, Any] = {"status": "completed", "terminal": True}
 
 
 @on_every_store
-async def test_only_runs_that_have_ended_can_be_forgotten(store: Store) -> None:
+async def test_only_runs_that_have_ended_can_be_forgotten(store: RunStore) -> None:
     await store.append(start("ended", **ENDED, labels={"team": "blue"}))
     await store.append(start("goes on", labels={"team": "blue"}))
     await store.append(start("owes work", **ENDED, has_work=True))
@@ -898,7 +898,7 @@ async def test_only_runs_that_have_ended_can_be_forgotten(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_child_is_kept_until_its_parent_has_ended(store: Store) -> None:
+async def test_a_child_is_kept_until_its_parent_has_ended(store: RunStore) -> None:
     parent = start("parent")
     await store.append(parent)
     await store.append(start("child", **ENDED, parent_run_id="parent"))
@@ -912,7 +912,7 @@ async def test_a_child_is_kept_until_its_parent_has_ended(store: Store) -> None:
 
 
 @on_every_store
-async def test_a_forgotten_id_can_be_used_again(store: Store) -> None:
+async def test_a_forgotten_id_can_be_used_again(store: RunStore) -> None:
     await store.append(start(**ENDED, records=5, labels={"team": "blue"}))
     await store.delete_runs(["r_1"])
     again = start(labels={"team": "green"})
@@ -922,7 +922,7 @@ async def test_a_forgotten_id_can_be_used_again(store: Store) -> None:
 
 
 @on_every_store
-async def test_runs_that_ended_longest_ago_are_forgotten_first(store: Store) -> None:
+async def test_runs_that_ended_longest_ago_are_forgotten_first(store: RunStore) -> None:
     for number in (3, 1, 4, 0, 2):
         await store.append(start(f"r_{number}", **ENDED, updated_at=AT + number, created_at=AT - number))
     await store.append(start("goes on", updated_at=AT))

@@ -14,7 +14,7 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import LiveRun
-from penstock.runtime.ports.runs import Store
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
@@ -26,7 +26,7 @@ every_store = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 
 @asynccontextmanager
-async def shop_on(store: Store) -> AsyncIterator[tuple[Bench, Driver, list[str]]]:
+async def shop_on(store: RunStore) -> AsyncIterator[tuple[Bench, Driver, list[str]]]:
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="here")
     performer = ScriptedPerformer()
@@ -45,7 +45,7 @@ async def shop_on(store: Store) -> AsyncIterator[tuple[Bench, Driver, list[str]]
         await store.close()
 
 
-def store_of(kind: str, folder: Path) -> Store:
+def store_of(kind: str, folder: Path) -> RunStore:
     return MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
 
 

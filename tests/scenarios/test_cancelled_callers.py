@@ -18,7 +18,7 @@ from penstock.runtime.control_plane.functions import ControlPlane
 from penstock.runtime.control_plane.hosts import HostControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ports.runs import Store
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.run_handle import Run
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
@@ -216,7 +216,9 @@ CASES: list[Case] = [
 
 @asynccontextmanager
 async def shop_on(kind: str, folder: Path) -> AsyncIterator[Shop]:
-    store: Store = MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db", synchronous="OFF")
+    store: RunStore = (
+        MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db", synchronous="OFF")
+    )
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="here")
     performer = ScriptedPerformer()

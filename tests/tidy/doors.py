@@ -68,6 +68,7 @@ _USUAL_NAMES = {
 }
 # By which other names the types go: adapters, and the ports that are parts of a host.
 _ALSO = {
+    "RunStore": "Store",
     "SqliteRunStore": "Store",
     "MemoryRunStore": "Store",
     "StoredRunChanges": "Store",

@@ -13,14 +13,14 @@ import pytest
 from penstock.app.penstock import Penstock
 from penstock.runtime.ports.host import EffectHost, RunInputs, RunReader, WorkflowReader, WorkflowRegistry
 from penstock.runtime.ports.platform import PlatformStore
-from penstock.runtime.ports.runs import DefinitionChanges, ScheduleChanges, Store, StoredRunChanges, StoreReader
+from penstock.runtime.ports.runs import DefinitionChanges, RunStore, ScheduleChanges, StoredRunChanges, StoreReader
 from penstock.runtime.run_handle import Run
 from penstock.runtime.schedules.schedules import Scheduler
 from tests.tidy.doors import CHANGING, READING, handler_uses, made_contexts, reaches
 
 SOURCE = Path(__file__).parents[2] / "src" / "penstock"
 PORTS = {
-    "Store": Store,
+    "Store": RunStore,
     "PlatformStore": PlatformStore,
     "Host": EffectHost,
     "Scheduler": Scheduler,

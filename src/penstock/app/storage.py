@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base.lazy_import import lazy_import
 from penstock.runtime.ports.platform import PlatformStore
-from penstock.runtime.ports.runs import Store
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema.files import Synchronous
@@ -34,7 +34,7 @@ __all__ = ["Storage", "in_file", "in_memory"]
 class Storage:
     """A store and what belongs to it."""
 
-    store: Store
+    store: RunStore
     probe: Callable[[], Awaitable[object]]
     """Raises what a caller would be told of a store that cannot be used now."""
     file: str | None = None

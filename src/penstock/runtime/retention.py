@@ -1,12 +1,12 @@
 """Retention: runs that ended long ago are forgotten, a few at a time.
 
-Each piece is one short transaction, and there is a pause between two of them, so that runs that go on hardly notice. A
-run is kept while its parent goes on or while it still owes work, whatever its age; see `Store.delete_runs`. The space
-of what was forgotten is used again by the store, or given back.
+Each piece is one short transaction, with a pause after it, so that live runs hardly notice. A run is kept while its
+parent is live or while it still has effects to perform, whatever its age; see `RunStore.delete_runs`. The store uses the
+space again, or gives it back.
 
-For programs that embed Penstock; servers forget by calls of the gate.
+This is for programs that embed Penstock; a server deletes by calls of the gate.
 
-Above it: `app`. Below it: a `Store`.
+Above it: `app`. Below it: a `RunStore`.
 """
 
 from __future__ import annotations

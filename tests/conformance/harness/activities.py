@@ -16,7 +16,7 @@ from penstock.engine.state import RunState
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome, Performer
 from penstock.runtime.executors.agents.task_api import TaskApiDelegate
 from penstock.runtime.host.memory import Resolver
-from penstock.runtime.ports.runs import DefinitionRow, Store
+from penstock.runtime.ports.runs import DefinitionRow, RunStore
 
 __all__ = ["InThread", "keep_test_child", "performer_of", "resolver_of"]
 
@@ -133,7 +133,7 @@ def _number(value: JsonValue, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-async def keep_test_child(store: Store, given: JsonObject) -> None:
+async def keep_test_child(store: RunStore, given: JsonObject) -> None:
     """Put the test child into a store under its reference, unless the session forbids children."""
     if given.get("forbid_subworkflow") is not True:
         workflow = build_workflow(_TEST_CHILD)

@@ -22,7 +22,7 @@ from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
-from penstock.runtime.ports.runs import Store, in_family
+from penstock.runtime.ports.runs import RunStore, in_family
 from penstock.runtime.retention import Retention
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.system import SystemClock
@@ -64,7 +64,7 @@ def opened(folder: Path, body: Callable[[Penstock], Coroutine[Any, Any, None]]) 
 
 
 @asynccontextmanager
-async def at_work(store: Store, worker_id: str = "w") -> AsyncIterator[Bench]:
+async def at_work(store: RunStore, worker_id: str = "w") -> AsyncIterator[Bench]:
     faults: list[BaseException] = []
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=worker_id)
     driver = Driver(host=host, performer=ScriptedPerformer(), report=lambda where, error: faults.append(error))
@@ -133,7 +133,7 @@ def test_a_fork_and_an_id_of_a_later_run_keep_chains_apart(tmp_path: Path) -> No
 # --- processes that come and go ------------------------------------------------------------------
 
 
-def continued_without_a_driver(store: Store) -> Coroutine[Any, Any, EmbeddedHost]:
+def continued_without_a_driver(store: RunStore) -> Coroutine[Any, Any, EmbeddedHost]:
     """A run that ended with `continue_as_new` in a process that died before it started the next one."""
 
     async def run() -> EmbeddedHost:
@@ -154,7 +154,7 @@ def continued_without_a_driver(store: Store) -> Coroutine[Any, Any, EmbeddedHost
 
 
 @on_every_store
-async def test_a_next_run_that_nobody_started_is_started_by_the_next_process(store: Store) -> None:
+async def test_a_next_run_that_nobody_started_is_started_by_the_next_process(store: RunStore) -> None:
     await continued_without_a_driver(store)
     async with at_work(store) as bench:
         last = await bench.host.wait_for_end("r", timeout_seconds=SECONDS_MAX)
@@ -168,7 +168,7 @@ async def test_a_next_run_that_nobody_started_is_started_by_the_next_process(sto
 
 
 @on_every_store
-async def test_who_sends_a_signal_does_not_wait_for_the_next_run(store: Store) -> None:
+async def test_who_sends_a_signal_does_not_wait_for_the_next_run(store: RunStore) -> None:
     host = await continued_without_a_driver(store)
     sender = EmbeddedHost(store=store, clock=host.clock, worker_id="sender", performs=False)
     decision = await sender.send("r", inputs.SendSignal(at=0, name="other", payload=3))
@@ -180,7 +180,7 @@ async def test_who_sends_a_signal_does_not_wait_for_the_next_run(store: Store) -
 
 
 @on_every_store
-async def test_a_chain_is_continued_once_whoever_does_it(store: Store) -> None:
+async def test_a_chain_is_continued_once_whoever_does_it(store: RunStore) -> None:
     await continued_without_a_driver(store)
     hosts = [EmbeddedHost(store=store, clock=SystemClock(), worker_id=f"w{number}") for number in range(5)]
     assert set(await asyncio.gather(*(host.newest("r") for host in hosts))) == {"r~2"}
@@ -232,7 +232,7 @@ def test_waiting_for_the_end_of_a_chain_that_stands_still_ends_with_the_time() -
 
 
 @on_every_store
-async def test_the_first_run_of_a_chain_is_kept_as_long_as_others_are(store: Store) -> None:
+async def test_the_first_run_of_a_chain_is_kept_as_long_as_others_are(store: RunStore) -> None:
     ended: dict[str, Any] = {"status": "completed", "terminal": True, "updated_at": AT}
     for run_id in ("r", "r~2", "r~3", "r~x", "r~02", "rr", "r~x~"):
         await store.append(start(run_id, **ended, labels={CHAIN_LABEL: "r"} if "~" in run_id else {}))
@@ -249,7 +249,7 @@ async def test_the_first_run_of_a_chain_is_kept_as_long_as_others_are(store: Sto
 
 
 @on_every_store
-async def test_a_chain_that_has_ended_is_forgotten_with_its_first_run_last(store: Store) -> None:
+async def test_a_chain_that_has_ended_is_forgotten_with_its_first_run_last(store: RunStore) -> None:
     for number, run_id in enumerate(("r", "r~2", "r~3")):
         ended: dict[str, Any] = {"status": "completed", "terminal": True, "updated_at": AT + number * 1_000}
         await store.append(start(run_id, **ended, labels={CHAIN_LABEL: "r"} if number else {}))
@@ -261,7 +261,7 @@ async def test_a_chain_that_has_ended_is_forgotten_with_its_first_run_last(store
 
 
 @on_every_store
-async def test_a_label_that_somebody_made_up_does_not_lead_astray(store: Store) -> None:
+async def test_a_label_that_somebody_made_up_does_not_lead_astray(store: RunStore) -> None:
     await store.append(start("r", status="completed", terminal=True))
     await store.append(start("r~2", labels={CHAIN_LABEL: "r"}))
     for number in range(5):
@@ -293,7 +293,7 @@ def test_a_family_is_a_chain_with_its_child_runs(run_id: str, family: str | None
 
 
 @on_every_store
-async def test_every_store_finds_the_work_of_a_family_by_the_same_rule(store: Store) -> None:
+async def test_every_store_finds_the_work_of_a_family_by_the_same_rule(store: RunStore) -> None:
     names = ["r", "r~2", "r~10", "r~x", "rr", "r:sub:x", "r~2:sub:x", "r:sub:x~2", "q"]
     for run_id in names:
         await store.append(start(run_id, has_work=True))

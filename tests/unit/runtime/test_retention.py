@@ -10,7 +10,7 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
-from penstock.runtime.ports.runs import Store
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.retention import Retention
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.conformance.stores import AT, listed, on_every_store, run_bounded, start
@@ -19,12 +19,12 @@ DAY_MS = 24 * 60 * 60 * 1000
 ENDED: dict[str, Any] = {"status": "completed", "terminal": True}
 
 
-def retention(store: Store, *, days: int = 30) -> Retention:
+def retention(store: RunStore, *, days: int = 30) -> Retention:
     return Retention(store=store, clock=ManualClock(AT + 100 * DAY_MS), keep_ms=days * DAY_MS, pause_seconds=0)
 
 
 @on_every_store
-async def test_runs_that_ended_long_ago_are_forgotten(store: Store) -> None:
+async def test_runs_that_ended_long_ago_are_forgotten(store: RunStore) -> None:
     for age in (99, 31, 30, 29, 1):
         await store.append(start(f"ended {age} days ago", **ENDED, updated_at=AT + (100 - age) * DAY_MS))
     await store.append(start("goes on", updated_at=AT))
@@ -43,7 +43,7 @@ async def test_runs_that_ended_long_ago_are_forgotten(store: Store) -> None:
 
 
 @on_every_store
-async def test_more_runs_than_one_piece_holds_are_forgotten_too(store: Store) -> None:
+async def test_more_runs_than_one_piece_holds_are_forgotten_too(store: RunStore) -> None:
     count = limits.RETENTION_BATCH_RUNS_MAX * 2 + 50
     await asyncio.gather(
         *(store.append(start(f"r_{number}", **ENDED, labels={"n": str(number)})) for number in range(count))
@@ -53,7 +53,7 @@ async def test_more_runs_than_one_piece_holds_are_forgotten_too(store: Store) ->
 
 
 @on_every_store
-async def test_long_histories_are_forgotten_one_by_one(store: Store) -> None:
+async def test_long_histories_are_forgotten_one_by_one(store: RunStore) -> None:
     for number in range(3):
         long = limits.RETENTION_BATCH_RECORDS_MAX + 1 if number == 1 else 10
         await store.append(start(f"r_{number}", **ENDED, records=long, updated_at=AT + number))

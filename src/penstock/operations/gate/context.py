@@ -29,7 +29,7 @@ from penstock.operations.gate.open_streams import OpenStreams
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord, PlatformStore
-from penstock.runtime.ports.runs import Store
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.run_handle import Run
 from penstock.runtime.sandbox.documents import DocumentChecks
 from penstock.runtime.sandbox.threads import FairThreadPool
@@ -185,7 +185,7 @@ async def _always(principal: Principal) -> bool:
 class Services:
     """What operations work with: made once by `app`, complete from then on, and never changed."""
 
-    store: Store
+    store: RunStore
     platform: PlatformStore
     host: RunHost
     scheduler: Scheduler

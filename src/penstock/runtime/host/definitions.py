@@ -1,6 +1,6 @@
 """Definitions of a store as a host needs them: compiled once, and kept by hash.
 
-Above it: `EmbeddedHost`. Below it: the definitions of a `Store`, the builder of workflows.
+Above it: `EmbeddedHost`. Below it: the definitions of a `RunStore`, the builder of workflows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.runtime.ports.runs import (
     DefinitionOutcome,
     DefinitionPut,
     DefinitionRow,
-    Store,
+    RunStore,
 )
 
 __all__ = ["StoredWorkflows", "definition_row", "name_taken"]
@@ -51,7 +51,7 @@ def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, a
 class StoredWorkflows:
     """The part of a host that knows workflows: compiled once, kept by hash."""
 
-    store: Store
+    store: RunStore
     clock: Clock
     _workflows: dict[str, Workflow] = field(default_factory=dict)
 

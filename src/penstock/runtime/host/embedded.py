@@ -7,7 +7,7 @@ but made again, and work is done by the process that owns the run. A waiting run
 
 It is one implementation of `ports.host`; `app` chooses it, and nobody else knows of it.
 
-Above it: `app`; the driver, by the port. Below it: a `Store`, the pure engine.
+Above it: `app`; the driver, by the port. Below it: a `RunStore`, the pure engine.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from penstock.runtime.ports.runs import (
     RunPosition,
     RunQuery,
     RunRow,
+    RunStore,
     RunWrite,
-    Store,
     in_family,
 )
 from penstock.runtime.sandbox.threads import FairThreadPool
@@ -75,7 +75,7 @@ def _tell_nobody(committed: Committed) -> None:
 class EmbeddedHost(StoredWorkflows):
     """Transitions on a store. `worker_id` names this process among those that share the store."""
 
-    store: Store
+    store: RunStore
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need

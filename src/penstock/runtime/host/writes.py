@@ -9,7 +9,7 @@ row and page are handed to the store, and what follows happens when the commit i
 waits for the commit itself, with no coroutine of the host in between. In every other case nothing is done here, and the
 host's `send` takes the result as it takes any input.
 
-Above it: the embedded host, which offers the fast path as `try_move`. Below it: `deciding`, a `Store`.
+Above it: the embedded host, which offers the fast path as `try_move`. Below it: `deciding`, a `RunStore`.
 """
 
 from __future__ import annotations

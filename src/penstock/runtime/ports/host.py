@@ -10,11 +10,11 @@ The pure engine is hosted, it does not host. A host makes four promises, and eve
 4. **Read and wait** (`RunReader`): what was acknowledged is read from then on, and waiting costs no polling.
 
 `RunHost` is what operations, schedules, the control plane, the delivery of events and `Run` are written against.
-`EffectHost` is what the driver is written against; only hosts that leave promises 2 and 3 to our driver have it: those
-whose runs lie in a `Store` that several processes share by leases. A host with an engine of its own below it performs
-effects by `effects` and an `AsyncPerformer` instead, and fires timers as that engine does.
+`EffectHost` is what the driver is written against. Only hosts that leave promises 2 and 3 to our driver have it: those
+whose runs lie in a `RunStore` that several processes share by leases. A host on top of another engine performs effects
+by `effects` and an `AsyncPerformer` instead, and fires timers as that engine does.
 
-**How to add a host.** One on PostgreSQL: implement `ports.Store` with `claim`, `set_work` and `heartbeat` as single
+**How to add a host.** One on PostgreSQL: implement `ports.RunStore` with `claim`, `set_work` and `heartbeat` as single
 statements, and hand it to the embedded host; `tests/conformance/test_stores.py` says what is missing. One on a
 distributed engine: implement `RunHost`, with one keyed object per run that takes inputs in turn (load, `decide`,
 append; no other I/O), a service without a key for effects, delayed messages for timers, and a projector that keeps the

@@ -2,7 +2,7 @@
 
 A **store** keeps histories, the index of runs, definitions, schedules and workers. A decision is written in one piece:
 its records, the new index row and nothing else, if the run is still at the sequence number that the decision was made
-for. What reads and what changes are protocols of their own, so that whoever only looks can say so; `Store` is all of
+for. What reads and what changes are protocols of their own, so that whoever only looks can say so; `RunStore` is all of
 them. What a host promises stands in `ports.host`.
 
 Above it: hosts, the driver, operations. Below it: adapters in `runtime.stores`; the conformance suites in
@@ -45,12 +45,12 @@ __all__ = [
     "RunPosition",
     "RunQuery",
     "RunRow",
+    "RunStore",
     "RunWrite",
     "ScheduleChanges",
     "ScheduleReader",
     "ScheduleRow",
     "SequenceConflict",
-    "Store",
     "StoreReader",
     "StoredRun",
     "StoredRunChanges",
@@ -490,7 +490,7 @@ class StoreReader(StoredRunReader, DefinitionReader, ScheduleReader, Protocol):
     """The reading half of a store: what views, streams and reports may use."""
 
 
-class Store(StoreReader, StoredRunChanges, WorkStore, DefinitionChanges, ScheduleChanges, Protocol):
+class RunStore(StoreReader, StoredRunChanges, WorkStore, DefinitionChanges, ScheduleChanges, Protocol):
     """Keeps everything a host needs. Every method either happened when it returns, or raises and did not."""
 
     async def open(self) -> None:

@@ -16,7 +16,7 @@ from penstock.engine.status import run_status
 from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ports.runs import RunRow, Store
+from penstock.runtime.ports.runs import RunRow, RunStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
@@ -27,12 +27,12 @@ from tests.waiting import SECONDS_MAX
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
 ONCE: JsonObject = {"effects": "at_most_once"}
 
-Body = Callable[[Store], Coroutine[Any, Any, None]]
+Body = Callable[[RunStore], Coroutine[Any, Any, None]]
 
 
 def on_a_store(kind: str, folder: Path, body: Body) -> None:
     async def run() -> None:
-        store: Store = MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
+        store: RunStore = MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
         await store.open()
         try:
             async with asyncio.timeout(SECONDS_MAX):
@@ -65,13 +65,13 @@ class Shop(Bench):
 every_store = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 
-def looking(store: Store) -> EmbeddedHost:
+def looking(store: RunStore) -> EmbeddedHost:
     """A process that performs nothing, like `penstock runs answer`."""
     return EmbeddedHost(store=store, clock=SystemClock(), worker_id="looking", performs=False)
 
 
 @asynccontextmanager
-async def working(store: Store, worker_id: str, *, family: str | None = None) -> AsyncIterator[tuple[Shop, Driver]]:
+async def working(store: RunStore, worker_id: str, *, family: str | None = None) -> AsyncIterator[tuple[Shop, Driver]]:
     """A process that performs, like `penstock worker`."""
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=worker_id, family=family)
     performer = Watched()
@@ -91,7 +91,7 @@ async def answer(host: EmbeddedHost, run_id: str = "r") -> None:
     assert isinstance(await host.send(run_id, inputs.AnswerInterrupt(at=now(), answer={})), Accepted)
 
 
-async def row_of(store: Store, run_id: str = "r") -> RunRow:
+async def row_of(store: RunStore, run_id: str = "r") -> RunRow:
     row = await store.row(run_id)
     assert row is not None
     return row
@@ -99,7 +99,7 @@ async def row_of(store: Store, run_id: str = "r") -> RunRow:
 
 @every_store
 def test_work_that_nobody_had_is_not_in_doubt(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         beside = looking(store)
         await Bench(beside, ScriptedPerformer()).start(native(ASK, step("pay", **ONCE), END))
         await answer(beside)
@@ -115,7 +115,7 @@ def test_work_that_nobody_had_is_not_in_doubt(kind: str, tmp_path: Path) -> None
 def test_work_that_somebody_had_who_is_gone_is_in_doubt_whoever_touched_the_run_since(
     kind: str, tmp_path: Path
 ) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay", **ONCE), END))
@@ -133,7 +133,7 @@ def test_work_that_somebody_had_who_is_gone_is_in_doubt_whoever_touched_the_run_
 
 @every_store
 def test_a_change_by_somebody_else_does_not_begin_work_twice(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with working(store, "one") as (one, driver), working(store, "two") as (two, second):
             one.performer.gates["pay"] = asyncio.Event()
             await one.start(native(step("pay", **ONCE), END))
@@ -154,7 +154,7 @@ def test_a_change_by_somebody_else_does_not_begin_work_twice(kind: str, tmp_path
 
 @every_store
 def test_a_cancellation_by_somebody_else_reaches_the_attempt(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay"), END))
@@ -172,7 +172,7 @@ def test_a_cancellation_by_somebody_else_reaches_the_attempt(kind: str, tmp_path
 
 @every_store
 def test_an_attempt_whose_run_was_taken_over_is_given_up(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay"), END))
@@ -191,7 +191,7 @@ def test_an_attempt_whose_run_was_taken_over_is_given_up(kind: str, tmp_path: Pa
 
 @every_store
 def test_a_refusal_is_decided_on_what_is_stored_now(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, _):
             second: JsonObject = {**ASK, "id": "again"}
             await bench.start(native(ASK, second, END))
@@ -206,7 +206,7 @@ def test_a_refusal_is_decided_on_what_is_stored_now(kind: str, tmp_path: Path) -
 
 @every_store
 def test_a_process_for_one_run_leaves_other_runs_alone(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         beside = Bench(looking(store), ScriptedPerformer())
         nap: JsonObject = {"id": "nap", "type": "wait", "duration": "1ms"}
         for run_id in ("mine", "other"):
@@ -229,7 +229,7 @@ def test_a_process_for_one_run_leaves_other_runs_alone(kind: str, tmp_path: Path
 
 @every_store
 def test_a_drained_driver_finishes_its_attempts_and_hands_on_the_rest(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay"), step("thank", **ONCE), END))
@@ -249,7 +249,7 @@ def test_a_drained_driver_finishes_its_attempts_and_hands_on_the_rest(kind: str,
 
 @every_store
 def test_what_does_not_finish_while_draining_stays_in_doubt(kind: str, tmp_path: Path) -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay", **ONCE), END))

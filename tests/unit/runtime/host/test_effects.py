@@ -13,7 +13,7 @@ from penstock.engine.pending import pending
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.effects import ChildRuns
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ports.runs import RunRow, Store
+from penstock.runtime.ports.runs import RunRow, RunStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench
@@ -35,7 +35,7 @@ def branches(*names: str) -> list[JsonValue]:
 TWO = native({"id": "both", "type": "parallel", "branches": branches("one", "two")}, END)
 
 
-def on_a_store(body: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
+def on_a_store(body: Callable[[RunStore], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(SECONDS_MAX):
             await body(MemoryRunStore())
@@ -44,7 +44,7 @@ def on_a_store(body: Callable[[Store], Coroutine[Any, Any, None]]) -> None:
 
 
 @asynccontextmanager
-async def at_work(store: Store, worker_id: str = "w") -> AsyncIterator[Bench]:
+async def at_work(store: RunStore, worker_id: str = "w") -> AsyncIterator[Bench]:
     faults: list[BaseException] = []
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=worker_id)
     driver = Driver(host=host, performer=ScriptedPerformer(), report=lambda where, error: faults.append(error))
@@ -72,7 +72,7 @@ async def cancel(bench: Bench, run_id: str = "r") -> None:
 
 
 def test_an_ended_parent_owes_nothing_once_all_its_children_are_cancelled() -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         async with at_work(store) as bench:
             await bench.start(TWO)
             for child in ("r:sub:one", "r:sub:two"):
@@ -95,7 +95,7 @@ def test_an_ended_parent_owes_nothing_once_all_its_children_are_cancelled() -> N
 
 
 def test_a_child_that_never_began_is_told_to_be_cancelled() -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         quick: JsonObject = {"id": "quick", "type": "set_state", "set": {"a": 1}}
         fast: JsonObject = {"name": "fast", "nodes": [quick]}
         race: JsonObject = {"id": "race", "type": "race", "branches": [*branches("slow"), fast]}
@@ -111,7 +111,7 @@ def test_a_child_that_never_began_is_told_to_be_cancelled() -> None:
 
 
 def test_a_child_that_had_ended_when_its_parent_gave_it_up_is_told_again() -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         race: JsonObject = {
             "id": "race",
             "type": "race",
@@ -137,7 +137,7 @@ def test_a_child_that_had_ended_when_its_parent_gave_it_up_is_told_again() -> No
 
 
 def test_a_child_that_begins_while_its_parent_ends_is_cancelled() -> None:
-    async def body(store: Store) -> None:
+    async def body(store: RunStore) -> None:
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         bench = Bench(host, ScriptedPerformer())
         await host.register(build_workflow(CHILD))

@@ -19,7 +19,7 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.commits import Commit, in_this_context
 from penstock.runtime.ports.host import LiveRun
-from penstock.runtime.ports.runs import Appended, SequenceConflict, Store
+from penstock.runtime.ports.runs import Appended, RunStore, SequenceConflict
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
@@ -52,7 +52,7 @@ class Counting(EmbeddedHost):
 
 
 @asynccontextmanager
-async def hosting(store: Store, faults: list[BaseException]) -> AsyncIterator[tuple[EmbeddedHost, Performer]]:
+async def hosting(store: RunStore, faults: list[BaseException]) -> AsyncIterator[tuple[EmbeddedHost, Performer]]:
     Counting.sent = 0
     await store.open()
     host, performer = Counting(store=store, clock=SystemClock(), worker_id="w"), Performer()
@@ -72,7 +72,7 @@ async def started(host: EmbeddedHost, document: JsonObject, run_id: str = "r") -
     assert isinstance(await host.start(given, workflow_hash=workflow.hash), Accepted)
 
 
-def on(make: Callable[[], Store], body: Callable[[EmbeddedHost, Performer], Coroutine[Any, Any, None]]) -> list[Any]:
+def on(make: Callable[[], RunStore], body: Callable[[EmbeddedHost, Performer], Coroutine[Any, Any, None]]) -> list[Any]:
     faults: list[BaseException] = []
 
     async def run() -> None:
@@ -98,7 +98,7 @@ def test_results_that_lead_straight_on_are_not_sent_as_other_inputs_are(kind: st
         names = [record.name for record in await host.history("r")]
         assert names.count("ActivityCompleted") == 3
 
-    make: Callable[[], Store] = MemoryRunStore if kind == "memory" else lambda: SqliteRunStore(tmp_path / "runs.db")
+    make: Callable[[], RunStore] = MemoryRunStore if kind == "memory" else lambda: SqliteRunStore(tmp_path / "runs.db")
     assert on(make, body) == []
 
 
