@@ -33,7 +33,7 @@ MACHINERY = {
     "runtime/host/embedded.py": "Store.append Store.set_work",
     "runtime/host/writes.py": "Store.append",
     "runtime/host/definitions.py": "Store.put_definition",
-    "runtime/host/driver.py": "Host.release Host.send Host.try_move Store.claim Store.set_work Store.strike_off",
+    "runtime/host/driver.py": "Host.release Host.send Host.try_move Store.claim Store.remove_worker Store.set_work",
     "runtime/chains.py": "Host.start",
     "runtime/host/effects.py": "Host.send Host.start",
     "runtime/host/timers.py": "Host.send",

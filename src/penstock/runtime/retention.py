@@ -1,8 +1,8 @@
 """Retention: runs that ended long ago are forgotten, a few at a time.
 
 Each piece is one short transaction, with a pause after it, so that live runs hardly notice. A run is kept while its
-parent is live or while it still has effects to perform, whatever its age; see `RunStore.delete_runs`. The store uses the
-space again, or gives it back.
+parent is live or while it still has effects to perform, whatever its age; see `RunStore.delete_runs`. The store uses
+the space again, or gives it back.
 
 This is for programs that embed Penstock; a server deletes by calls of the gate.
 
