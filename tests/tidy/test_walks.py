@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.definitions.model import NodeType
+from penstock.definitions.node_parts.kind import NodeKind
+from penstock.definitions.nodes import NODE_KINDS
 from penstock.mcp_surface.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -82,3 +85,33 @@ def test_a_store_is_named_in_its_adapter_and_in_one_module_of_the_wiring() -> No
     assert words_of("from a import b\nc = d.SqliteRunStore()") >= {"b", "SqliteRunStore"}
     elsewhere = {name: places - {STORE_WIRING} for name, places in places_of_stores(stores).items()}
     assert {name: places for name, places in elsewhere.items() if places} == {}
+
+
+# --- a node type: the model, its two modules with their tables, what it records ---------------------------------------
+
+NODE_TYPE_SOURCES_MAX = 8
+# The more intricate ones whose names are no everyday words; `loop`, `wait` and `fail` are used for much else.
+INTRICATE_TYPES = ("subworkflow", "emit", "for_each", "continue_as_new", "set_state", "agent_delegate")
+
+
+def modules_that_know(kind: NodeKind, detail: str) -> set[str]:
+    """The modules that name a node type: as a member of `NodeType`, by its detail or by the word in documents."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        if kind.name in source or kind.type.name in source or detail in source:
+            members = (node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
+            strings = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+            if kind.type.name in members or detail in words_of(source) or kind.name in strings:
+                found.add(str(path.relative_to(SOURCE)))
+    return found
+
+
+@pytest.mark.parametrize("name", INTRICATE_TYPES)
+def test_a_node_type_is_known_to_few_modules(name: str) -> None:
+    kind = NODE_KINDS[NodeType(name)]
+    # Activities share one detail, which says nothing about a single one of them.
+    detail = "" if kind.activity is not None else f"{name.title().replace('_', '')}Detail".replace("AsNew", "")
+    known_to = modules_that_know(kind, detail or name)
+    assert {"definitions/model.py", f"definitions/nodes/{name}.py", "definitions/nodes/__init__.py"} <= known_to
+    assert len(known_to) <= NODE_TYPE_SOURCES_MAX, sorted(known_to)

@@ -28,6 +28,7 @@ from penstock.cli.terminal.traces import trace_text
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.document import SourceDocument, read_source
+from penstock.definitions.start_needs import start_needs
 from penstock.definitions.validate import load_workflow
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.simulation.cases import CaseReport, Difference, run_case
@@ -205,7 +206,7 @@ def _cases_beside(path: str) -> tuple[JsonObject, ...] | str:
 def _neighbours(suite: _Suite) -> Mapping[str, Workflow]:
     """Workflows in the same folder, for documents that start others."""
     workflow = suite.workflow
-    if workflow is None or not any(node.type == "subworkflow" for node in workflow.nodes.values()):
+    if workflow is None or not start_needs(workflow.document).children:
         return {}
     return {other.name: other for other in _in_folder(str(Path(suite.label).parent))}
 

@@ -17,7 +17,8 @@ from penstock.base.ids import PERSON_AGENT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.project.context import ProjectContext
 from penstock.definitions.jq.templates import LiteralTemplate, compile_template
-from penstock.definitions.outline.document import OutlineNode, outline_of
+from penstock.definitions.node_parts.kind import Reference, Resource
+from penstock.definitions.outline.document import OutlineNode, outline_of, references_of
 from penstock.definitions.source.findings import Finding, Severity, suggestion
 from penstock.runtime.schedules.timetables import timetable_of
 from penstock.runtime.steps.binding import BindingProblem
@@ -40,7 +41,6 @@ PROJECT_CODES = frozenset(
 )
 """What a document names and the project does not have: runs would come to it and fail, or wait for another process."""
 
-_CLIENT = "client"
 _DEFAULT_MODEL = "default"
 
 
@@ -80,27 +80,32 @@ def _blamed(schedule: JsonObject) -> str:
 
 
 def _node_findings(node: OutlineNode, known: ProjectContext, *, native: bool) -> Iterator[Finding]:
-    fields = node.fields
-    match node.type:
-        case "step":
-            yield from _handler_findings(fields, node.field_path("handler"), known, native=native)
-        case "subworkflow":
-            wanted = fields.get("workflow")
-            yield from _unknown("workflow", wanted, known.workflows, node.field_path("workflow"))
-        case "tool_call" if fields.get("server") != _CLIENT:
-            servers = [name for name, server in known.settings.mcp_servers.items() if not server.disabled]
-            yield from _unknown("MCP server", fields.get("server"), servers, node.field_path("server"))
-        case "agent_delegate":
-            agents = (*known.settings.agents, PERSON_AGENT)
-            yield from _unknown("agent", fields.get("agent_id"), agents, node.field_path("agent_id"))
-        case "llm_call" if fields.get("provider") is None:
-            yield from _model_findings(fields.get("model"), node.field_path("model"), known)
-        case _:
-            pass
-    undo = fields.get("compensate")
+    for reference in references_of(node):
+        yield from _reference_findings(reference, node, known, native=native)
+    undo = node.fields.get("compensate")
     if isinstance(undo, dict) and "handler" in undo:
         path = f"{node.field_path('compensate')}/handler"
         yield from _handler_findings(undo, path, known, native=native)
+
+
+def _reference_findings(
+    reference: Reference, node: OutlineNode, known: ProjectContext, *, native: bool
+) -> Iterator[Finding]:
+    wanted, path = reference.name, node.field_path(reference.field)
+    match reference.resource:
+        case Resource.STEP:
+            yield from _handler_findings(node.fields, path, known, native=native)
+        case Resource.WORKFLOW:
+            # A `workflow_ref` is resolved by the host, which may know more workflows than the project has.
+            if reference.field == "workflow":
+                yield from _unknown("workflow", wanted, known.workflows, path)
+        case Resource.SERVER:
+            servers = [name for name, server in known.settings.mcp_servers.items() if not server.disabled]
+            yield from _unknown("MCP server", wanted, servers, path)
+        case Resource.AGENT:
+            yield from _unknown("agent", wanted, (*known.settings.agents, PERSON_AGENT), path)
+        case Resource.MODEL:
+            yield from _model_findings(wanted, path, known)
 
 
 _KINDS = {

@@ -24,6 +24,7 @@ from penstock.base.json import JsonValue
 from penstock.base.text import clean
 from penstock.cli.run.view import Mark, RunView, called, error_text, mark_of, outside_wait, prompt_of
 from penstock.definitions.model import Node, Workflow
+from penstock.definitions.nodes import kind_named
 from penstock.engine.records import events
 from penstock.engine.state import COMPENSATION_PREFIX
 from penstock.engine.visits import Visit, VisitScope, VisitStatus, WaitKind
@@ -49,17 +50,14 @@ _ITEM_CHARACTERS_MAX = 12
 _ITEM_CELLS = 4 + _ITEM_CHARACTERS_MAX
 # How far nodes with bodies have come, as wide as it usually gets.
 _USUAL_COUNTS = {
-    "for_each": " 100 of 100, 10 failed",
-    "loop": " round 10 of at most 10",
-    "parallel": " 2 of 2",
-    "race": " 1 of 2",
+    "item": " 100 of 100, 10 failed",
+    "iteration": " round 10 of at most 10",
+    "branch": " 2 of 2",
 }
 # Items of one fan-out that get a line of their own; fewer when the window is small.
 _ITEMS_SHOWN = (8, 4, 2, 0)
 # Rounds, branches and child runs inside each other that are drawn; deeper ones are counted by their parents.
 _DEPTH_MAX = 6
-# Node types whose visits take no time worth telling.
-_INSTANT_TYPES = frozenset({"switch", "set_state", "end", "fail", "emit", "continue_as_new"})
 _SECOND_MS = 1_000
 _MINUTE_MS = 60 * _SECOND_MS
 _HOUR_MS = 60 * _MINUTE_MS
@@ -103,7 +101,7 @@ class RenderContext:
         names += [
             _ITEM_CELLS + 2 * (_depth_of(workflow, node.body) + 1)
             for node in workflow.nodes.values()
-            if node.type == "for_each"
+            if _body_word(node.type) == "item"
         ]
         whats = [cell_len(_widest_what(workflow, node)) for node in workflow.nodes.values()]
         return cls(
@@ -117,9 +115,15 @@ class RenderContext:
 def _widest_what(workflow: Workflow, node: Node) -> str:
     """What stands beside a node's name; an item's line names the node there."""
     text = f"{node.type} {called(node)}".strip()
-    text += _USUAL_COUNTS.get(str(node.type), "")
+    text += _USUAL_COUNTS.get(_body_word(node.type) or "", "")
     owner = workflow.bodies[node.body].owner
-    return f"{node.id}: {text}" if owner is not None and workflow.nodes[owner].type == "for_each" else text
+    return f"{node.id}: {text}" if owner is not None and _body_word(workflow.nodes[owner].type) == "item" else text
+
+
+def _body_word(node_type: str) -> str | None:
+    """What one of the bodies of a node is called: a branch, an item or an iteration; None without bodies."""
+    kind = kind_named(node_type)
+    return kind.bodies.word if kind is not None and kind.bodies is not None else None
 
 
 def _depth_of(workflow: Workflow, body: str) -> int:
@@ -129,7 +133,7 @@ def _depth_of(workflow: Workflow, body: str) -> int:
     while owner is not None:
         node = workflow.nodes[owner]
         # Branches have a line of their own with their name, items stand in for their nodes.
-        depth += 2 if node.type in ("parallel", "race") else 1
+        depth += 2 if _body_word(node.type) == "branch" else 1
         owner = workflow.bodies[node.body].owner
     return depth
 
@@ -277,15 +281,15 @@ def _inner_lines(
     if child is not None and not child.ended:
         yield from _visit_lines(child, child.walk(), context, depth)
     scopes = view.visits.scopes_of(visit)
-    match view.node_type(visit):
-        case "parallel" | "race" if compact:
+    match _body_word(view.node_type(visit)):
+        case "branch" if compact:
             for scope in scopes:
                 yield _scope_line(view, scope, scope.branch or "", context, depth)
-        case "parallel" | "race":
+        case "branch":
             for scope in scopes:
                 yield _branch_line(view, scope, context, depth)
                 yield from _visit_lines(view, view.visits_in(scope), context, depth + 1)
-        case "loop":
+        case "iteration":
             for scope in scopes[-1:]:
                 yield from _visit_lines(view, view.visits_in(scope), context, depth)
         case _:
@@ -406,14 +410,15 @@ def _what(view: RunView, visit: Visit) -> str:
     undo = "undo with " if visit.node_id.startswith(COMPENSATION_PREFIX) else ""
     node_type, is_done = view.node_type(visit), visit.status is VisitStatus.COMPLETED
     text = f"{undo}{node_type} {view.called(visit)}".strip()
+    kind = kind_named(node_type)
     match node_type:
         case "switch":
             return f"{text} {view.note(visit)}".strip()
-        case "end" | "continue_as_new" if is_done:
+        case _ if is_done and kind is not None and kind.run_end is not None:
             return shorten(view.output(visit), _PREVIEW_CHARACTERS_MAX)
         case "interrupt" if is_done and not visit.timed_out:
             return f"{view.note(visit)}: {shorten(view.output(visit), _PREVIEW_CHARACTERS_MAX)}"
-        case "parallel" | "race" | "for_each" | "loop":
+        case _ if kind is not None and kind.bodies is not None:
             return f"{text} {_counts(view, visit)}".strip()
         case _:
             return text
@@ -422,7 +427,7 @@ def _what(view: RunView, visit: Visit) -> str:
 def _counts(view: RunView, visit: Visit) -> str:
     """How far a node with bodies has come: `3 of 8, 1 failed`."""
     statuses, total = [scope.status for scope in view.visits.scopes_of(visit)], _total(visit)
-    if view.node_type(visit) == "loop":
+    if _body_word(view.node_type(visit)) == "iteration":
         return f"round {len(statuses)} of at most {total}" if statuses else ""
     total = total if total is not None else len(statuses)
     failed = statuses.count(VisitStatus.FAILED)
@@ -459,7 +464,9 @@ def _coarse(length_ms: int) -> str:
 
 def _time(view: RunView, visit: Visit, now: int) -> str:
     mark = mark_of(visit)
-    if view.node_type(visit) in _INSTANT_TYPES and mark is not Mark.GOING:
+    kind = kind_named(view.node_type(visit))
+    # A visit that takes no time has none worth telling.
+    if kind is not None and kind.is_instant and mark is not Mark.GOING:
         return ""
     since = visit.wait.since if visit.wait is not None and mark is Mark.WAITING else visit.begun_at
     return _elapsed(since, visit.ended_at, now)

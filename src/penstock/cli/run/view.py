@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import ActivityDetail, Node, NodeType, Workflow
+from penstock.definitions.nodes import NODE_KINDS
 from penstock.engine.records import Record, commands, events, given
 from penstock.engine.state import COMPENSATION_PREFIX, Key
 from penstock.engine.transitions import RunStatus
@@ -24,7 +25,7 @@ __all__ = ["Mark", "Question", "RunView", "called", "error_text", "mark_of", "ou
 
 _NAMING_FIELDS = ("server", "tool", "handler", "method", "url", "model", "agent_id")
 # Nodes whose results are worth a look on their own line.
-_SHOWING = frozenset({NodeType.END, NodeType.CONTINUE_AS_NEW})
+_SHOWING = frozenset(kind.type for kind in NODE_KINDS.values() if kind.run_end is not None)
 
 
 class Mark(StrEnum):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.base.json import JsonObject
+from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, OutlineNode
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.source.guesses import Guesses
@@ -79,15 +80,16 @@ def _edge_counts(edges: list[tuple[int, str, str]], nodes: dict[str, OutlineNode
         node = nodes.get(source)
         if node is None:
             continue
-        if node.type == "switch":
+        kind = kind_named(node.type)
+        if kind is not None and kind.routes is not None:
             yield Finding(
                 code="HAS_NO_EFFECT",
-                message=f"`{source}` is a switch: it goes where its cases say, not along this edge",
+                message=f"`{source}` is a {node.type}: it goes where its cases say, not along this edge",
                 path=f"/edges/{index}",
-                hint="remove the edge, or name the target as the switch's `default`",
+                hint=f"remove the edge, or name the target as the {node.type}'s `default`",
                 severity=Severity.WARNING,
             )
-        elif node.type in ("end", "fail", "continue_as_new"):
+        elif kind is not None and kind.is_final:
             yield Finding(
                 code="EDGE_COUNT",
                 message=f"an edge leaves `{source}`, which ends the run",

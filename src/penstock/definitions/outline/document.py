@@ -117,30 +117,30 @@ class _Reader:
 
     def _read_node(self, node: JsonObject, *, path: str, body: str, following: str | None) -> None:
         fields, fields_path = _fields_of(node, path, native=self.outline.native)
+        node_id, node_type = str(node["id"]), str(node["type"])
+        kind, position = kind_named(node_type), len(self.outline.nodes)
         read = OutlineNode(
-            id=str(node["id"]),
-            type=str(node["type"]),
+            id=node_id,
+            type=node_type,
             path=path,
             body=body,
             fields=fields,
             fields_path=fields_path,
-            routes=(),
+            routes=tuple(self._routes(node_id, kind, fields, fields_path, following)),
             bodies=(),
         )
-        kind = kind_named(read.type)
-        read = replace(read, routes=tuple(self._routes(read, kind, following)))
-        position = len(self.outline.nodes)
         self.outline.nodes.append(read)
         if kind is not None and kind.bodies is not None:
             bodies = tuple(self._body(read, source) for source in kind.bodies.read(read))
             self.outline.nodes[position] = replace(read, bodies=bodies)
 
-    def _routes(self, node: OutlineNode, kind: NodeKind | None, following: str | None) -> Iterator[Route]:
-        fields, path = node.fields, node.fields_path
+    def _routes(
+        self, node_id: str, kind: NodeKind | None, fields: JsonObject, path: str, following: str | None
+    ) -> Iterator[Route]:
         if kind is not None and kind.routes is not None:
             yield from kind.routes(fields, path)
         elif kind is None or kind.has_successor:
-            edges = self.edges.get(node.id)
+            edges = self.edges.get(node_id)
             if edges:
                 yield from edges
             elif "next" in fields:
