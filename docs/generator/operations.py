@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from penstock.client.table import Kind, Operation, Parameter
+from penstock.client.operations import Kind, Operation, Parameter
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.capability import Capability, Route
 

@@ -101,7 +101,7 @@ def _parts() -> Iterator[str]:
         notes = {name: note for name, note in RECORDS.items() if name in known}
         yield table(["Name", "What it says", "Payload", "Leads to"], _rows(notes))
     yield "## Keys"
-    yield table(["Key", "What it is"], ([code(key), told] for key, told in KEYS.items()))
+    yield table(["Key", "What it is"], ([code(key), meaning] for key, meaning in KEYS.items()))
 
 
 def _rows(notes: Mapping[str, Note]) -> Iterator[list[str]]:

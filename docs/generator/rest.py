@@ -9,7 +9,7 @@ from docs.generator.operations import catalogue, described_operations
 from penstock.base import limits
 from penstock.cli.operations.options import option_of
 from penstock.cli.operations.resources import RESOURCES, group_of
-from penstock.client.table import Operation, Parameter, method_name, resource_attribute
+from penstock.client.operations import Operation, Parameter, method_name, resource_attribute
 from penstock.operations.catalogue.capability import Capability
 
 __all__ = ["rest_page"]

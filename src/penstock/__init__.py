@@ -7,8 +7,9 @@ The version is kept here and nowhere else. The names below are the public ones f
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from penstock.base.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
     from penstock.app.event_loop import run
@@ -49,7 +50,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "Conflict": "penstock.base.errors",
     "CorruptHistory": "penstock.base.errors",
     "Denied": "penstock.base.errors",
@@ -70,14 +71,8 @@ _HOMES = {
 
 
 # Every import of a module of ours runs this file first. Loading the whole runtime here would make each of them slow and
-# would turn every import inside the package into a cycle, so a name is fetched when somebody asks for it (PEP 562).
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+# would turn every import inside the package into a cycle, so a name is imported when it is first read (PEP 562).
+__getattr__ = lazy_exports(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

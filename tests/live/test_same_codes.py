@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from penstock.base.json import JsonObject
 from penstock.cli.main import app
-from penstock.client.table import find_operation
+from penstock.client.operations import find_operation
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.catalogue.reasons import REASONS
 from tests.live.rest.servers import LiveServer

@@ -7,7 +7,7 @@ from pathlib import Path
 from docs.generator.client.sync import sync_source
 from docs.generator.client.views import HEADER, LINE_MAX, module_of, result_types, view_modules
 from docs.generator.operations import catalogue, described_operations
-from penstock.client.table import Operation, Parameter, method_name, resource_attribute
+from penstock.client.operations import Operation, Parameter, method_name, resource_attribute
 
 __all__ = ["client_files"]
 
@@ -69,7 +69,7 @@ def _resource_module(resource: str) -> str:
         "",
         *_standard_imports(methods),
         *(["from msgspec import UNSET, UnsetType", ""] if "UNSET" in methods else []),
-        "from penstock.client.calling import AsyncCaller",
+        "from penstock.client.caller import AsyncCaller",
         *(["from penstock.client.events import StreamEvent"] if "StreamEvent" in methods else []),
         *_view_imports(views),
         "",
@@ -225,7 +225,7 @@ def _all_resources() -> str:
             "",
             "from __future__ import annotations",
             "",
-            "from penstock.client.calling import AsyncCaller",
+            "from penstock.client.caller import AsyncCaller",
             *imports,
             "",
             '__all__ = ["AsyncResources"]',

@@ -1,10 +1,10 @@
-"""Addresses of resources: how a URI is brought into one form, and how a template is read and compared with one.
+"""URIs of resources: normalising them, and matching them with templates.
 
-An address is compared with others only after it was normalised. One that could mean another place than it shows (dots
-as segments, slashes in disguise, characters that nobody sees) is no address at all. A template has variables in braces,
-`notes://{day}/{name}`; each stands for one piece between slashes.
+Addresses are compared only after they were normalised. An address that could point elsewhere than it seems to (`.` and
+`..` as segments, escaped slashes, invisible characters) is refused. A template has variables in braces, for example
+`notes://{day}/{name}`; each matches one path segment.
 
-Above it: `definitions.check_exposure`, `operations.exposed_contents`, the MCP surface. Below it: nothing but text.
+Above it: checks of documents, exposed workflows, the MCP surface. Below it: nothing but text.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ _PIECE = r"([^/?#]+)"
 
 
 def normalised_address(text: str) -> str | None:
-    """The one form of an address; None for what is none, or could mean another place than it shows."""
+    """The normal form of an address; None for text that is not an address or could point elsewhere than it seems to."""
     if len(text) > limits.RESOURCE_URI_CHARACTERS_MAX:
         return None
     shape = _SHAPE.fullmatch(text)
     if shape is None or "@" in text.partition("://")[2].partition("/")[0]:
         return None
     scheme = shape[1].lower()
-    rest = _ESCAPE.sub(_plainest, text[len(shape[1]) :])
+    rest = _ESCAPE.sub(_unescaped, text[len(shape[1]) :])
     path = rest.partition("?")[0].lstrip(":")
     if scheme in _REFUSED_SCHEMES or not all(_is_harmless(piece) for piece in path.split("/")):
         return None
     return scheme + rest
 
 
-def _plainest(escape: re.Match[str]) -> str:
+def _unescaped(escape: re.Match[str]) -> str:
     character = chr(int(escape[0][1:], 16))
     return character if character in _UNRESERVED else escape[0].upper()
 
 
 def _is_harmless(piece: str) -> bool:
-    """Whether a piece of a path names something below, and only that."""
+    """Whether a path segment names something below the path before it, and nothing else."""
     try:
         plain = unquote(piece, errors="strict")
     except UnicodeDecodeError:
@@ -61,7 +61,7 @@ def _is_harmless(piece: str) -> bool:
 
 
 def own_address(workflow: str, variables: tuple[str, ...] = ()) -> str:
-    """Where a workflow stands whose document does not say: an address of the server's own."""
+    """The address of a workflow whose document does not give one; it has the server's own scheme."""
     return "/".join((f"{_OWN_PREFIX}{quote(workflow, safe='')}", *(f"{{{name}}}" for name in variables)))
 
 
@@ -74,13 +74,13 @@ class AddressTemplate:
     _pattern: re.Pattern[str] = field(repr=False)
 
     def values(self, address: str) -> dict[str, str] | None:
-        """What the variables are in a normalised address; None for one that this is not."""
+        """The values of the variables in a normalised address; None if the address does not match."""
         found = self._pattern.fullmatch(address)
         return None if found is None else dict(zip(self.variables, map(unquote, found.groups()), strict=True))
 
 
 def read_template(text: str, workflow: str) -> AddressTemplate | str:
-    """A template, or what is wrong with it. Addresses of the server's own are each workflow's own, too."""
+    """A template, or what is wrong with it. With the server's own scheme a workflow may use only its own address."""
     variables = tuple(_TEMPLATE_PARTS.findall(text))
     for name in variables:
         if _VARIABLE.fullmatch(name) is None:
@@ -98,5 +98,5 @@ def read_template(text: str, workflow: str) -> AddressTemplate | str:
     scheme, colon, rest = literals[0].partition(":")
     if not colon:
         return "the scheme cannot be a variable"
-    fixed = [_ESCAPE.sub(_plainest, part) for part in (f"{scheme.lower()}:{rest}", *literals[1:])]
+    fixed = [_ESCAPE.sub(_unescaped, part) for part in (f"{scheme.lower()}:{rest}", *literals[1:])]
     return AddressTemplate(text, variables, re.compile(_PIECE.join(re.escape(part) for part in fixed)))

@@ -1,7 +1,7 @@
-"""Time as a port: whoever needs to know the time is given a clock.
+"""The clock protocol: code that needs the time is given a clock.
 
-The pure layers never ask; their inputs carry the time. Instants are epoch milliseconds, and somebody may set them back
-or forward; what has to be a length of time is measured with the other clock, which nobody sets.
+The pure layers never ask for the time; their inputs carry it. Instants are epoch milliseconds, which may jump when
+somebody sets the machine's clock. Lengths of time are measured with `elapsed_ms`, which never jumps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move: for tests and simulations."""
+    """A clock that moves only when a test or a simulation moves it."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms
@@ -33,7 +33,7 @@ class ManualClock:
         return self._now_ms
 
     def elapsed_ms(self) -> int:
-        """What was told to elapse."""
+        """The sum of all calls of `elapse`."""
         return self._elapsed_ms
 
     def advance(self, by_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""JSON values: their type, JSON pointers, and checks of what others give that cannot overflow the stack.
+"""JSON values: their type, JSON pointers, and checks of untrusted values that cannot overflow the stack.
 
 Everything above `base` names JSON through these types. This module neither parses nor
 writes JSON text: `definitions.source` reads documents, `definitions.canonical` writes them.
@@ -25,7 +25,7 @@ __all__ = [
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 JsonObject: TypeAlias = dict[str, JsonValue]
 
-_WHOLE = frozenset({bool, int, str})  # a float may be no number
+_WHOLE = frozenset({bool, int, str})  # not float, which may be NaN
 _FLAT_MEMBERS_MAX = 32
 _PLAIN = frozenset({bool, int, float, str, type(None), list, dict})
 
@@ -54,7 +54,7 @@ def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
     Walks level by level, so that a value deep enough to be refused cannot exhaust the interpreter stack.
     """
     if isinstance(value, dict) and not any(map(_is_container, value.values())):
-        return depth_max < 1  # flat, as nearly everything that is called with
+        return depth_max < 1  # flat, like the arguments of nearly every call
     level: list[JsonValue] = [value]
     depth = 0
     while True:
@@ -68,7 +68,7 @@ def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
 
 
 def exceeds_values(value: JsonValue, values_max: int) -> bool:
-    """Say whether a value holds more than so many others; looks at no more than these."""
+    """Say whether a value holds more than `values_max` values; stops counting there."""
     waiting = [value] if isinstance(value, (list, dict)) else []
     count = 0
     while waiting:
@@ -83,7 +83,7 @@ def exceeds_values(value: JsonValue, values_max: int) -> bool:
 
 
 def is_flat(value: object) -> bool:
-    """Whether a value is certainly JSON, and little of it: a scalar, or an object of a few of them. One look."""
+    """Whether a value is a scalar or a small object of scalars, and so certainly JSON. A quick first test."""
     if type(value) is dict:
         if len(value) > _FLAT_MEMBERS_MAX:
             return False
@@ -99,8 +99,8 @@ def is_flat(value: object) -> bool:
 def json_problem(value: object, depth_max: int) -> JsonProblem | None:  # noqa: C901  # one loop, looked at very often
     """The first part of a value that JSON cannot hold (a NaN, a set, a key that is no text), or that nests too deep.
 
-    For values that may not come from JSON text. Subclasses count as something else: what is read back would not be
-    what was given.
+    For values that may not come from JSON text. Instances of subclasses are refused: they would be read back as
+    something else.
     """
     level: list[object] = [value]
     for _ in range(depth_max + 1):
@@ -133,7 +133,7 @@ def json_problem(value: object, depth_max: int) -> JsonProblem | None:  # noqa: 
 
 
 def _first_problem(value: object, depth_max: int) -> JsonProblem:
-    """Where the problem is; slower, and only for values that have one."""
+    """Find where the problem is. Slower, so it is called only for values that have one."""
     waiting: list[tuple[tuple[str | int, ...], object]] = [((), value)]
     while waiting:
         path, item = waiting.pop()
@@ -146,12 +146,12 @@ def _first_problem(value: object, depth_max: int) -> JsonProblem:
             return JsonProblem(path=json_pointer(path), message=f"a value of type {kind.__name__} is not JSON")
         if isinstance(item, dict):
             for odd in (name for name in item if type(name) is not str):
-                told = f"the key {odd!r} is of type {type(odd).__name__}; keys are texts in JSON"
-                return JsonProblem(path=json_pointer(path), message=told)
+                message = f"the key {odd!r} is of type {type(odd).__name__}; keys are texts in JSON"
+                return JsonProblem(path=json_pointer(path), message=message)
             waiting += [((*path, name), child) for name, child in reversed(item.items())]
         elif isinstance(item, list):
             waiting += [((*path, index), child) for index, child in reversed(list(enumerate(item)))]
-    raise TypeError("the value is JSON after all")
+    raise TypeError("the value is valid JSON")
 
 
 def _too_deep(depth_max: int) -> JsonProblem:

@@ -1,8 +1,8 @@
-"""Keyed digests (HMAC-SHA256) of which many are made with few keys.
+"""Keyed digests (HMAC-SHA256), fast for many texts under few keys.
 
-To prepare a key costs as much as to digest a short text; it is prepared once, and copied for each text.
+Preparing a key takes as long as digesting a short text, so each key is prepared once and copied for each text.
 
-Above it: whatever is sealed or compared under the server's secret. Below it: the standard library.
+Above it: whatever is sealed or compared with the server's secret. Below it: the standard library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 __all__ = ["keyed_digest"]
 
-# The server's secret, and those of whoever else is served in one process.
+# The server's secret, and those of other servers in the same process.
 _KEYS_PREPARED = 8
 
 

@@ -18,9 +18,11 @@ Above it: whatever must start fast. Below it: the standard library.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
-__all__ = ["LazyModule", "lazy_import"]
+__all__ = ["LazyModule", "lazy_exports", "lazy_import"]
 
 
 class LazyModule:
@@ -42,3 +44,21 @@ class LazyModule:
 def lazy_import(module: str) -> LazyModule:
     """A module that is imported when something in it is first used."""
     return LazyModule(module)
+
+
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """The `__getattr__` of a package (PEP 562) that imports a public name from its module when it is first read.
+
+    `modules` has the module of each name. So that other imports of the package stay cheap, and so that a package can
+    export what needs the package itself.
+    """
+
+    def __getattr__(name: str) -> object:  # noqa: N807  # that is what it is
+        module = modules.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(module), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return __getattr__

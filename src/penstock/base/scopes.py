@@ -43,13 +43,13 @@ _SCOPE = re.compile(r"\*|[a-z][a-z0-9_-]*(?:[.:][A-Za-z0-9][A-Za-z0-9_-]*)*(?:[.
 _PARSED_KEPT = 4_096
 # Combinations of what calls need and what keys have, decided before.
 _GRANTS_KEPT = 4_096
-# How alike two scopes are of which one may be the other, misspelt: a letter of ten.
+# Scopes that are at least this similar may be the same, misspelt: about one letter in ten differs.
 _ALIKE_MIN = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A scope that is written as scopes are."""
+    """A scope that follows the grammar."""
 
     text: str
 
@@ -65,13 +65,13 @@ class Scope:
 
 @lru_cache(maxsize=_PARSED_KEPT)
 def parse_scope(text: str) -> Scope | None:
-    """A scope; None for a text that is not written as one."""
+    """A scope; None for text that does not follow the grammar."""
     fits = len(text) <= limits.SCOPE_CHARACTERS_MAX and _SCOPE.fullmatch(text) is not None
     return Scope(text) if fits else None
 
 
 def is_scope(text: str) -> bool:
-    """Whether a text is written as a scope."""
+    """Whether a text follows the grammar of scopes."""
     return parse_scope(text) is not None
 
 

@@ -1,6 +1,6 @@
-"""Text of others where people read it: cleaned, measured and cut to a width.
+"""Untrusted text for people to read: cleaned, measured, and cut to a width.
 
-Widths come from a table of an ordinary sans-serif face; drawings name no particular font, so every measure has air.
+Widths come from a table of an ordinary sans-serif font. Drawings name no particular font, so every width has a margin.
 Above it: `drawing`, the command line, comparisons. It writes no markup: escaping is up to each format.
 """
 
@@ -23,10 +23,10 @@ _FIRST, _LAST = 32, 126
 _WIDE, _OTHER = 1000, 640
 # Bold faces are wider, and some platforms fall back to a face that is wider than the table.
 _BOLD_FACTOR = 1.08
-_AIR_FACTOR = 1.18
+_MARGIN_FACTOR = 1.18
 _ELLIPSIS = "…"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-# The last two characters of every plane are no characters.
+# The last two code points of every plane are not characters.
 _PLANE_END = 0xFFFE
 
 
@@ -47,9 +47,9 @@ def _visible(character: str) -> str:
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
-    """About how wide a text is at a font size, rather too much than too little."""
+    """About how wide a text is at a font size; rather too wide than too narrow."""
     thousandths = sum(_thousandths(character) for character in text)
-    return thousandths * size / 1000 * _AIR_FACTOR * (_BOLD_FACTOR if bold else 1)
+    return thousandths * size / 1000 * _MARGIN_FACTOR * (_BOLD_FACTOR if bold else 1)
 
 
 def fit(text: str, width: float, size: float, *, bold: bool = False) -> str:

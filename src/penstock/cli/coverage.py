@@ -40,8 +40,8 @@ from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.client.asynchronous.client import AsyncClient
 from penstock.client.errors import CLIENT_REASONS
+from penstock.client.operations import method_name, operation_table, resource_attribute
 from penstock.client.sync.client import Client
-from penstock.client.table import method_name, operation_table, resource_attribute
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.naming import ToolNaming
 from penstock.operations.builtin import builtin_operations

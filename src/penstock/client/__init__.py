@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from penstock.base.lazy_import import lazy_exports
 
 if TYPE_CHECKING:
     from penstock.client.asynchronous.client import AsyncClient
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 _ERRORS = "penstock.client.errors"
-_HOMES = {
+_MODULES = {
     "AsyncClient": "penstock.client.asynchronous.client",
     "CallConflict": _ERRORS,
     "CallDenied": _ERRORS,
@@ -55,14 +56,8 @@ _HOMES = {
 }
 
 
-# As in the package above: a name is fetched when somebody asks for it, so that one kind of client does not load both.
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
+# A name is imported when it is first read, so that one kind of client does not load both.
+__getattr__ = lazy_exports(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.client.errors import answer_unreadable
-from penstock.client.table import Operation, Parameter
+from penstock.client.operations import Operation, Parameter
 
 __all__ = ["PreparedCall", "decoded", "prepare", "text_of"]
 
@@ -77,8 +77,8 @@ def _check_names(operation: Operation, arguments: Mapping[str, Any]) -> None:
     unknown = sorted(set(arguments) - known)
     missing = [item.name for item in operation.parameters if item.required and item.name not in arguments]
     if unknown:
-        told = f"{operation.name} has no argument {unknown[0]}"
-        raise Rejected("INVALID_ARGUMENTS", told, f"known are: {', '.join(sorted(known)) or 'none'}")
+        message = f"{operation.name} has no argument {unknown[0]}"
+        raise Rejected("INVALID_ARGUMENTS", message, f"known are: {', '.join(sorted(known)) or 'none'}")
     if missing:
         raise Rejected("INVALID_ARGUMENTS", f"{operation.name} needs {missing[0]}", "give it")
 

@@ -110,10 +110,10 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CallFailed
     kind = _BY_STATUS.get(status, CallRejected if status in _CLIENT_ERRORS else CallFailed)
     if "code" in problem:
         details = problem.get("details")
-        told: JsonObject = dict(details) if isinstance(details, dict) else {}
+        more: JsonObject = dict(details) if isinstance(details, dict) else {}
         if isinstance(problem.get("errors"), list):
-            told["errors"] = problem["errors"]
-        error = kind(str(problem["code"]), str(problem.get("detail", "")), _text(problem.get("hint")), told)
+            more["errors"] = problem["errors"]
+        error = kind(str(problem["code"]), str(problem.get("detail", "")), _text(problem.get("hint")), more)
     else:
         excerpt = body.decode("utf-8", errors="replace").strip()[:_BODY_CHARACTERS_MAX]
         message = f"the server answered {status}" + (f": {excerpt}" if excerpt else "")

@@ -1,7 +1,7 @@
 """Server-sent events as a reader sees them: lines become events, and a reconnect repeats nothing.
 
 The server gives the last event of each record an id. A reader that was cut off in the middle of a record gets all of
-its events again; `Position` remembers which of them it has seen.
+its events again; `StreamPosition` remembers which of them it has seen.
 
 Above it: the clients. Below it: nothing; no I/O.
 """
@@ -15,7 +15,7 @@ import msgspec
 
 from penstock.client.errors import CallDenied, CallFailed, CallNotFound, CallUnavailable, answer_unreadable
 
-__all__ = ["EventParser", "Position", "StreamEvent", "with_completion"]
+__all__ = ["EventParser", "StreamEvent", "StreamPosition", "with_completion"]
 
 _RETRY_SECONDS_DEFAULT = 5.0
 _RETRY_SECONDS_MAX = 30.0
@@ -79,15 +79,15 @@ class EventParser:
         if not data:
             return None
         try:
-            told: dict[str, Any] = msgspec.json.decode("\n".join(data), type=dict[str, Any])
+            content: dict[str, Any] = msgspec.json.decode("\n".join(data), type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise answer_unreadable("a stream", error) from None
         self.signs_of_life += 1
-        return StreamEvent(event=event, data=told, id=identity)
+        return StreamEvent(event=event, data=content, id=identity)
 
 
 @dataclass(slots=True)
-class Position:
+class StreamPosition:
     """How far a reader is, over all its connections."""
 
     last_id: str | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from penstock.base.errors import Rejected
-from penstock.client.retries import RETRIES_DEFAULT, RetryRule
+from penstock.client.retries import RETRIES_DEFAULT, RetryPolicy
 
 __all__ = ["KEY_VARIABLE", "SERVER_DEFAULT", "SERVER_VARIABLE", "ClientOptions"]
 
@@ -31,7 +31,7 @@ class ClientOptions:
     base_url: str
     key: str | None = field(repr=False)
     timeout_seconds: float
-    rule: RetryRule = field(repr=False)
+    retry_policy: RetryPolicy = field(repr=False)
 
     @classmethod
     def of(
@@ -51,7 +51,7 @@ class ClientOptions:
             base_url=_base_url(address),
             key=key or variables.get(KEY_VARIABLE) or None,
             timeout_seconds=timeout_seconds,
-            rule=RetryRule(retries=retries, random=random.random),
+            retry_policy=RetryPolicy(retries=retries, random=random.random),
         )
 
     def headers(self) -> dict[str, str]:
@@ -64,9 +64,9 @@ def _base_url(address: str) -> str:
     """An address without a path gets the usual one; one with a path is taken as it is."""
     parts = urlsplit(address)
     if parts.scheme not in _SCHEMES or not parts.hostname:
-        told = "the address of a server begins with http:// or https:// and a host"
-        raise Rejected("SERVER_ADDRESS_INVALID", told, f"for example {SERVER_DEFAULT}")
+        message = "the address of a server begins with http:// or https:// and a host"
+        raise Rejected("SERVER_ADDRESS_INVALID", message, f"for example {SERVER_DEFAULT}")
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        told = "the address of a server has no user, password, query or fragment"
-        raise Rejected("SERVER_ADDRESS_INVALID", told, "give the key as `key` or in PENSTOCK_API_KEY")
+        message = "the address of a server has no user, password, query or fragment"
+        raise Rejected("SERVER_ADDRESS_INVALID", message, "give the key as `key` or in PENSTOCK_API_KEY")
     return address if parts.path else address + _BASE_PATH

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from penstock.client.errors import CallFailed, CallUnavailable
 
-__all__ = ["RETRIES_DEFAULT", "RetryRule"]
+__all__ = ["RETRIES_DEFAULT", "RetryPolicy"]
 
 RETRIES_DEFAULT = 4
 _FIRST_SECONDS = 0.25
@@ -27,7 +27,7 @@ _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryRule:
+class RetryPolicy:
     """How often, and how long in between. `random` gives a number from 0 to 1."""
 
     retries: int = RETRIES_DEFAULT

@@ -9,7 +9,7 @@ from penstock.base.errors import NotFound, Rejected
 from penstock.client.calls import decoded, prepare
 from penstock.client.errors import CallFailed
 from penstock.client.generated.views.execution import ExecutionHandle, ExecutionView
-from penstock.client.table import find_operation, method_name, operation_table, resource_attribute
+from penstock.client.operations import find_operation, method_name, operation_table, resource_attribute
 
 HANDLE = {
     "execution_id": "e",

@@ -21,7 +21,7 @@ from penstock.client import (
     Client,
 )
 from penstock.client.options import ClientOptions
-from penstock.client.retries import RetryRule
+from penstock.client.retries import RetryPolicy
 from penstock.client.transports import http_settings
 
 SERVER = "http://127.0.0.1:5151"
@@ -271,7 +271,7 @@ def test_waiting_ends_when_the_time_is_up(call: Any) -> None:
 
 
 def test_nothing_is_repeated_that_may_have_happened_without_a_key() -> None:
-    rule = RetryRule(random=lambda: 1.0)
+    rule = RetryPolicy(random=lambda: 1.0)
     lost = CallUnavailable("CONNECTION_FAILED", "lost")
     assert rule.delay_seconds(lost, 1, repeatable=False, sent=True) is None
     assert rule.delay_seconds(lost, 1, repeatable=False, sent=False) == 0.25

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.errors import CallDenied, CallFailed, CallNotFound, CallUnavailable
-from penstock.client.events import EventParser, Position, StreamEvent, with_completion
+from penstock.client.events import EventParser, StreamEvent, StreamPosition, with_completion
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 EVENTS = st.builds(
@@ -52,7 +52,7 @@ def test_a_reader_that_is_cut_off_anywhere_sees_every_event_once(sizes: list[int
         history.extend(event("node", seq, part=part) for part in range(size))
         history.append(event("status", seq, identity=str(seq)))
     history.append(StreamEvent(event="complete", data={"sequence": len(sizes) + 1}, id=str(len(sizes) + 1)))
-    position, seen = Position(), []
+    position, seen = StreamPosition(), []
     while not position.ended:
         position.reconnected()
         rest = [item for item in history if item.data["sequence"] > int(position.last_id or 0)]
@@ -64,7 +64,7 @@ def test_a_reader_that_is_cut_off_anywhere_sees_every_event_once(sizes: list[int
     assert seen == history
 
 
-def seen_since(position: Position) -> list[StreamEvent]:
+def seen_since(position: StreamPosition) -> list[StreamEvent]:
     return position._since
 
 
@@ -82,7 +82,7 @@ def event(name: str, seq: int, identity: str | None = None, **more: Any) -> Stre
 )
 def test_a_stream_that_is_closed_is_an_error_of_its_kind(code: str, kind: type[CallFailed]) -> None:
     with pytest.raises(kind) as caught:
-        Position().take(StreamEvent(event="closed", data={"code": code, "message": "it is over"}))
+        StreamPosition().take(StreamEvent(event="closed", data={"code": code, "message": "it is over"}))
     assert caught.value.code == code
 
 

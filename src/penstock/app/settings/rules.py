@@ -33,18 +33,18 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
     if server.sync_wait_seconds > server.sync_wait_max_seconds:
         paths = ("server.sync_wait_seconds", "server.sync_wait_max_seconds")
         lengths = f"{server.sync_wait_seconds:g} s is longer than {server.sync_wait_max_seconds:g} s"
-        told = f"`{paths[0]}` must not be longer than `{paths[1]}`, and {lengths}"
-        yield SettingsProblem(paths=paths, message=told)
+        message = f"`{paths[0]}` must not be longer than `{paths[1]}`, and {lengths}"
+        yield SettingsProblem(paths=paths, message=message)
     if server.mcp.enabled and server.mcp.path == server.base_path:
-        told = f"`server.mcp.path` is `{server.mcp.path}`, and so is `server.base_path`"
+        message = f"`server.mcp.path` is `{server.mcp.path}`, and so is `server.base_path`"
         yield SettingsProblem(
-            paths=("server.mcp.path", "server.base_path"), message=told, hint="give each a path of its own"
+            paths=("server.mcp.path", "server.base_path"), message=message, hint="give each a path of its own"
         )
     if server.openwop.seam and not is_loopback(server.host):
-        told = f"`server.openwop.seam` lets tests put workflows in, and `server.host` is `{server.host}`"
+        message = f"`server.openwop.seam` lets tests put workflows in, and `server.host` is `{server.host}`"
         yield SettingsProblem(
             paths=("server.openwop.seam", "server.host"),
-            message=told,
+            message=message,
             hint="listen on 127.0.0.1, or leave the seam off",
         )
     yield from _server_problems(settings)
@@ -55,8 +55,8 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
 def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
     for name, server in settings.mcp_servers.items():
         if name == CLIENT:
-            told = f"`mcp_servers.{name}` has a name that stands for whoever calls a workflow"
-            yield SettingsProblem(paths=("mcp_servers",), below=(name,), message=told, hint="give it another name")
+            message = f"`mcp_servers.{name}` has a name that stands for whoever calls a workflow"
+            yield SettingsProblem(paths=("mcp_servers",), below=(name,), message=message, hint="give it another name")
         if server.command is None or server.disabled:
             continue
         program = command_name(server.command)

@@ -96,12 +96,12 @@ class InvalidSettings(Rejected):
     """The settings have mistakes; `findings` has all of them, `text` is that of the file they may be in."""
 
     def __init__(self, findings: tuple[Finding, ...], file: str | None = None, text: str = "") -> None:
-        told = "; ".join(f"{finding.location}: {finding.message}" for finding in findings[:3])
+        first = "; ".join(f"{finding.location}: {finding.message}" for finding in findings[:3])
         more = "" if len(findings) <= 3 else f"; and {len(findings) - 3} more"  # noqa: PLR2004  # as many as fit
         listed: list[JsonValue] = [finding.to_json() for finding in findings]
         super().__init__(
             "INVALID_SETTINGS",
-            f"the settings have mistakes: {told}{more}",
+            f"the settings have mistakes: {first}{more}",
             "`penstock config validate` shows all of them",
             {"findings": listed},
         )

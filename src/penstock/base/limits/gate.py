@@ -77,9 +77,9 @@ AUDIT_REFUSALS_KEPT_MAX = 20
 AUDIT_REFUSAL_ADDRESSES_MAX = 10
 # Records of refusals that wait in memory while none can be written; more are lost with their counts.
 AUDIT_REFUSALS_UNWRITTEN_MAX = 1_000
-# An address as a proxy may tell it: the longest IPv6 address with a zone fits, and nobody can fill the trail with it.
+# An address as a proxy may tell it: the longest IPv6 address with a zone fits, and nobody can fill the log with it.
 AUDIT_REMOTE_CHARACTERS_MAX = 64
-# What a record says a call was about: an id or a few names fit, and a caller cannot make the trail grow with it.
+# What a record says a call was about: an id or a few names fit, and a caller cannot make the audit log grow with it.
 AUDIT_SUBJECT_CHARACTERS_MAX = 200
 # How often the last use of a key is written down.
 KEY_USE_GATHER_MS = 60_000

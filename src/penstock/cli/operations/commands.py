@@ -28,7 +28,7 @@ from penstock.cli.targets.selection import (
 )
 from penstock.cli.terminal.answers import print_answer, print_event
 from penstock.cli.terminal.exits import STILL_WAITING, JsonOption, exit_with, print_json
-from penstock.client.table import Operation, find_operation
+from penstock.client.operations import Operation, find_operation
 
 __all__ = ["call_and_show", "call_operation", "every_page", "operation_command", "show_call"]
 

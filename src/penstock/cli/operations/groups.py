@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli.lazy_commands import LazyCommand, new_group
 from penstock.cli.operations.resources import RESOURCES
-from penstock.client.table import operation_table
+from penstock.client.operations import operation_table
 
 __all__ = ["operation_group"]
 

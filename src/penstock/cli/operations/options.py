@@ -18,7 +18,7 @@ import typer
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.terminal.files import Unreadable, read_path
 from penstock.cli.terminal.values import UsageError, parse_value
-from penstock.client.table import Operation, Parameter
+from penstock.client.operations import Operation, Parameter
 
 __all__ = ["RESERVED", "option_of", "parameter_signature", "read_arguments", "words_of"]
 

@@ -28,7 +28,7 @@ from penstock.cli.targets.selection import (
 )
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.exits import exit_with, print_json
-from penstock.client.table import find_operation
+from penstock.client.operations import find_operation
 
 __all__ = [
     "IdempotencyOption",

@@ -14,7 +14,7 @@ import typer
 
 from penstock.cli.lazy_commands import LazyCommand, new_group
 from penstock.cli.operations.options import words_of
-from penstock.client.table import find_operation
+from penstock.client.operations import find_operation
 
 __all__ = ["runs_group"]
 

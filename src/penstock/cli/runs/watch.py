@@ -26,7 +26,7 @@ from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
 from penstock.cli.terminal.exits import exit_with
 from penstock.cli.terminal.values import UsageError
-from penstock.client.table import find_operation
+from penstock.client.operations import find_operation
 from penstock.runtime.system import SystemClock
 
 __all__ = ["watch_command"]

@@ -14,8 +14,8 @@ from typing import Any, Protocol, assert_never
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.targets.selection import FileTarget, ServerTarget, Target, connect
 from penstock.client.events import StreamEvent
+from penstock.client.operations import Operation
 from penstock.client.sync.connection import Connection
-from penstock.client.table import Operation
 
 __all__ = ["OperationClient", "open_client"]
 

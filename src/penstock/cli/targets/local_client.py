@@ -27,7 +27,7 @@ from penstock.cli.targets.workspace import Workspace, live_workers, open_workspa
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.exits import command_text
 from penstock.client.events import StreamEvent
-from penstock.client.table import find_operation
+from penstock.client.operations import find_operation
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.client.asynchronous.executions import AsyncExecutions
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 from penstock.client.generated.asynchronous.agents import AsyncAgents
 from penstock.client.generated.asynchronous.audit import AsyncAudit
 from penstock.client.generated.asynchronous.control import AsyncControl

@@ -21,10 +21,10 @@ import httpx2
 from penstock.client.calls import PreparedCall, decoded, prepare
 from penstock.client.errors import CallFailed, error_of, unreachable
 from penstock.client.events import StreamEvent
-from penstock.client.following import Following
+from penstock.client.operations import find_operation
 from penstock.client.options import ClientOptions
 from penstock.client.retries import RETRIES_DEFAULT
-from penstock.client.table import find_operation
+from penstock.client.stream_reader import StreamReader
 from penstock.client.transports import http_settings, was_sent
 
 __all__ = ["Connection"]
@@ -90,32 +90,36 @@ class Connection:
         self, operation: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None
     ) -> Iterator[StreamEvent]:
         """The events of a stream to its end, over as many connections as it takes."""
-        following = Following.of(
-            find_operation(operation), arguments, self._options.rule, time.monotonic, timeout_seconds
+        reader = StreamReader.of(
+            find_operation(operation),
+            arguments,
+            self._options.retry_policy,
+            time.monotonic,
+            timeout_seconds,
         )
-        while not following.position.ended:
+        while not reader.position.ended:
             error: CallFailed | None = None
             sent = True
             try:
-                with self._open(following) as response:
+                with self._open(reader) as response:
                     if not response.is_success:
                         raise error_of(response.status_code, response.headers, response.read())
                     for part in response.iter_bytes():
-                        yield from following.read(part)
-                        if following.is_over:
+                        yield from reader.read(part)
+                        if reader.is_over:
                             break
                     else:
-                        error = following.cut()
+                        error = reader.cut()
             except httpx2.TransportError as raised:
                 error, sent = self._unreachable(raised), was_sent(raised)
             except CallFailed as raised:
                 error = raised
-            if not following.position.ended:
-                time.sleep(following.delay_seconds(error, sent=sent))
+            if not reader.position.ended:
+                time.sleep(reader.delay_seconds(error, sent=sent))
 
-    def _open(self, following: Following) -> Any:
-        call = following.next_call()
-        timeout = httpx2.Timeout(self._options.timeout_seconds, read=following.read_seconds)
+    def _open(self, reader: StreamReader) -> Any:
+        call = reader.next_call()
+        timeout = httpx2.Timeout(self._options.timeout_seconds, read=reader.read_seconds)
         return self._http.stream(
             call.method, self._options.base_url + call.path, params=call.query, headers=call.headers, timeout=timeout
         )
@@ -139,7 +143,7 @@ class Connection:
                 error = error_of(response.status_code, response.headers, response.content)
             except httpx2.TransportError as raised:
                 error, sent = self._unreachable(raised), was_sent(raised)
-            delay = self._options.rule.delay_seconds(error, attempt, repeatable=call.repeatable, sent=sent)
+            delay = self._options.retry_policy.delay_seconds(error, attempt, repeatable=call.repeatable, sent=sent)
             if delay is None:
                 raise error
             time.sleep(delay)

@@ -53,12 +53,12 @@ class Executions(GeneratedExecutions):
         while True:
             arguments = {"execution_id": execution_id, "events": "complete"}
             left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            following: str | None = None
+            continued_as: str | None = None
             for event in self._caller.events("execution.stream", arguments, timeout_seconds=left):
-                following = event.data.get("continued_as")
-            if following is None:
+                continued_as = event.data.get("continued_as")
+            if continued_as is None:
                 return self.status(execution_id)
-            execution_id = following
+            execution_id = continued_as
 
     def run(
         self,

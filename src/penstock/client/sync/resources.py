@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 from penstock.client.generated.sync.agents import Agents
 from penstock.client.generated.sync.audit import Audit
 from penstock.client.generated.sync.control import Control

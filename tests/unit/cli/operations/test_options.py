@@ -9,7 +9,7 @@ import pytest
 from penstock.cli.operations.commands import operation_command
 from penstock.cli.operations.options import RESERVED, option_of, parameter_signature, read_arguments, words_of
 from penstock.cli.terminal.values import UsageError
-from penstock.client.table import find_operation, operation_table
+from penstock.client.operations import find_operation, operation_table
 
 
 def arguments(name: str, **values: Any) -> dict[str, Any]:

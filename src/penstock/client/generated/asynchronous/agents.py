@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.agent import AgentPage, AgentView
 from penstock.client.generated.views.execution import ExecutionHandle
 from penstock.client.generated.views.shared import Deleted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 
 __all__ = ["AsyncControl"]
 

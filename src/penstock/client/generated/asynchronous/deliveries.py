@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Literal
 
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.delivery import DeliveryPageView, DeliveryView
 
 __all__ = ["AsyncDeliveries"]

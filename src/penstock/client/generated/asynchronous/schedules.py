@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.execution import ExecutionHandle
 from penstock.client.generated.views.schedule import SchedulePage, ScheduleView
 from penstock.client.generated.views.shared import Deleted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.shared import Deleted
 from penstock.client.generated.views.task import TaskList, TaskView
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.trigger import TriggerList
 
 __all__ = ["AsyncTriggers"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from penstock.client.calling import AsyncCaller
+from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.delivery import DeliveryView
 from penstock.client.generated.views.shared import Deleted
 from penstock.client.generated.views.webhook import EndpointPage, EndpointView, NewEndpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 from penstock.client.generated.views.audit import AuditPageView, AuditRecordView, Export, Verified
 
 __all__ = ["Audit"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 
 __all__ = ["Control"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 from penstock.client.events import StreamEvent
 from penstock.client.generated.views.execution import (
     ActivityView,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 from penstock.client.generated.views.model import ModelPage, ModelView
 from penstock.client.generated.views.shared import Deleted
 

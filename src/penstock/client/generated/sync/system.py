@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 from penstock.client.generated.views.system import Health, Information, Metrics, Operations
 
 __all__ = ["System"]

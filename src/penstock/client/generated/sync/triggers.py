@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 from penstock.client.generated.views.trigger import TriggerList
 
 __all__ = ["Triggers"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.client.calling import Caller
+from penstock.client.caller import Caller
 from penstock.client.generated.views.delivery import DeliveryView
 from penstock.client.generated.views.shared import Deleted
 from penstock.client.generated.views.webhook import EndpointPage, EndpointView, NewEndpoint

@@ -1,4 +1,4 @@
-"""Following a stream over several connections: what to ask for next, when to give up. No I/O.
+"""Reading a stream over several connections: what to ask for next, when to give up. No I/O.
 
 Above it: the clients, which connect, read and wait. Below it: `events`, `retries`.
 """
@@ -11,11 +11,11 @@ from typing import Any
 
 from penstock.client.calls import PreparedCall, prepare
 from penstock.client.errors import CallFailed, CallTimedOut, CallUnavailable
-from penstock.client.events import EventParser, Position, StreamEvent, with_completion
-from penstock.client.retries import RetryRule
-from penstock.client.table import Operation
+from penstock.client.events import EventParser, StreamEvent, StreamPosition, with_completion
+from penstock.client.operations import Operation
+from penstock.client.retries import RetryPolicy
 
-__all__ = ["Following"]
+__all__ = ["StreamReader"]
 
 # Longer than heartbeats are apart: a connection that is silent for so long is dead.
 _SILENT_SECONDS_MAX = 120.0
@@ -24,16 +24,16 @@ _SLACK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Following:
+class StreamReader:
     """A reader of one stream."""
 
     operation: Operation
     arguments: dict[str, Any]
-    rule: RetryRule
+    retry_policy: RetryPolicy
     now_seconds: Callable[[], float]
     deadline: float | None
     wanted: frozenset[str] | None
-    position: Position
+    position: StreamPosition
     parser: EventParser
     failures: int = 0
     read_seconds: float = 0.0
@@ -43,20 +43,20 @@ class Following:
         cls,
         operation: Operation,
         arguments: Mapping[str, Any],
-        rule: RetryRule,
+        retry_policy: RetryPolicy,
         now_seconds: Callable[[], float],
         timeout_seconds: float | None,
-    ) -> Following:
+    ) -> StreamReader:
         """A reader that begins where the arguments say."""
         asked, wanted = with_completion(arguments.get("events"))
         return cls(
             operation=operation,
             arguments={**arguments, "events": asked},
-            rule=rule,
+            retry_policy=retry_policy,
             now_seconds=now_seconds,
             deadline=None if timeout_seconds is None else now_seconds() + timeout_seconds,
             wanted=wanted,
-            position=Position(last_id=arguments.get("last_event_id")),
+            position=StreamPosition(last_id=arguments.get("last_event_id")),
             parser=EventParser(),
         )
 
@@ -92,7 +92,7 @@ class Following:
         if error is None:
             return 0.0
         self.failures += 1
-        delay = self.rule.delay_seconds(error, self.failures, repeatable=True, sent=sent)
+        delay = self.retry_policy.delay_seconds(error, self.failures, repeatable=True, sent=sent)
         if delay is None:
             raise error
         # Many readers of a server that stops come back at the pace that it asked for.
@@ -106,5 +106,5 @@ class Following:
         return float("inf") if self.deadline is None else self.deadline - self.now_seconds()
 
     def _timed_out(self) -> CallTimedOut:
-        told = f"{self.operation.name} did not come to its end in the time that was given"
-        return CallTimedOut("WAIT_TIMED_OUT", told, "it goes on by itself; wait again, or longer")
+        message = f"{self.operation.name} did not come to its end in the time that was given"
+        return CallTimedOut("WAIT_TIMED_OUT", message, "it goes on by itself; wait again, or longer")
