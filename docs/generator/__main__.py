@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs.generator.floors import FLOOR_PAGES, with_pictures
 from docs.generator.pages import PAGES
 from docs.generator.sources import sources
 from docs.generator.transcripts import TRANSCRIPT_PAGES, refreshed
@@ -39,6 +40,8 @@ def _pages() -> Iterator[tuple[str, str]]:
     yield from sources().items()
     for name, render in PAGES.items():
         yield f"docs/{name}", render()
+    for name in FLOOR_PAGES:
+        yield name, with_pictures((ROOT / name).read_text(encoding="utf-8"))
     for name in TRANSCRIPT_PAGES:
         yield name, refreshed((ROOT / name).read_text(encoding="utf-8"))
 
