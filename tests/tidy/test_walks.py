@@ -1,6 +1,9 @@
 """Walks through the source stay short: how many files somebody touches to add a usual thing."""
 
 import ast
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,10 @@ from penstock.definitions.model import NodeType
 from penstock.definitions.node_parts.kind import NodeKind
 from penstock.definitions.nodes import NODE_KINDS
 from penstock.mcp_surface.methods import METHODS
+from penstock.operations.builtin import builtin_operations, internal_operations
+from penstock.operations.system.audits import AuditRecordView
+from penstock.runtime.ports.platform import AuditEntry, AuditQuery
+from penstock.runtime.stores.sqlite.platform.audit_records import audit_statement
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -115,3 +122,99 @@ def test_a_node_type_is_known_to_few_modules(name: str) -> None:
     known_to = modules_that_know(kind, detail or name)
     assert {"definitions/model.py", f"definitions/nodes/{name}.py", "definitions/nodes/__init__.py"} <= known_to
     assert len(known_to) <= NODE_TYPE_SOURCES_MAX, sorted(known_to)
+
+
+# --- an operation: one module of a resource; `scripts/docs` makes the rest --------------------------------------------
+
+SAMPLE_OPERATION = '''
+import msgspec
+from penstock.operations.catalogue.capability import Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate.context import Context
+
+class Sample(msgspec.Struct):
+    size: int = 1
+
+ROUTE = Route(method="GET", path="/keys/sample", query=("size",))
+
+@operation("key.sample", route=ROUTE, scopes=("key:read",), reads=True)
+async def key_sample(context: Context, given: Sample) -> Sample:
+    """Look at a sample."""
+    return given
+
+OPERATIONS = (key_sample,)
+'''
+LOOK_FOR_SAMPLE = """
+import json, sys
+from penstock.operations import keys
+keys.__path__.append(sys.argv[1])
+from docs.generator.operations import operations_file
+from penstock.client import table
+from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.tools.registry import build_tool_list
+from penstock.operations.builtin import builtin_operations
+from penstock.operations.catalogue.catalogue import Catalogue
+from penstock.rest.arguments import ArgumentReader
+from penstock.rest.openapi.document import openapi_document
+capabilities = builtin_operations()
+catalogue = Catalogue(capabilities)
+found = catalogue.find("key.sample")
+written = {item.name: item for item in table.msgspec.json.decode(operations_file(), type=list[table.Operation])}
+table.operation_table = lambda: written
+from penstock.cli.operations.commands import operation_command
+print(json.dumps({
+    "catalogue": found.title,
+    "route": ArgumentReader.of(found, found.route) is not None,
+    "openapi": "/keys/sample" in openapi_document(capabilities, version="1", base_path="/api")["paths"],
+    "tool": build_tool_list(capabilities, McpOptions()).name_of("key.sample") is not None,
+    "command": "size" in operation_command("key.sample").__annotations__,
+}))
+"""
+
+
+def test_an_operation_in_one_module_is_in_the_catalogue_and_on_every_surface(tmp_path: Path) -> None:
+    (tmp_path / "sample.py").write_text(SAMPLE_OPERATION)
+    finished = subprocess.run(
+        [sys.executable, "-c", LOOK_FOR_SAMPLE, str(tmp_path)], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    seen = json.loads(finished.stdout)
+    assert seen == {"catalogue": "Look at a sample", "route": True, "openapi": True, "tool": True, "command": True}
+
+
+def test_every_operation_that_a_module_declares_is_in_its_list() -> None:
+    listed = {capability.name for capability in (*builtin_operations(), *internal_operations())}
+    declared = {
+        node.args[0].value
+        for path in (SOURCE / "operations").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "operation"
+        if isinstance(node.args[0], ast.Constant)
+    }
+    assert "key.create" in declared
+    assert declared <= listed
+
+
+# --- a field of the audit record: the entry, whoever fills it in, and its column --------------------------------------
+
+AUDIT_FIELD_SOURCES = {
+    "runtime/ports/platform.py",
+    "operations/gate/audit_log.py",
+    "runtime/stores/sqlite/schema/migrations.py",
+}
+
+
+def test_a_field_of_the_audit_record_is_written_in_three_modules() -> None:
+    # The one field whose name nothing else has.
+    paths = [path for path in SOURCE.rglob("*.py") if "arguments_digest" in path.read_text(encoding="utf-8")]
+    places = {path.relative_to(SOURCE).as_posix() for path in paths}
+    assert {place for place in places if not place.startswith("client/generated/")} == AUDIT_FIELD_SOURCES
+
+
+def test_stores_and_views_take_every_field_of_the_audit_record_from_its_type() -> None:
+    fields = set(AuditEntry.__struct_fields__)
+    chain = {"seq", "previous_hash", "hash"}
+    assert set(AuditRecordView.__struct_fields__) == fields - {"tenant"} | chain
+    statement, _ = audit_statement(AuditQuery(tenant="default"))
+    columns = statement.removeprefix("SELECT ").partition(" FROM ")[0]
+    assert {column.strip() for column in columns.split(",")} == fields | chain

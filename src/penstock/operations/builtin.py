@@ -1,55 +1,68 @@
-"""The built-in operations, all of them.
+"""The built-in operations, all of them: what the modules of the resources list as their `OPERATIONS`.
 
-Above it: `app` fills the catalogue with these. Below it: one module per resource.
+Every module of a resource is looked into, so that an operation is added in one file. One without a route is internal:
+only the process itself calls it.
+
+Above it: `app` fills the catalogue with these. Below it: one package per resource.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+from penstock.operations import executions, keys, registries, schedules, system, upstreams, webhooks, workflows
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.executions import changes, control_plane, execute, messages, reads, streams
-from penstock.operations.keys import operations as keys
-from penstock.operations.registries import kinds as registries
-from penstock.operations.schedules import operations
-from penstock.operations.schedules import starts as scheduled
-from penstock.operations.system import audits, health, restores, retention
-from penstock.operations.upstreams import accepting
-from penstock.operations.upstreams import operations as upstreams
-from penstock.operations.webhooks import disabling, endpoints, triggers
-from penstock.operations.workflows import bundles, tasks
-from penstock.operations.workflows import operations as workflows
 
 __all__ = ["builtin_operations", "internal_operations"]
 
-_MODULES = (
-    workflows,
-    bundles,
-    tasks,
-    reads,
-    execute,
-    changes,
-    messages,
-    streams,
-    operations,
-    control_plane,
-    keys,
-    audits,
-    registries,
-    upstreams,
-    endpoints,
-    triggers,
-    health,
+_RESOURCES = (workflows, executions, schedules, keys, system, registries, upstreams, webhooks)
+# The order in which operations are documented. A module that is not listed comes after these.
+_ORDER = (
+    "workflows.operations",
+    "workflows.bundles",
+    "workflows.tasks",
+    "executions.reads",
+    "executions.execute",
+    "executions.changes",
+    "executions.messages",
+    "executions.streams",
+    "schedules.operations",
+    "executions.control_plane",
+    "keys.operations",
+    "system.audits",
+    "registries.kinds",
+    "upstreams.operations",
+    "webhooks.endpoints",
+    "webhooks.triggers",
+    "system.health",
 )
-
-
-# What only the process itself calls.
-_INTERNAL = (scheduled, retention, disabling, accepting, restores)
 
 
 def internal_operations() -> tuple[Capability, ...]:
     """Every operation that nobody outside can call."""
-    return tuple(capability for module in _INTERNAL for capability in module.OPERATIONS)
+    return tuple(capability for capability in _operations() if capability.route is None)
 
 
 def builtin_operations() -> tuple[Capability, ...]:
-    """Every built-in operation."""
-    return tuple(capability for module in _MODULES for capability in module.OPERATIONS)
+    """Every operation that callers can use."""
+    return tuple(capability for capability in _operations() if capability.route is not None)
+
+
+@cache
+def _operations() -> tuple[Capability, ...]:
+    modules = sorted((module for resource in _RESOURCES for module in _modules(resource)), key=_place)
+    return tuple(capability for module in modules for capability in getattr(module, "OPERATIONS", ()))
+
+
+def _modules(resource: ModuleType) -> Iterator[ModuleType]:
+    for found in iter_modules(resource.__path__, f"{resource.__name__}."):
+        yield import_module(found.name)
+
+
+def _place(module: ModuleType) -> int:
+    name = ".".join(module.__name__.split(".")[-2:])
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)

@@ -21,7 +21,7 @@ from penstock.base.json import JsonObject
 from penstock.governance.audit_chain import ChainSeal
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Principal, Request, Services
-from penstock.operations.gate.idempotency import arguments_digest
+from penstock.operations.gate.idempotency import digest_arguments
 from penstock.operations.gate.refusals import GatheredRefusals
 from penstock.runtime.ports.platform import AuditEntry, AuditOutcome, Seal
 
@@ -98,7 +98,7 @@ class AuditLog:
             code=place.code,
             subject=place.subject,
             request_id=request.request_id,
-            arguments_digest=None if reads else arguments_digest(self._services.pepper, request.arguments),
+            arguments_digest=None if reads else digest_arguments(self._services.pepper, request.arguments),
             details=details,
         )
 

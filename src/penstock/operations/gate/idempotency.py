@@ -28,14 +28,14 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Re
 from penstock.operations.gate.context import Context, Principal, Request, Services
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 
-__all__ = ["DecidedAnswer", "IdempotentCalls", "answered", "answered_by", "arguments_digest", "derived_id"]
+__all__ = ["DecidedAnswer", "IdempotentCalls", "answered", "answered_by", "derived_id", "digest_arguments"]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
 _Name: TypeAlias = tuple[str, str, str, str]
 
 
-def arguments_digest(pepper: bytes, arguments: JsonObject) -> str:
+def digest_arguments(pepper: bytes, arguments: JsonObject) -> str:
     """A digest that is equal for equal arguments, and says nothing of them without the server's secret.
 
     A plain hash of a short answer, such as a PIN, could be guessed by whoever has the file.
@@ -124,7 +124,7 @@ class IdempotentCalls:
             principal=principal.id,
             operation=capability.name,
             key=key,
-            digest=arguments_digest(services.pepper, request.arguments),
+            digest=digest_arguments(services.pepper, request.arguments),
             now=now,
             in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
             keep_until=now + services.limits.idempotency_ttl_ms,

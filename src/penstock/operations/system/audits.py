@@ -8,7 +8,7 @@ Above it: the catalogue. Below it: the platform port, `governance.audit_chain`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Any, Literal, assert_never, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -21,30 +21,30 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant, milliseconds
 from penstock.operations.gate.audit_log import ANONYMOUS_TENANT, seal_with
 from penstock.operations.gate.context import Context
-from penstock.runtime.ports.platform import AuditQuery, AuditRecord
+from penstock.runtime.ports.platform import AuditEntry, AuditQuery, AuditRecord
 
 __all__ = ["OPERATIONS"]
 
 Instant = Annotated[str, Meta(description="RFC 3339, e.g. 2026-01-31T09:00:00Z.", max_length=40)] | None
 
 
-class AuditRecordView(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. `count` is above one when equal reads were gathered."""
-
-    seq: int
-    at: str | None
-    principal: str
-    surface: str
-    operation: str
-    outcome: str
-    code: str | None
-    subject: str | None
-    request_id: str | None
-    arguments_digest: str | None
-    count: int
-    details: dict[str, Any]
-    previous_hash: str
-    hash: str
+# A view has every field of an entry but the tenant, which is the caller's; these look different to callers.
+_SHOWN = {"at": str | None, "outcome": str, "details": dict[str, Any]}
+_ENTRY_TYPES = get_type_hints(AuditEntry)
+_ENTRY_FIELDS = tuple(name for name in AuditEntry.__struct_fields__ if name != "tenant")
+AuditRecordView: Any = msgspec.defstruct(
+    "AuditRecordView",
+    [
+        ("seq", int),
+        *((name, _SHOWN.get(name, _ENTRY_TYPES[name])) for name in _ENTRY_FIELDS),
+        ("previous_hash", str),
+        ("hash", str),
+    ],
+    namespace={"__doc__": "One record. `count` is above one when equal reads were gathered."},
+    module=__name__,
+    frozen=True,
+    kw_only=True,
+)
 
 
 class AuditPageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,24 +109,11 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     has_more: bool
 
 
-def _view(record: AuditRecord) -> AuditRecordView:
+def _view(record: AuditRecord) -> Any:
     entry = record.entry
-    return AuditRecordView(
-        seq=record.seq,
-        at=instant(entry.at),
-        principal=entry.principal,
-        surface=entry.surface,
-        operation=entry.operation,
-        outcome=entry.outcome,
-        code=entry.code,
-        subject=entry.subject,
-        request_id=entry.request_id,
-        arguments_digest=entry.arguments_digest,
-        count=entry.count,
-        details=entry.details,
-        previous_hash=record.previous_hash,
-        hash=record.hash,
-    )
+    members = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
+    members["at"] = instant(entry.at)
+    return AuditRecordView(seq=record.seq, **members, previous_hash=record.previous_hash, hash=record.hash)
 
 
 def _before(cursor: str | None) -> int | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -34,11 +35,12 @@ __all__ = [
     "read_audit",
 ]
 
-_COLUMNS = (
-    "tenant, seq, at, principal, surface, operation, outcome, code, subject, request_id, arguments_digest, count,"
-    " details, previous_hash, hash"
-)
-_INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+# A column for each field of an entry, so that a new field needs no more here than its column in `schema.migrations`.
+_PLAIN = tuple(name for name in AuditEntry.__struct_fields__ if name != "details")
+_plain_of = attrgetter(*_PLAIN)
+_COLUMN_NAMES = (*_PLAIN, "details", "seq", "previous_hash", "hash")
+_COLUMNS = ", ".join(_COLUMN_NAMES)
+_INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES ({','.join('?' * len(_COLUMN_NAMES))})"
 _ENDS = (
     "SELECT (SELECT min(seq) FROM audit WHERE tenant = :tenant), (SELECT max(seq) FROM audit WHERE tenant = :tenant)"
 )
@@ -89,23 +91,8 @@ def _as_store_error(error: sqlite3.Error) -> Exception:
 
 
 def _columns_of(entry: AuditEntry, seq: int, previous_hash: str, sealed: str) -> tuple[object, ...]:
-    return (
-        entry.tenant,
-        seq,
-        entry.at,
-        entry.principal,
-        entry.surface,
-        entry.operation,
-        entry.outcome,
-        entry.code,
-        entry.subject,
-        entry.request_id,
-        entry.arguments_digest,
-        entry.count,
-        encode_json(entry.details) if entry.details else None,
-        previous_hash,
-        sealed,
-    )
+    details = encode_json(entry.details) if entry.details else None
+    return (*_plain_of(entry), details, seq, previous_hash, sealed)
 
 
 def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> AuditPage:
@@ -195,18 +182,7 @@ def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def _record_of(columns: Sequence[Any]) -> AuditRecord:
-    entry = AuditEntry(
-        tenant=columns[0],
-        at=columns[2],
-        principal=columns[3],
-        surface=columns[4],
-        operation=columns[5],
-        outcome=columns[6],
-        code=columns[7],
-        subject=columns[8],
-        request_id=columns[9],
-        arguments_digest=columns[10],
-        count=columns[11],
-        details={} if columns[12] is None else decode_json(_DETAILS, columns[12]),
-    )
-    return AuditRecord(seq=columns[1], entry=entry, previous_hash=columns[13], hash=columns[14])
+    *plain, details, seq, previous_hash, sealed = columns
+    told = {} if details is None else decode_json(_DETAILS, details)
+    entry = AuditEntry(**dict(zip(_PLAIN, plain, strict=True)), details=told)
+    return AuditRecord(seq=seq, entry=entry, previous_hash=previous_hash, hash=sealed)
