@@ -149,7 +149,7 @@ import json, sys
 from penstock.operations import keys
 keys.__path__.append(sys.argv[1])
 from docs.generator.operations import operations_file
-from penstock.client import table
+from penstock.client import operations as table
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.operations.builtin import builtin_operations
