@@ -1,6 +1,6 @@
 """The `penstock` command: a table of commands, each in a module that is imported when it is called.
 
-Exit codes mean the same everywhere; `exit_codes` lists them.
+Exit codes mean the same everywhere; `terminal.exits` lists them.
 """
 
 from __future__ import annotations

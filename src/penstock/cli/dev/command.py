@@ -1,4 +1,4 @@
-"""`penstock dev`: a server for the time in which workflows are written; what is saved is taken up at once."""
+"""`penstock dev`: a server for writing workflows. It takes up every file as soon as you save it."""
 
 from __future__ import annotations
 

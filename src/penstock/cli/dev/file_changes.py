@@ -1,7 +1,7 @@
-"""Which files have changed since the last look, by what the file system says about them.
+"""Which files have changed since the last look, judged by what the file system says about them.
 
-Looking is cheap enough for a few times a second, works on every system and file share, and needs no library. A change
-is told once it has settled: an editor that writes in two goes is not read in between.
+Looking is cheap enough to be done a few times a second, works on every system and file share, and needs no library. A
+change is reported once it has settled, so that an editor that writes a file in two steps is not read in between.
 
 Above it: `penstock dev`. Below it: the file system.
 """

@@ -1,8 +1,8 @@
-"""What `penstock dev` shows: where it is, which workflows there are, and a line for each thing that happens.
+"""What `penstock dev` prints: its address, its workflows, and a line for each thing that happens.
 
 Texts come from runs and files and are not trusted: control characters never reach the terminal.
 
-Above it: `command`, `reload`. Below it: `report`, `tracing`.
+Above it: `command`, `reload`. Below it: `terminal.console`, `terminal.traces`.
 """
 
 from __future__ import annotations

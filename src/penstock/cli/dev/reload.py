@@ -1,10 +1,10 @@
-"""What `penstock dev` does when files change: workflows, steps and settings are taken up while the server runs.
+"""What `penstock dev` does when files change: it takes up workflows, steps and settings while the server runs.
 
-A workflow that was changed is a new version at once; runs that have begun stay with theirs. A mistake is shown where it
-is, and what was known before stays. Steps are imported anew, together with what they import from the project; attempts
+A changed workflow becomes a new version at once; runs that have begun keep theirs. A mistake is shown with its place,
+and the version before it stays. Steps are imported again, together with what they import from the project; attempts
 under way finish in the code that they began with. Settings that only count at the start are named.
 
-Above it: `command`. Below it: `FileChanges` says what changed, the gate and `Penstock` take it up, `DevOutput` tells.
+Above it: `command`. Below it: `FileChanges` finds changes, the gate and `Penstock` apply them, `DevOutput` reports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`penstock doctor`: is everything of this installation as it should be, and if not, what to do.
+"""`penstock doctor`: check the whole installation, and say what to do about what is wrong.
 
 Exit codes: 0 when nothing failed, 1 when something did.
 """

@@ -1,6 +1,6 @@
-"""The machine below an installation: the port, the clock and the disk.
+"""Checks of the machine: the port, the clock and the disk.
 
-Above it: `command`. Below it: the system.
+Above it: `command`. Below it: the operating system.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The workflows of a project and what performs them: steps, secrets, models, MCP servers, agents.
+"""Checks of a project: its workflows and what performs them (steps, secrets, models, MCP servers, agents).
 
-Above it: `command`. Below it: `project`, the settings. Servers are reached and asked for nothing.
+A server is connected to, but nothing is asked of it.
+
+Above it: `command`. Below it: `project.files`, the settings.
 """
 
 from __future__ import annotations

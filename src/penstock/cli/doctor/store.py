@@ -1,6 +1,6 @@
-"""The database, its secret, and who may read them.
+"""Checks of the database, its secret, and who may read them. Nothing is created.
 
-Above it: `command`. Below it: `app.maintenance`, `app.pepper`. Nothing is made: what is not there is said to be so.
+Above it: `command`. Below it: `app.maintenance`, `app.pepper`.
 """
 
 from __future__ import annotations

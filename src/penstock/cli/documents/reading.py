@@ -1,7 +1,8 @@
-"""One workflow document for a command that looks at it: read, understood as far as possible, or refused.
+"""One workflow document for a command: read and understood as far as possible, or refused.
 
-Above it: `graph`, `diff`, `simulate`, `run.command`. Below it: `files` reads, `definitions` understands. Commands that
-only look count the mistakes of a document; those that run it refuse it and show them.
+Commands that only look at a document count its mistakes; commands that run it refuse it and show them.
+
+Above it: `graph`, `diff`, `simulate`, `run.command`. Below it: `terminal.files` reads, `definitions` understands.
 """
 
 from __future__ import annotations

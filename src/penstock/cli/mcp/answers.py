@@ -1,6 +1,6 @@
-"""What an MCP server answers, for people: content as lines, errors with what to do, sizes.
+"""What an MCP server answers, for people: content as lines, errors with a hint, sizes.
 
-Above it: `call`, `tools`, `doctor`. Below it: Rich. It knows the words of the wire, not the SDK.
+Above it: `call`, `tools`, `doctor`. Below it: Rich. It knows the protocol's JSON, not the SDK.
 """
 
 from __future__ import annotations

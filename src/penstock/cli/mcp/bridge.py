@@ -1,8 +1,7 @@
-"""From a pipe to a server: every message of the client is sent to the server's MCP address, every answer comes back.
+"""The bridge from standard input and output to a server: it forwards every message, and every answer comes back.
 
-The bridge understands as little as it can: what HTTP wants to know in headers is read from the message, the session of
-an older client is remembered and listened to, a stream that ends before its answer is taken up again, and a request
-that is cancelled is hung up on.
+It interprets as little as it can. It copies into headers what HTTP wants there, keeps the session of an older client
+and listens to it, resumes a stream that ends before its answer, and closes the connection of a cancelled request.
 
 Above it: `penstock mcp --server`. Below it: the pipe, an HTTP client. It needs no SDK.
 """

@@ -1,7 +1,7 @@
-"""`penstock mcp call TOOL`: a client for the terminal, of any MCP server.
+"""`penstock mcp call TOOL`: an MCP client for the terminal, for any server.
 
-Progress goes to standard error, the result to standard output. A server that makes a task of the call is asked until
-the task has ended; questions are asked at the terminal if somebody sits there.
+Progress goes to standard error, the result to standard output. When the server makes a task of the call, the task is
+polled to its end; questions are asked at the terminal if a person is there.
 
 Below it: `servers` says which server is meant, `tool_call` connects to it.
 Exit codes: 0 for a result, 1 for a tool that answered with an error, 3 for what still waits or goes on.

@@ -1,13 +1,13 @@
-"""A client of one MCP server, for people and for tests: over HTTP or through the pipe of a program that it starts.
+"""A client of one MCP server, over HTTP or over the standard input and output of a program that it starts.
 
-    async with connect_mcp(HttpServer(url="http://127.0.0.1:5151/mcp", headers={...}), asking=...) as client:
+    async with connect_mcp(HttpServer(url="http://127.0.0.1:5151/mcp", headers={...})) as client:
         await client.call_tool("greet", {"name": "Ada"})
 
-The SDK's client runs in a task of its own, so that errors arrive as they are and a session may be left in any order.
+The SDK's client runs in a task of its own, so that its errors arrive unwrapped and sessions may be closed in any order.
 Over HTTP a request that finds no server waits for one: a client outlives a restart.
 
-Above it: `penstock mcp call|tools|doctor`, the harness. Below it: the SDK's client. It is imported when it is needed:
-the SDK takes most of a second.
+Above it: `penstock mcp call|tools|doctor`, tests. Below it: the SDK's client, which takes most of a second to import;
+so this module is imported when a command connects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`penstock mcp`: tools for an assistant that starts this command and talks to it over the pipe.
+"""`penstock mcp`: an MCP server on standard input and output, for an assistant that starts this command.
 
-It works on the file as its owner and performs what is started, or hands every message to a server. Standard output is
-the pipe; the log goes to standard error.
+It works on the database as its owner and performs what is started, or forwards every message to a server. Standard
+output belongs to the protocol; the log goes to standard error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The steps of `penstock mcp doctor`: from the address to a call, each with what it found.
+"""The checks of `penstock mcp doctor`, from the address to a call.
 
-The first steps speak plain HTTP, so that they can say what exactly was refused; the rest is done by the SDK's client,
-as an assistant would. Nothing is changed on the server.
+The first ones speak plain HTTP, so that they can say what exactly was refused. The others use the SDK's client, as an
+assistant would. Nothing is changed on the server.
 
-Above it: `doctor`. Below it: `app.mcp_client`, an HTTP client. It is imported when it is needed.
+Above it: `doctor`, which imports this when it is called. Below it: `client`, an HTTP client.
 """
 
 from __future__ import annotations

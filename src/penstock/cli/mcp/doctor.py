@@ -1,4 +1,4 @@
-"""`penstock mcp doctor`: is a connection well, and if not, what is to be done?
+"""`penstock mcp doctor`: check a connection, and say what to do about what is wrong.
 
 `connection_checks` looks at the server, `install.entries` at the configuration files of assistants.
 Exit codes: 0 when nothing failed (there may be warnings), 1 when something did.

@@ -1,6 +1,6 @@
-"""What HTTP wants to know of an MCP message in headers, read from the message itself.
+"""The HTTP headers of an MCP message, taken from the message itself.
 
-Above it: `bridge`. Below it: nothing. It knows the wire, not the SDK.
+Above it: `bridge`. Below it: nothing. It knows the protocol's JSON, not the SDK.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Which MCP server a command talks to: one of ours, any address, any program, or the file that is worked on here.
+"""Which MCP server a command talks to: one of ours, any address, any program, or one on the file of this project.
 
     penstock mcp tools --server https://penstock.example.com
     penstock mcp tools --url https://mcp.example.com/mcp --key-env EXAMPLE_KEY
     penstock mcp tools -- npx -y some-server
 
-The key of our servers goes to our servers only: whoever names another address names its headers.
+The key for our servers is sent to our servers only. For another address, the user names the headers.
 
 Above it: `call`, `tools`, `doctor`, `install.command`, the bridge. Below it: `targets.selection`.
 """

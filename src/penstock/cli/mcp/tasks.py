@@ -1,6 +1,6 @@
-"""The tasks extension on the client's side: a call that became a task is followed to its end, and its questions asked.
+"""The client side of the tasks extension: it polls a call that became a task, and asks the questions of the task.
 
-Above it: `penstock mcp call`. Below it: the SDK's client, which hands over what a server made a task of.
+Above it: `penstock mcp call`. Below it: the SDK's client, which passes on what a server answers instead of a result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One call of a tool, with the person at the terminal: what `penstock mcp call` does once it knows where the server is.
+"""One call of a tool with a person at the terminal: what `penstock mcp call` does once it knows the server.
 
-Above it: `call`. Below it: `app.mcp_client`, `app.mcp_tasks`, `asking`. It is imported when it is needed, because
-the SDK takes most of a second.
+Above it: `call`, which imports this when it connects, because the SDK takes most of a second. Below it: `client`,
+`tasks`, `terminal.prompts`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`penstock mcp tools`: what an MCP server offers, and how much of a model's room the list takes.
+"""`penstock mcp tools`: what an MCP server offers, and how much of a model's context the list takes.
 
 Below it: `servers` says which server is meant, `client` asks it.
 """

@@ -1,9 +1,9 @@
-"""`penstock workflow|execution|… ACTION`: a command for every operation, made from the table of operations.
+"""`penstock workflow|key|… ACTION`: a command for every operation, made from the client's table of operations.
 
-The same command talks to a server or works on a file. Options are read off the operation's arguments, help off its
-words; nothing of the server is imported unless the command works on a file.
+The same command talks to a server or works on a file. Options come from the operation's arguments, help from its
+description. Nothing of the server is imported unless the command works on a file.
 
-Above it: `groups`. Below it: `options`, `surfaces`, `showing`.
+Above it: `groups`. Below it: `options`, `targets.clients`, `terminal.answers`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The groups of commands that come from the catalogue; what their help needs, and no more.
+"""The groups of commands that come from the catalogue: what their help needs, and no more.
 
 Above it: `main`. Below it: the client's table of operations. The commands themselves are in `commands`.
 """

@@ -1,9 +1,9 @@
 """From the arguments of an operation to the options of its command, and back.
 
-Names in the path are positional; everything else is an option. `source` is read from `--file`. A value that is JSON may
-stand there or in a file (`@FILE`); lists are repeatable options, and tables repeatable KEY=VALUE.
+Arguments in the path are positional; the others are options. `source` is read from `--file`. A JSON value is given as
+such or as `@FILE`; lists are repeatable options, and maps are repeatable KEY=VALUE pairs.
 
-Above it: `commands`. Below it: the client's table of operations, `values`.
+Above it: `commands`. Below it: the client's table of operations, `terminal.values`.
 """
 
 from __future__ import annotations

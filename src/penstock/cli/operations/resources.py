@@ -1,9 +1,9 @@
 """The groups of commands that come from the catalogue, and the resource that each is about.
 
-A resource whose name is a command already (`penstock schema` prints the schema for editors) gets its plural. What the
-wire calls an execution is a run here; its commands are in `runs.commands`.
+A resource whose name is a command already (`penstock schema` prints the schema for editors) is named in the plural. The
+wire's executions are runs here; their commands are in `runs.group`.
 
-Above it: `main`, `commands`, `coverage.surfaces`. Below it: nothing.
+Above it: `main`, `groups`, `coverage`. Below it: nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How a followed run is shown: a live view on a terminal, line by line elsewhere, or not at all.
 
-The live view is drawn in place and only when something changed. It is put aside for a question: what is settled then
-stays on the screen and is not drawn again.
+The live view is drawn in place, and only when something changed. It stops for a question; lines that are settled then
+stay on the screen and are not drawn again.
 
-Above it: the commands that watch. Below it: `lines`, `following`, rich.
+Above it: the commands that watch. Below it: `rendering`, `follower`, rich.
 """
 
 from __future__ import annotations

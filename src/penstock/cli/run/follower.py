@@ -1,7 +1,8 @@
 """A run and its child runs, followed as they go: records come in, views grow.
 
-Above it: the commands that watch. Below it: `source`, `view`. It works the same whether the run is performed in
-this process or in another one.
+It works the same whether this process performs the run or another one does.
+
+Above it: the commands that watch. Below it: `source`, `view`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Lines for a run: one per visit, branches and items indented, never more than fit.
+"""A run as lines: one per visit, branches and items indented, never more than fit.
 
     ● refund_order 1.4.0  run r_01…  waiting for an approval  00:02
       ✓ order   tool_call shop.get_order    38 ms
       ✓ policy  switch → ask
       ◌ ask     waiting for an approval: "Refund 180 for order A-1042?"  2 s
 
-Columns are as wide as the workflow's names need, known before the first line is drawn, so that nothing moves sideways.
-Items of a fan-out get one line each and only the interesting ones are shown. Texts come from runs and are not trusted:
-control characters never reach the terminal.
+Columns are as wide as the workflow's names need. The widths are known before the first line is drawn, so that nothing
+moves sideways. Items of a fan-out get one line each, and only the interesting ones are shown. Texts come from runs and
+are not trusted: control characters never reach the terminal.
 
-Above it: the live view and the reports. Below it: `view`.
+Above it: `display`, `watch_loop`, `runs.reports`. Below it: `view`.
 """
 
 from __future__ import annotations

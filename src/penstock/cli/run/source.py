@@ -1,8 +1,8 @@
 """Where a followed run is read from: operations, called through the gate of this process or on a server.
 
-Records are asked for as they come, questions are answered as calls; both work the same whoever performs the run.
+Both work the same, whichever process performs the run.
 
-Above it: `following`, and the commands that watch. Below it: the gate, `surfaces`.
+Above it: `follower`, and the commands that watch. Below it: the gate, `targets.clients`.
 """
 
 from __future__ import annotations

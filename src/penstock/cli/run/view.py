@@ -1,9 +1,9 @@
-"""A run for people: its visits beside its workflow, in the marks and notes that are drawn.
+"""A run for people: its visits together with its workflow, in the marks and notes that are drawn.
 
-What happened is read from the visits of the run; here stand only the words for it, and what the document adds: the type
+What happened comes from the visits of the run. This module adds the words for it, and what the document knows: the type
 of a node, what it calls, how often it may be tried.
 
-Above it: `lines` draws it, `following` feeds it. Below it: `engine.visits`. It neither prints nor reads a store.
+Above it: `rendering` draws it, `follower` feeds it. Below it: `engine.visits`. It neither prints nor reads a store.
 """
 
 from __future__ import annotations

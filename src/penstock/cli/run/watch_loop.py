@@ -1,6 +1,6 @@
-"""Watching a run to its end, answering its questions on the way, and saying how to go on when it is left.
+"""Watch a run to its end, ask its questions on the way, and say how to go on if the user leaves first.
 
-Above it: `penstock run` and `penstock runs watch`. Below it: `following`, `displays`, `asking`.
+Above it: `penstock run` and `penstock runs watch`. Below it: `follower`, `display`, `terminal.prompts`.
 """
 
 from __future__ import annotations

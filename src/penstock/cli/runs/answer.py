@@ -1,9 +1,9 @@
-"""`penstock runs answer`: find the question that is meant, ask for the answer if there is none yet, and give it.
+"""`penstock runs answer`: find the question that is meant, ask for the answer if none was given, and send it.
 
-The answer is given by whoever calls: the user of the operating system on a file, the holder of the key on a server.
-What `--by` says is kept beside it as a note.
+The caller gives the answer: the user of the operating system on a file, the holder of the key on a server. `--by` is
+kept beside it as a note.
 
-Above it: `commands`. Below it: `calls`, `asking`, `terminal`.
+Above it: `group`. Below it: `client`, `terminal.prompts`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`penstock runs cancel|pause|resume|signal|submit|lease|fork|retry`: change runs, whoever performs them.
+"""`penstock runs cancel|pause|resume|signal|submit|lease|fork|retry`: change runs, whichever process performs them.
 
-Each is a call of an operation, with the user of the operating system (on a file) or the holder of the key (on a server)
-as the principal. The work that follows is done by the process that performs; when there is none, that is said.
+Each command calls one operation. The principal is the user of the operating system (on a file) or the holder of the key
+(on a server). A worker or server does the work that follows; if there is none, the command says so.
 
-Above it: `commands`. Below it: `calls`. Questions are answered in `answers`.
+Above it: `group`. Below it: `client`. Questions are answered in `answer`.
 """
 
 from __future__ import annotations

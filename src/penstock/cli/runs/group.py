@@ -1,7 +1,7 @@
-"""The group `penstock runs`: one command for every operation on runs, some with more comfort than the operation.
+"""The group `penstock runs`: a command for every operation on runs, some with more comfort than the operation.
 
-On REST and MCP a run is called an execution; `penstock execution` is this group under that name, and a command is found
-under the name of its operation, too (`penstock runs status` is `penstock runs show`).
+REST and MCP call a run an execution: `penstock execution` is this group under that name, and a command is also found
+under the name of its operation (`penstock runs status` is `penstock runs show`).
 
 Above it: `main`. Below it: the commands, each imported when it is called.
 """

@@ -1,8 +1,8 @@
 """`penstock runs list|show|history|query`: look at runs without changing them, on a file or on a server.
 
-Exit codes: 0 when there was something to show; refusals have those of the operations.
+Exit codes: 0 when there was something to show; refusals have the codes of the operations.
 
-Above it: `commands`. Below it: `calls`, `reports`, `traces`.
+Above it: `group`. Below it: `client`, `reports`, `terminal.traces`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Runs for people who look at them: the table of a list, and everything about one run.
+"""Runs for people: the table of a list, and everything about one run. `--json` has all of it, too.
 
-Above it: `looks`. Below it: the answers of operations; what is printed here can be had as JSON too.
+Above it: `inspection`. Below it: the answers of operations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server as commands run it: the port first, then the store, then until it is told to stop.
+"""A server as commands run it: it takes the port, opens the store, and serves until it must stop.
 
     async with open_server(workspace, options, observe=log_commit) as server:
         await server.run(began, announce)
@@ -6,7 +6,7 @@
 Mistakes in settings, workflows and steps, and a port that is taken, are found before the store is touched. The first
 SIGINT or SIGTERM drains; a second one ends the process at once, which loses nothing that was stored.
 
-Above it: `serve`, `dev.command`. Below it: `app.serving`, `app.serving.shutdown`, `app.gate`.
+Above it: `serve`, `dev.command`. Below it: `app.serving`, `app.gate`.
 """
 
 from __future__ import annotations

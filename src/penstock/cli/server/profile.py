@@ -1,6 +1,6 @@
 """`penstock profile list|add|remove|use`: the servers that a person works with, by name.
 
-Keys never stand in the file, only where they are to be found.
+The file never holds a key, only where it is to be found.
 """
 
 from __future__ import annotations

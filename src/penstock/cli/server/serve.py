@@ -1,7 +1,7 @@
 """`penstock serve`: the server, until Ctrl-C or SIGTERM.
 
-The first start on a loopback address makes a key that may do everything, and shows it once. On any other address there
-is no such key: make one beforehand with `penstock key create` on the file.
+The first start on a loopback address creates a key that may do everything, and shows it once. On any other address the
+server creates no key: create one beforehand with `penstock key create` on the file.
 """
 
 from __future__ import annotations

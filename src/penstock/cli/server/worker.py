@@ -1,7 +1,7 @@
-"""`penstock worker`: performs the runs of a database until it is told to stop.
+"""`penstock worker`: performs the runs of a database until it is stopped.
 
-Ctrl-C or SIGTERM: nothing new is begun, activities under way may finish within the grace time, and what is left goes on
-with the next worker. A second Ctrl-C ends the process on the spot.
+After Ctrl-C or SIGTERM nothing new is started, activities under way may finish within the grace time, and the next
+worker continues with the rest. A second Ctrl-C ends the process at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Something that answers calls of operations: a server, or the gate on a file, one like the other.
+"""A client that calls operations on a server, or through the gate on a file, with one interface.
 
-Above it: the commands on operations and runs. Below it: the client; `local_gate`, which is imported only for a file,
-because it is most of the product.
+Above it: the commands about operations and runs. Below it: the HTTP client; `local_client`, which is imported only for
+a file because it brings most of the product.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The gate on a file, inside of the command: whoever can open the file owns what is in it.
+"""Calls through the gate on a file, in this process: whoever can open the file owns what is in it.
 
-Nothing is performed here: what a call starts is done by the process that performs (`penstock serve`, `penstock
-worker`), and when there is none, that is said.
+Nothing is performed here. A `penstock serve` or `penstock worker` does the work that a call starts; if there is none,
+the user is told.
 
-Above it: `surfaces`. Below it: `app.gate`.
+Above it: `clients`. Below it: `workspace`, `app.gate`.
 """
 
 from __future__ import annotations

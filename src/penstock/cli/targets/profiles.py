@@ -5,9 +5,9 @@
       staging: {server: "https://penstock.example.com", key: {env: STAGING_KEY}}
       local:   {server: "http://127.0.0.1:5151", key: {command: [pass, show, penstock]}}
 
-A key never stands in the file, only where it is to be found. The file is written whole, readable for its owner only.
+The file never holds a key, only where it is to be found. It is replaced as a whole, readable for its owner only.
 
-Above it: the command line. Below it: `app.settings.secrets`, the file system.
+Above it: `selection`, `server.profile`. Below it: `app.settings.secrets`, the file system.
 """
 
 from __future__ import annotations

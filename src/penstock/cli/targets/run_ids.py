@@ -1,6 +1,6 @@
 """Which run is meant by the beginning of an id.
 
-Above it: `runs.calls`, `run.source`. Below it: nothing but data.
+Above it: `runs.client`, `run.source`. Below it: nothing but data.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where a command works: a server, named by its address or by a profile, or a file.
+"""The target of a command: a server, named by its address or by a profile, or a file.
 
-What is named on the command line goes first, then the environment, then the profile in use; a command that finds none
-of these works on the file that the settings name.
+Options of the command come first, then the environment, then the current profile. Without any of these a command works
+on the file that the settings name.
 
-Above it: the commands on operations and runs. Below it: `app.profiles`, the client.
+Above it: the commands about operations and runs. Below it: `profiles`, the client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The settings as commands take them: options, and mistakes shown with their places.
+"""The settings of a command: options that override them, and mistakes shown with their places.
 
-Above it: the commands. Below it: `app.settings.sources`.
+Above it: the commands. Below it: `app.settings`.
 """
 
 from __future__ import annotations

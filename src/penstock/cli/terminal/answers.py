@@ -1,8 +1,8 @@
 """Answers of operations for people: lists as tables, everything else as YAML, events as lines.
 
-What comes from a server is cleaned of what would steer the terminal.
+Texts from a server are cleaned of control characters.
 
-Above it: the commands on operations and runs. Below it: rich, YAML.
+Above it: the commands about operations and runs. Below it: rich, YAML.
 """
 
 from __future__ import annotations

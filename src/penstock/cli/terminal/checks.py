@@ -1,6 +1,6 @@
-"""What a check of a connection found, and how it is told.
+"""The result of one check of a doctor, and how it is printed.
 
-Above it: `mcp.doctor` prints, `mcp.examining` and `mcp.install.entries` check. Below it: nothing.
+Above it: `doctor`, `mcp.doctor`, and the modules that check. Below it: `console`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Findings for people: the place, what is wrong, the line it is on with a mark under it, and what to do.
+"""Printing for people: consoles, and findings with the line that they are about, a mark under it, and a hint.
 
-Above it: the commands that read documents. Colour appears on a terminal only.
+Above it: all commands. Colour appears on a terminal only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Lines from the terminal without blocking the event loop.
+"""Reading lines from the terminal without blocking the event loop.
 
-A thread that waits for a line cannot be stopped, and would keep a process from ending after Ctrl-C. The loop watches
-the terminal instead; a wait for a line can be given up like any other.
+A thread that waits for a line cannot be stopped, and would keep the process from ending after Ctrl-C. The event loop
+watches the terminal instead, so waiting for a line can be cancelled like anything else.
 
 Above it: the commands that ask. Below it: the terminal itself, in its ordinary line mode.
 """

@@ -1,6 +1,6 @@
 """Commands that run an event loop: how they end, and what Ctrl-C and SIGTERM do to them.
 
-Apart from `exits`, which commands without a loop need too: those start faster without asyncio.
+This is apart from `exits` because commands without a loop start faster if they do not import asyncio.
 
 Above it: commands that open a database or serve. Below it: asyncio.
 """

@@ -12,9 +12,9 @@
     9    operations: not allowed
     130  left with Ctrl-C
 
-`EXIT_CODES` is the same list for the documentation. Codes of refusals come from `operations.errors`.
+`EXIT_CODES` is the same list for the documentation. Codes of refusals come from `operations.catalogue.errors`.
 
-Above it: the commands. Below it: `operations.errors`.
+Above it: the commands. Below it: `operations.catalogue.errors`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Workflow files as commands name them: paths, `-` for standard input, and directories to search.
 
-Above it: the commands. It reads text and says in one sentence why it could not; what the text means is `definitions`'
-business.
+It reads text, or says in one sentence why it could not. `definitions` knows what the text means.
+
+Above it: the commands. Below it: the file system.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""An answer built with a person, field by field, from the JSON Schema of a question.
+"""Ask a person for an answer, field by field, by the JSON Schema of a question.
 
-Truth values are y or n, choices are numbers (with commas where several may be chosen), texts and numbers are typed as
-they are, and everything else is JSON.
-Every field is checked when it is typed, and the whole at the end; what does not fit is explained and asked again.
+Booleans are y or n, choices are numbers (with commas where several may be chosen), texts and numbers are typed as they
+are, and everything else is JSON. Every field is checked when it is typed, and the whole answer at the end; what does
+not fit is explained and asked again.
 
-Above it: the commands that answer questions. Below it: `definitions.schemas.compiled`. Reading and printing are handed
-in, so that the conversation can be held with a terminal or with a test.
+Above it: the commands that answer questions. Below it: `definitions.schemas`. Reading and printing are passed in, so
+that a test can hold the conversation.
 """
 
 from __future__ import annotations

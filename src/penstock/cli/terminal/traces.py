@@ -1,6 +1,6 @@
 """Lines of a history for people, as `penstock simulate`, `run` and `runs history` print them.
 
-Above it: those commands. Below it: `runtime.tracing` says what a line says; here is how it looks.
+Above it: those commands. Below it: `runtime.simulation` chooses the words of a line; this is how it looks.
 """
 
 from __future__ import annotations

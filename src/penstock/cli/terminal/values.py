@@ -1,6 +1,6 @@
-"""Values as commands take them: JSON, @FILE, NAME=JSON pairs, labels and lengths of time.
+"""Values as commands take them: JSON, @FILE, NAME=JSON pairs, labels and durations.
 
-Above it: the commands. What cannot be read is a `UsageError`, which ends a command with 2.
+Above it: the commands. A value that cannot be read is a `UsageError`, which ends a command with 2.
 """
 
 from __future__ import annotations

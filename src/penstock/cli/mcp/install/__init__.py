@@ -1,1 +1,1 @@
-"""`penstock mcp install`: entries of Penstock in the files of assistants. Read `command` first."""
+"""`penstock mcp install`: adds Penstock to the configuration files of assistants. Read `command` first."""

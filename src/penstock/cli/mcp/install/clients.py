@@ -1,10 +1,9 @@
 """The assistants that `penstock mcp install` knows: where each keeps its servers, and how an entry is written there.
 
-Keys stand in no entry. Each says where the key is to be found in the words of its client: a variable of the
-environment, or a question that the client asks. A client that knows neither starts the bridge with a profile, which
-says where the key is.
+No entry holds a key. Each says where the key is, in the way its client offers: an environment variable, or a question
+that the client asks. A client that offers neither starts the bridge with a profile, which says where the key is.
 
-Above it: `command`. Below it: nothing but data. It reads and writes no file.
+Above it: `command`. Below it: nothing; it reads and writes no file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`penstock mcp install CLIENT`: the entry that an assistant needs, printed or written where it looks for it.
+"""`penstock mcp install CLIENT`: print the entry that an assistant needs, or write it into its configuration file.
 
-Above it: the command line. Below it: `clients` knows the assistants, `files` their files.
+Below it: `clients` knows the assistants, `files` their files.
 """
 
 from __future__ import annotations

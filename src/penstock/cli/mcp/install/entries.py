@@ -1,6 +1,6 @@
-"""Entries of Penstock in the files of assistants on this machine: which there are, and whether they lead somewhere.
+"""Entries of Penstock in the configuration files on this machine: which there are, and whether they work.
 
-Above it: `doctor`. Below it: `clients` knows the files. It changes nothing.
+Above it: `doctor` and `mcp.doctor`. Below it: `clients` knows the files. It changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files of assistants with one entry more: what was in them stays, and a copy of it is left beside them.
+"""Adding one entry to a configuration file: everything else in it stays, and a copy of it is left beside it.
 
-A file that cannot be read as what it should be is not touched. What is written takes the old file's place in one step,
-with its permissions, and where it really is if its name is a link.
+A file that cannot be parsed is not touched. The new file replaces the old one in one step and keeps its permissions; a
+symbolic link is followed.
 
 Above it: `command`. Below it: the file system. It knows no client.
 """
