@@ -73,7 +73,7 @@ EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
         )
     },
 }
-# Addresses that are no operations, with the reason. A name that ends in `/*` stands for all below it.
+# Routes that are not operations, with the reason. A name that ends in `/*` stands for all below it.
 PAGES: Final[Mapping[str, str]] = {
     "/healthz": "a probe for whoever keeps the process alive; needs no key",
     "/readyz": "a probe for whoever sends it requests; needs no key",
@@ -90,7 +90,7 @@ PAGES: Final[Mapping[str, str]] = {
     "/answer/{token}": "a page that answers one question; `execution.answer` does the same",
     "/hooks/{path:path}": "webhooks that come in; their address is their workflow's choice, `trigger.list` lists them",
 }
-# Arguments that a command says with another option.
+# Arguments that a command expresses with another option.
 _TOLD_OTHERWISE: Final[Mapping[tuple[str, str], str]] = {
     ("execution.submit_activity", "ok"): "a failure has an --error",
     ("execution.history", "wait_seconds"): "--follow waits for as long as it takes",
@@ -229,7 +229,7 @@ def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject], word
 
 
 def _routes(application: Any) -> Iterable[Any]:
-    """The routes of an application, below whatever layers there are around it."""
+    """The routes of an application, inside of its middleware."""
     while not hasattr(application, "routes"):
         application = getattr(application, "app", None) or application._app
     found: Iterable[Any] = application.routes
@@ -296,7 +296,7 @@ def _method_problems(capability: Capability, client: Client | AsyncClient) -> It
 
 
 def _documented(capabilities: Iterable[Capability]) -> Iterator[tuple[str, str, list[str]]]:
-    """What must stand on which page, and how."""
+    """What every page of the reference must contain."""
     yield "reference/rest.md", "operations", [f"### {item.name}\n" for item in capabilities]
     yield "reference/errors.md", "reasons", [f"| `{code}` |" for code in (*REASONS, *CLIENT_REASONS)]
     yield "reference/events.md", "events", [f"| `{name}` |" for name in (*STREAM_EVENT_TYPES, "closed")]

@@ -171,5 +171,5 @@ def _options(
 
 def main() -> None:
     """Run the command line; the entry point of the package."""
-    # Commands that tell how long they took to start count from here, so that their own imports are in it.
+    # Commands report how long they took to start. They count from here, so that their own imports are included.
     app(obj=time.perf_counter())

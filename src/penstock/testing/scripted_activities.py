@@ -32,13 +32,13 @@ Scripted: TypeAlias = Any
 
 
 class _Never:
-    """The kind of `NEVER`."""
+    """The type of `NEVER`."""
 
     def __repr__(self) -> str:
         return "NEVER"
 
 
-# An activity that is under way for as long as somebody waits for it: for testing time-outs and cancelling.
+# An activity that never ends: for testing timeouts and cancellation.
 NEVER: Final = _Never()
 
 
@@ -92,7 +92,7 @@ class ScriptedActivities:
         return self._cancelled[node]
 
     def busy(self) -> list[str]:
-        """The nodes whose activities are under way, those that never end left out."""
+        """The nodes whose activities are under way, except those that never end."""
         return [node for node, count in self._busy.items() if count]
 
     async def idle(self, timeout_seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""A test bench for workflow authors: real runs, scripted activities, and time that passes when the test says so.
+"""A tester for workflow authors: real runs, scripted activities, and time that passes when the test says so.
 
     from penstock.testing import WorkflowTester, in_turn
 
@@ -49,7 +49,7 @@ _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 # The store is in memory, so whatever is under way moves in every round of the event loop. A dozen rounds in which
 # nothing moves is more than the longest chain of tasks that hand work to each other.
 _QUIET_ROUNDS = 12
-# Rounds after which something is believed to go in a circle.
+# After so many rounds something must be looping.
 _ROUNDS_MAX = 1_000_000
 # Real time that functions of the test may take.
 _PATIENCE_SECONDS = 30.0
@@ -78,7 +78,7 @@ class WorkflowTester:
         secrets: Mapping[str, str] | None = None,
         begin: datetime = _BEGIN,
     ) -> AsyncIterator[WorkflowTester]:
-        """Open a bench with workflows: files, texts or documents; the first is under test, the others are its children.
+        """Open a tester for workflows: files, texts or documents. The first is under test, the others are its children.
 
         `activities` says by node what an activity gives: a value, an exception, a function of the call, or several of
         these `in_turn`. A step that is not scripted calls its function if `steps` has it; anything else that is not
@@ -104,7 +104,7 @@ class WorkflowTester:
 
     @property
     def now(self) -> datetime:
-        """The time on the bench."""
+        """The time of the test's clock."""
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, tz=UTC)
 
     def script(self, node: str, outcome: Scripted) -> None:
@@ -164,7 +164,7 @@ class WorkflowTester:
         raise AssertionError("the runs do not come to rest: does one of them go in a circle?")
 
     async def _fire_due_timers(self) -> None:
-        """Fire what is due now; the driver does the same when it looks, and whoever is second finds nothing."""
+        """Fire the timers that are due. The driver does the same; whichever is second finds none."""
         if self.penstock.driver is not None:
             await self.penstock.driver.fire_timers()
 
@@ -228,7 +228,7 @@ class WorkflowTester:
 
 
 def _told(state: RunState) -> str:
-    """What else a test's author wants to know about a run that is not where it should be."""
+    """What the author of a test wants to know about a run that is not where it should be."""
     if state.failure is not None:
         return f": {state.failure.code}: {state.failure.message} (node {state.failure.node_id})"
     waiting = [f"{item.node_id} ({item.phase})" for item in state.activations()]

@@ -52,7 +52,7 @@ def dev_command(
         settings = command_settings(options.config, flags).settings
         configure_logging(settings.logging)
         if not verbose:
-            # Lines of this command say the same in fewer words.
+            # The lines that this command prints say the same more briefly.
             for name in ("penstock.server", "penstock.access"):
                 logging.getLogger(name).setLevel(logging.WARNING)
         workspace = options.workspace(settings)
@@ -71,7 +71,7 @@ def dev_command(
 
 
 async def _develop(workspace: Workspace, options: ServerOptions, reloader: Reloader, began: float) -> None:
-    # Before anything is opened: runs that go on at once must find their steps.
+    # Steps are loaded before the store is opened, because runs continue at once and must find them.
     steps, lines = reloader.load_steps(), reloader.lines
     async with open_server(workspace, options, observe=lines.committed, steps=steps, stopping=lines.stopping) as server:
         await reloader.begin(server.gate)

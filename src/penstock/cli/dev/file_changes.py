@@ -26,7 +26,7 @@ _MISSING = _Missing()
 
 
 class FileChanges:
-    """Looks at the files that a function lists, which may be others every time."""
+    """Watches the files that a function lists; the list may change from one look to the next."""
 
     def __init__(self, listed: Callable[[], Iterable[Path]]) -> None:
         self._listed = listed
@@ -34,7 +34,7 @@ class FileChanges:
         self._seen = dict(self._reported)
 
     def look(self) -> list[Path]:
-        """Files that are new, other than they were, or gone, and have been so since the look before this one."""
+        """Files that were added, changed or removed, and have stayed so since the previous look."""
         now = {path: _stamp(path) for path in dict.fromkeys((*self._listed(), *self._reported))}
         settled = [
             path

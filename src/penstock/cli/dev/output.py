@@ -64,7 +64,7 @@ class DevOutput:
     """The visits of the runs that began since, as long as they have not ended."""
 
     def started(self, text: Started, workflows: Sequence[Workflow]) -> None:
-        """Where the server is, and how to come in."""
+        """Print the addresses of the server, and how to get in."""
         took = f"{self.workspace.database} · ready in {text.started_ms} ms · Ctrl-C stops it"
         self._print(("penstock dev ", "bold"), f"{__version__} · {took}")
         self._field("REST", f"{text.address}{text.base_path}   (described at {text.address}/openapi.json)")
@@ -89,7 +89,7 @@ class DevOutput:
         self._print(("watching files; what you save is taken up at once", "dim"))
 
     def committed(self, commit: Committed) -> None:
-        """A line for each thing that happened to a run and is worth one."""
+        """Print a line for each record that is worth one."""
         state, workflow = commit.live.state, commit.live.workflow
         for record in commit.records:
             lines = list(trace_lines([(state.run_id, record)], {state.run_id: workflow}, self.runs))
@@ -101,7 +101,7 @@ class DevOutput:
             self._advise(state.run_id, record)
 
     def _advise(self, run_id: str, record: Record) -> None:
-        """How to go on, where somebody has to do something."""
+        """Print how to go on where a person has to do something."""
         database = ("--db", str(self.workspace.database))
         match record.body:
             case events.InterruptRaised() | events.ActivityAsked():
@@ -115,7 +115,7 @@ class DevOutput:
                 pass
 
     def taken_up(self, workflow: Workflow, file: str, under_way: int) -> None:
-        """A workflow that was changed."""
+        """Print that a changed workflow was registered."""
         stay = ""
         if under_way:
             verb = "stays with its" if under_way == 1 else "stay with their"
@@ -124,24 +124,24 @@ class DevOutput:
         self._print(("↻ ", "green"), (clean(workflow.name), "bold"), f" {text}")
 
     def mistaken(self, file: str, text: str, findings: tuple[Finding, ...], known: bool) -> None:
-        """A workflow with mistakes."""
+        """Print the mistakes of a workflow."""
         print_findings(self.console, findings, label=clean(file), text=text)
         consequence = "the version before it stays" if known else "it is not known yet"
         self._print(("✗ ", "red"), clean(f"{file} has mistakes; {consequence}"))
 
     def problem(self, error: PenstockError, consequence: str) -> None:
-        """Something that could not be done."""
+        """Print an error, and what follows from it."""
         self._print(("✗ ", "red"), clean(f"{error.code}: {error.message}; {consequence}"))
         if error.hint:
             self._print(("  hint: ", "cyan"), clean(error.hint))
 
     def stopping(self) -> None:
-        """The end begins."""
+        """Print that the server stops."""
         seconds = self.workspace.settings.server.drain_seconds
         self._print((f"stopping; what is under way may finish for {seconds:g} s, Ctrl-C again ends it at once", "dim"))
 
     def note(self, text: str, *, warn: bool = False) -> None:
-        """Anything else."""
+        """Print anything else."""
         self._print(("! " if warn else "↻ ", "yellow" if warn else "green"), clean(text))
 
     def _field(self, name: str, value: str | Text) -> None:
@@ -152,7 +152,7 @@ class DevOutput:
 
 
 def _sample(workflow: Workflow) -> JsonValue:
-    """An input that a workflow may take, made from what its schema requires; only a beginning for whoever tries it."""
+    """An example of an input, made from what the schema requires; enough for a first try."""
     schema = workflow.input_schema_json or {}
     required, properties = schema.get("required"), schema.get("properties")
     if not isinstance(required, list) or not isinstance(properties, dict):

@@ -37,7 +37,7 @@ from penstock.runtime.steps.registry import StepRegistry
 __all__ = ["Reloader"]
 
 _LOGGER = logging.getLogger("penstock.dev")
-# Soon enough to feel immediate, seldom enough to cost nothing. A change is taken up at the second look.
+# Short enough to feel immediate, long enough to cost nothing. A change is taken up at the second look.
 _LOOK_SECONDS = 0.3
 _UNDER_WAY_MAX = 100
 # What is taken up from the settings while the server runs; everything else counts at the next start.
@@ -46,7 +46,7 @@ _LIVE_SETTINGS = frozenset({"workflows.paths", "steps.modules", "logging.level"}
 
 @dataclass(slots=True, kw_only=True)
 class Reloader:
-    """Knows what the files said last."""
+    """Takes up changed files; it knows what each of them said last."""
 
     settings: Settings
     settings_file: Path
@@ -60,12 +60,12 @@ class Reloader:
     _complaints: set[str] = field(default_factory=set)
 
     def load_steps(self) -> list[Callable[..., Any]]:
-        """The steps as they are when everything begins; a mistake in them ends the command."""
+        """Load the steps before the server starts; a mistake in them ends the command."""
         self.steps = self.modules.load()
         return self.steps
 
     async def begin(self, gate: Gate) -> None:
-        """Make known what there is; mistakes are shown, and the rest is served."""
+        """Register the workflows; those with mistakes are shown and left out."""
         for file in self._files():
             await self._take_up(gate, file, at_start=True)
         self._check_handlers()
@@ -81,7 +81,7 @@ class Reloader:
                     await self._changed(penstock, gate, changed)
             except PenstockError as error:
                 self.lines.problem(error, "nothing was changed")
-            except Exception:  # whatever it is, the next change may mend it
+            except Exception:  # the next change may repair it
                 _LOGGER.exception("a change could not be taken up")
 
     def _files(self) -> list[str]:
@@ -144,7 +144,7 @@ class Reloader:
         self.lines.note(f"steps from {', '.join(self.modules.names)}")
 
     def _check_handlers(self) -> None:
-        """Say which functions workflows call that nobody has; once for each."""
+        """Name the functions that workflows call and no step module has; once for each."""
         registry = StepRegistry()
         for function in self.steps:
             registry.register(function)

@@ -25,7 +25,7 @@ from penstock.runtime.system import SystemClock
 __all__ = ["clock_checks", "disk_checks", "port_checks"]
 
 _GIBIBYTE = 1024**3
-# When this was written; a clock before it was never set.
+# When this was written: a clock that is behind it was never set.
 _WRITTEN_MS = 1_793_000_000_000
 
 
@@ -49,7 +49,7 @@ def _is_served(host: str, port: int) -> bool:
 
 
 def _server_check(host: str, port: int) -> Check:
-    """What the server that answers says of itself: it alone knows which runs it does not get on with."""
+    """What the running server says of itself: only it knows which runs do not move."""
     status, body = _asked(host, port, "/readyz") or (0, b"")
     try:
         checks = msgspec.json.decode(body, type=_Readiness).checks
@@ -72,7 +72,7 @@ class _Readiness(msgspec.Struct):
 
 
 def _asked(host: str, port: int, path: str) -> tuple[int, bytes] | None:
-    """What a server answers to a question that needs no key; None if nobody does."""
+    """The answer of a server to a request that needs no key; None if there is none."""
     connection = http.client.HTTPConnection(host, port, timeout=limits.DOCTOR_CONNECT_SECONDS_MAX)
     try:
         connection.request("GET", path)
@@ -92,7 +92,7 @@ def clock_checks(path: Path) -> Iterator[Check]:
         try:
             newest = store_stats(path).newest_at
         except PenstockError:
-            newest = None  # the check of the database has said it
+            newest = None  # the check of the database reports this
     if now < _WRITTEN_MS:
         yield Check(name="clock", status="fail", message=f"it says {format_instant(now)}", hint="set the clock")
     elif newest is not None and newest > now + limits.WEBHOOK_SKEW_MS:

@@ -45,7 +45,7 @@ def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
         try:
             known = store_fingerprint(path)
         except PenstockError:
-            return  # the check of the database has said it
+            return  # the check of the database reports this
     if not secret.exists():
         if known is None:
             yield Check(name="secret", status="skip", message=f"none at {secret} yet; the first start makes it")
@@ -67,7 +67,7 @@ def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
 
 
 def permission_checks(path: Path, named: Path | None) -> Iterator[Check]:
-    """Files that others than their owner can read or write."""
+    """Whether other users than the owner can read or write the files."""
     if os.name != "posix":
         yield Check(name="access", status="skip", message="permissions are not looked at on this system")
         return

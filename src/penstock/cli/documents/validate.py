@@ -102,7 +102,7 @@ def validate_command(
 
 
 def _project(config: Path | None, *, as_json: bool) -> Settings | None:
-    """The settings of the project that this is about; None outside of one."""
+    """The settings of the project; None outside of a project."""
     try:
         loaded = command_settings(config, as_json=as_json)
     except (UsageError, PenstockError) as error:
@@ -116,7 +116,7 @@ def _beside(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple
     try:
         others = list(read_sources(expand_paths(settings.workflows.paths)))
     except PenstockError:
-        others = []  # a pattern without a file: the files that are named here count
+        others = []  # a pattern matches nothing; the files named on the command line still count
     texts = [source.text for source in (*sources, *others) if isinstance(source, SourceText)]
     known = project_context(settings, workflow_names=declared_names(texts))
     return project_check(known), known.problem

@@ -42,7 +42,7 @@ _CONNECTION_CLOSED = -32000
 
 
 def silence_sdk_logs() -> None:
-    """Keep the SDK's own log from the terminal: what matters is told in our words."""
+    """Keep the SDK's own log off the terminal; the commands report what matters."""
     for name in ("mcp", "client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -71,7 +71,7 @@ def print_content(content: list[JsonObject], structured: JsonValue, *, is_error:
 
 
 def content_lines(content: list[JsonObject]) -> Iterator[str]:
-    """The lines of content; what is no text is said to be there."""
+    """The lines of content; a block that is not text is named."""
     for block in content:
         match block.get("type"):
             case "text":
@@ -94,13 +94,13 @@ def _resource_lines(resource: Any) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """One line that cannot do anything to a terminal; its indentation stays."""
+    """One line without control characters; its indentation stays."""
     inner = text.lstrip()
     return " " * (len(text) - len(inner)) + clean(inner)
 
 
 def invalid_answer(error: Exception) -> PenstockError:
-    """An answer that is not what the protocol, or the tool's own schema, says that it is."""
+    """The error for an answer that breaks the protocol, or the tool's own schema."""
     text = " ".join(str(error).split())
     return Conflict("MCP_ERROR", f"the server's answer is not what it should be: {text[:_TOLD_CHARACTERS_MAX]}")
 

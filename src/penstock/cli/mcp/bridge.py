@@ -35,7 +35,7 @@ _ACCEPT = f"application/json, {_STREAM}"
 
 
 async def bridge(pipe: Pipe, server: str, key: str | None, toolset: str | None = None) -> None:
-    """Carry messages until the client closes its end; `toolset` says which tools the server shall list."""
+    """Forward messages until the client closes its end; `toolset` says which tools the server lists."""
     secret = key or os.environ.get(KEY_VARIABLE)
     if not secret:
         raise UsageError(f"there is no key for {server}; put it into {KEY_VARIABLE}")
@@ -50,7 +50,7 @@ async def bridge(pipe: Pipe, server: str, key: str | None, toolset: str | None =
 
 @dataclass(slots=True)
 class _Stream:
-    """How far a stream of events got."""
+    """How far a stream of events has been read."""
 
     answered: bool = False
     last_event: str | None = None
@@ -59,7 +59,7 @@ class _Stream:
 
 @dataclass(slots=True, kw_only=True)
 class _Carrier:
-    """What the bridge remembers of its client: the session, the requests under way, and headers that tools want."""
+    """Forwards messages. It keeps the session, the requests under way, and the headers that tools want."""
 
     pipe: Pipe
     http: httpx2.AsyncClient
@@ -70,14 +70,14 @@ class _Carrier:
     plans: dict[str, HeaderPlan] = field(default_factory=dict)
 
     async def take(self, line: bytes) -> None:
-        """Send one message of the client's."""
+        """Send one message of the client."""
         try:
             message = msgspec.json.decode(line, type=dict[str, Any])
         except msgspec.DecodeError:
             await self._say({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
             return
         if message.get("method") == "notifications/cancelled" and self.session is None:
-            # Without a session, hanging up is how a request is cancelled.
+            # Without a session, closing the connection cancels a request.
             under_way = self.under_way.get(_key(_params(message).get("requestId")))
             if under_way is not None:
                 under_way.cancel()
@@ -126,9 +126,9 @@ class _Carrier:
             await self._fail(message, f"the server at {self.url} cannot be reached: {error}")
 
     async def _answer(self, message: JsonObject, response: httpx2.Response) -> _Stream | None:
-        """Pass an answer on; how far it got, if it is a stream."""
+        """Forward an answer; if it is a stream, how far it was read."""
         if message.get("method") == "initialize":
-            # Known before the answer is: a stream may have to be taken up again until then.
+            # The session is needed before the answer is complete, in case the stream must be resumed.
             self.session = response.headers.get("mcp-session-id")
         if response.status_code in _NO_CONTENT:
             return None
@@ -152,7 +152,7 @@ class _Carrier:
 
     async def _events(self, message: JsonObject, response: httpx2.Response, stream: _Stream) -> None:
         try:
-            # Bounded by nobody: what comes is from the own server.
+            # No limit: the events come from the user's own server.
             async for event in httpx2.EventSource(response, max_event_size=None):
                 stream.last_event = event.id or stream.last_event
                 stream.retry_ms = stream.retry_ms if event.retry is None else event.retry
@@ -160,19 +160,19 @@ class _Carrier:
                     await self._event(message, event.data, stream)
         except httpx2.HTTPError:
             if stream.last_event is None:
-                raise  # it cannot be taken up again
+                raise  # it cannot be resumed
 
     async def _event(self, message: JsonObject, text: str, stream: _Stream) -> None:
         try:
             answer = msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError:
-            return  # a stream begins with an event that has nothing in it, and others may say what is none of ours
+            return  # a stream begins with an empty event, and others may carry something that is not ours
         stream.answered = stream.answered or ("method" not in answer and answer.get("id") == message.get("id"))
         self._remember(message, answer)
         await self._say(answer)
 
     async def _resume(self, message: JsonObject, stream: _Stream) -> None:
-        """Take up a stream that ended before its answer, as long as the server knows where it was."""
+        """Resume a stream that ended before its answer, as long as the server knows its position."""
         for _ in range(_RETRIES_MAX):
             if stream.last_event is None:
                 break
@@ -188,7 +188,7 @@ class _Carrier:
         await self._fail(message, "the stream of the server ended without an answer")
 
     async def _listen(self) -> None:
-        """Hear what the server has to say to a session beside its answers, until it says that there is nothing."""
+        """Forward what the server sends to a session beside its answers, until it refuses."""
         stream = _Stream()
         while True:
             if not await self._heard({}, stream):
@@ -196,7 +196,7 @@ class _Carrier:
             await asyncio.sleep(stream.retry_ms / 1000)
 
     async def _heard(self, message: JsonObject, stream: _Stream) -> bool:
-        """Hear a stream to its end; False if there is none."""
+        """Forward a stream to its end; False if there is none."""
         last = {} if stream.last_event is None else {"Last-Event-ID": stream.last_event}
         headers = {"Accept": _STREAM, **self._session_headers(), **last}
         try:
@@ -210,7 +210,7 @@ class _Carrier:
         return True
 
     def _remember(self, message: JsonObject, answer: JsonObject) -> None:
-        """The version that a handshake agreed on; arguments that tools want in headers."""
+        """Remember the version that a handshake agreed on, and the arguments that tools want in headers."""
         result, method = answer.get("result"), message.get("method")
         if not isinstance(result, dict):
             return

@@ -119,7 +119,7 @@ def _given(arguments: str | None, pairs: Sequence[str]) -> Given:
 
 
 def tool_arguments(given: Given, schema: JsonObject) -> JsonObject:
-    """The arguments for a tool: where its schema wants text, what was typed is text, even if it reads as a number."""
+    """The arguments for a tool. Where its schema wants a string, a value stays one, even if it looks like a number."""
     properties = schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
     found: JsonObject = dict(given.whole)
@@ -184,7 +184,7 @@ def _tell_result(call: tool_call.ToolCall, result: JsonObject, version: str, *, 
 
 
 def _goes_on(structured: JsonValue) -> bool:
-    """Whether a result of ours is about an execution that has not ended."""
+    """Whether a result of our server is about an execution that has not ended."""
     if not isinstance(structured, dict) or not {"execution_id", "workflow_id", "sequence"} <= structured.keys():
         return False
     return structured.get("status") in RUN_STATUSES and structured.get("status") not in _ENDED

@@ -54,7 +54,7 @@ _LIST_TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectOptions:
-    """How a client behaves."""
+    """How a client connects and behaves."""
 
     era: str = "auto"
     """`auto`, `legacy`, or a version of the newest era."""
@@ -68,7 +68,7 @@ class ConnectOptions:
 
 
 class _RetryingClient(httpx2.AsyncClient):
-    """Waits for a server that is away, and turns a request that failed into an answer that says so.
+    """Waits for a server that is away, and turns a failed request into an answer that says so.
 
     The SDK lets one request that fails end the whole session.
     """
@@ -84,7 +84,7 @@ class _RetryingClient(httpx2.AsyncClient):
             try:
                 response = await super().send(request, **options)
                 if not response.headers.get("content-type", "").startswith(_STREAM):
-                    await response.aread()  # so that a body that breaks off ends here too
+                    await response.aread()  # so that a body that breaks off raises here too
                 self.was_there = True
                 return response
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -164,7 +164,7 @@ async def _transport(stack: AsyncExitStack, server: McpServer, options: ConnectO
 
 
 async def _raise_cause(holding: asyncio.Task[None], server: McpServer) -> None:
-    """Raise why there is no client."""
+    """Raise the reason why there is no client."""
     try:
         await holding
     except BaseExceptionGroup as group:
@@ -175,7 +175,7 @@ async def _raise_cause(holding: asyncio.Task[None], server: McpServer) -> None:
 
 
 def _explained(error: BaseException, server: McpServer) -> BaseException:
-    """An error in words of ours, where it is about the program."""
+    """The error of a program that could not be used, in our words; other errors stay as they are."""
     if isinstance(server, HttpServer):
         return error
     match error:
@@ -193,7 +193,7 @@ def _explained(error: BaseException, server: McpServer) -> BaseException:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error in a group that is none itself."""
+    """The first error in a group, and in the groups inside of it."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -213,7 +213,7 @@ class ToolListing:
 
 
 async def list_tools(server: McpServer, era: str) -> ToolListing:
-    """Ask a server what it offers; raises what it refuses with as an error of ours."""
+    """Ask a server for its tools; a refusal is raised as one of our errors."""
     try:
         async with connect_mcp(server, ConnectOptions(era=era, timeout_seconds=_LIST_TIMEOUT_SECONDS)) as client:
             return ToolListing(

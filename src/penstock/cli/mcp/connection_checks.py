@@ -39,7 +39,7 @@ _STEP_SECONDS = 20.0
 _MODERN = "2026-07-28"
 _STRANGE_ORIGIN = "http://rebinding.invalid"
 _SKEW_SECONDS_MAX = 30.0
-# Tools of ours that do nothing: one that only says who answers, and one that is asked for what cannot exist.
+# Tools of ours that change nothing: one says who answers, the other is asked for a run that cannot exist.
 _INFO = "penstock_system_info"
 _LOOK = "penstock_execution_status"
 _NO_EXECUTION: JsonObject = {"execution_id": "penstock mcp doctor"}
@@ -110,7 +110,7 @@ class _Probes:
         return {name: value for name, value in self.server.headers.items() if name.lower() != "authorization"}
 
     async def _post(self, http: httpx2.AsyncClient, headers: dict[str, str]) -> httpx2.Response:
-        """A question of the newest era; an older server refuses it in words of its own."""
+        """Send a request of the newest era; an older server refuses it in its own way."""
         body = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": _META}}
         sent = {
             "Accept": "application/json, text/event-stream",
@@ -123,7 +123,7 @@ class _Probes:
         return response
 
     async def _names(self, http: httpx2.AsyncClient) -> Check:
-        """Whether the server knows its name, and whether it keeps pages of others out."""
+        """Whether the server accepts its host name, and refuses pages of other origins."""
         host = urlsplit(self.server.url).netloc
         plain = await self._post(http, self._without_key())
         if plain.status_code == _WRONG_HOST:
@@ -288,7 +288,7 @@ def _catalogue(tools: list[Any], took_ms: int) -> Check:
 
 
 def _workflows_advice(tools: list[Any]) -> str | None:
-    """What whoever has just written a workflow may have forgotten; None for servers that are not ours."""
+    """What the author of a new workflow may have forgotten; None for servers that are not ours."""
     ours = any(tool["name"] in (_INFO, _LOOK) for tool in tools)
     if not ours or any("penstock/workflow" in (tool.get("_meta") or {}) for tool in tools):
         return None

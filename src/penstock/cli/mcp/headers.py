@@ -39,7 +39,7 @@ def modern_headers(message: JsonObject, plans: Mapping[str, HeaderPlan]) -> dict
 
 
 def header_plans(result: JsonValue) -> dict[str, HeaderPlan]:
-    """What a list of tools says about arguments that are wanted in headers, by tool."""
+    """The arguments that tools want in headers, by tool, from a list of tools."""
     tools = _object(result).get("tools")
     found: dict[str, HeaderPlan] = {}
     for tool in tools if isinstance(tools, list) else ():

@@ -224,13 +224,13 @@ def _database(path: Path | None) -> Path:
 
 def _temporary(name: str) -> Path:
     folder = tempfile.mkdtemp(prefix="penstock-")
-    # Whoever looks has left by then, and so has the program that it started.
+    # At exit the command and the program that it started are done with it.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder) / name
 
 
 def mcp_address(server: str, toolset: str | None) -> str:
-    """The address for MCP clients of a server of ours; what else its query says stays."""
+    """The MCP address of a server of ours; the rest of its query stays."""
     parts = urlsplit(server)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--server takes an address such as https://penstock.example.com, not {server!r}")
@@ -269,7 +269,7 @@ def _headers(where: ServerChoice, variables: Mapping[str, str]) -> dict[str, str
 
 
 def _unset(variable: str) -> str:
-    """A variable that is not there; somebody may have given the key itself, which must not be shown."""
+    """The message for a variable that is not set. The user may have typed the key itself, which must not be shown."""
     if not _VARIABLE.fullmatch(variable) or variable.startswith(_KEY_BEGINS):
         return "--key-env takes the name of a variable, not the key itself: export MY_KEY=…, then --key-env MY_KEY"
     return f"--key-env: the variable {variable} is not set; export {variable}=… first"

@@ -66,7 +66,7 @@ class _Update(types.Request[_AnswerParams, Literal["tasks/update"]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskState:
-    """How a task stands."""
+    """The state of a task."""
 
     task_id: str
     status: str
@@ -76,12 +76,12 @@ class TaskState:
 
     @property
     def waits_elsewhere(self) -> bool:
-        """Whether it waits for somebody who is not asked here; its message says for whom, if it is one of ours."""
+        """Whether it waits for somebody who cannot be asked here; a server of ours says for whom in its message."""
         return self.status == "input_required" and self.asks_nothing
 
     @property
     def asked(self) -> str | None:
-        """What ours say that they wait for."""
+        """What the task waits for, as our servers say it."""
         return (self.message or "").partition(": ")[2] or None
 
 
@@ -103,7 +103,7 @@ class TaskCancelled(Exception):
 
 
 class TaskFollower(ClientExtension):
-    """Follows tasks. `watch` hears of every change; `asks` says whether a person can be asked."""
+    """Follows tasks. `watch` is called with every change; `asks` says whether a person can be asked."""
 
     identifier = TASKS_EXTENSION
 
@@ -112,7 +112,7 @@ class TaskFollower(ClientExtension):
         self._asks = asks
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """What a server answers with that made a task of a call."""
+        """The answer with which a server makes a task of a call."""
         return (ResultClaim(result_type="task", model=_Created, resolve=self._follow),)
 
     async def _follow(self, created: _Created, context: ClaimContext) -> types.CallToolResult:
@@ -137,7 +137,7 @@ class TaskFollower(ClientExtension):
                 case "cancelled":
                     raise TaskCancelled(state)
                 case "input_required":
-                    # An answer may take a while, one given on a page above all; nothing is asked twice.
+                    # An answer may take a while to arrive, above all from a page; nothing is asked twice.
                     asked = {key: item for key, item in (read.input_requests or {}).items() if key not in answered}
                     if asked or state.waits_elsewhere:
                         answered |= await self._answer(session, state, asked, _pause_seconds(read))
@@ -147,11 +147,11 @@ class TaskFollower(ClientExtension):
     async def _answer(
         self, session: ClientSession, state: TaskState, questions: dict[str, Any], pause_seconds: float
     ) -> set[str]:
-        """Ask the person, unless somebody else answers meanwhile; the keys of what was answered here."""
+        """Ask the person, unless somebody else answers first; the keys of the questions answered here."""
         if not self._asks:
             raise TaskWaits(state, questions)
         if not questions:
-            return set()  # whoever is asked elsewhere may answer any moment
+            return set()  # somebody who is asked elsewhere may answer any moment
         asking = asyncio.ensure_future(_asked(session, state, questions))
         try:
             while not asking.done():
@@ -189,12 +189,12 @@ async def _asked(session: ClientSession, state: TaskState, questions: dict[str, 
 
 
 async def task_state(session: ClientSession, task_id: str) -> TaskState:
-    """How a task stands now."""
+    """The state of a task now."""
     return _state(await _read(session, task_id))
 
 
 async def _read(session: ClientSession, task_id: str) -> _Read:
-    """Read a task. A connection that is lost costs nothing: reading can be done again."""
+    """Read a task; after a lost connection, read it again."""
     for pause in _AGAIN_SECONDS:
         try:
             return await session.send_request(_Get(params=_TaskParams(task_id=task_id)), _Read)

@@ -32,7 +32,7 @@ from penstock.definitions.source.findings import nearest
 
 __all__ = ["Outcome", "ToolAnswered", "ToolCall", "ToolCancelled", "ToolWaiting"]
 
-# A server that is started again is back by then.
+# Long enough for a server to restart.
 _PATIENCE_SECONDS = 30.0
 _DECLINED = ("d", "decline", "n", "no")
 
@@ -67,7 +67,7 @@ Outcome: TypeAlias = ToolAnswered | ToolWaiting | ToolCancelled
 
 @dataclass(slots=True)
 class _ElicitationPrompter:
-    """Whoever sits at the terminal; asked one thing at a time."""
+    """Asks the person at the terminal, one question at a time."""
 
     conversation: TerminalConversation = field(default_factory=TerminalConversation)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -92,7 +92,7 @@ class _ElicitationPrompter:
         return types.ElicitResult(action="accept", content=content if isinstance(content, dict) else {})
 
     async def _open_url(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
-        """Send the person to a page; what they do there, they do not do here."""
+        """Send the person to a page, and ask whether they went there."""
         self.conversation.tell(f"Open {clean(params.url)}")
         line = await self.conversation.ask("Press Enter when you have, or type d to decline: ")
         if line is None:
@@ -102,7 +102,7 @@ class _ElicitationPrompter:
 
 @dataclass(slots=True, kw_only=True)
 class ToolCall:
-    """A call that is to be made."""
+    """One call of a tool."""
 
     server: McpServer
     tool: str
@@ -118,7 +118,7 @@ class ToolCall:
     _last_status: str = ""
 
     async def run(self) -> Outcome:
-        """Make the call and follow it; raises what a server refuses with as an error of ours."""
+        """Make the call and follow it; a refusal is raised as one of our errors."""
         follower = TaskFollower(self._watch, asks=self.asks)
         options = ConnectOptions(
             era=self.era,

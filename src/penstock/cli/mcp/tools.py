@@ -91,7 +91,7 @@ def _chosen(listing: mcp_client.ToolListing, name: str | None) -> list[JsonObjec
 
 
 def _bytes(tool: JsonObject) -> int:
-    """What a tool takes in the list."""
+    """The size of a tool in the list."""
     return len(json.dumps(tool, ensure_ascii=False, separators=(",", ":")).encode())
 
 
@@ -122,7 +122,7 @@ def _print_list(listing: mcp_client.ToolListing, tools: list[JsonObject]) -> Non
 
 
 def _say_why_none(toolset: str | None) -> None:
-    """Why there may be nothing to list, where the list itself says nothing."""
+    """Print why the list may be empty."""
     text = "expose a workflow (expose.tool: true), or use a key with more scopes"
     if toolset is not None:
         sets = "workflows, management, operations, upstream, all, search, or names of tools"
@@ -131,7 +131,7 @@ def _say_why_none(toolset: str | None) -> None:
 
 
 def _kind(tool: JsonObject) -> tuple[str, str]:
-    """What a tool says that it does; without a word it may do anything."""
+    """What a tool does, by its annotations; without any it may do anything."""
     hints: Any = tool.get("annotations")
     known = hints if isinstance(hints, dict) else {}
     if known.get("readOnlyHint") is True:

@@ -32,7 +32,7 @@ from penstock.client.operations import Operation, find_operation
 
 __all__ = ["call_and_show", "call_operation", "every_page", "operation_command", "show_call"]
 
-# Members of answers that say whether all is well, and how they say it.
+# Members of answers that decide the exit code, and the value that means success.
 _VERDICTS: Final[Mapping[str, tuple[str, bool]]] = {
     "workflow.validate": ("valid", True),
     "workflow.diff": ("breaking_for_callers", False),
@@ -77,14 +77,14 @@ def _common(operation: Operation) -> Iterator[inspect.Parameter]:
 
 
 def call_operation(operation: Operation, values: Mapping[str, Any]) -> None:
-    """Call an operation with what was given on the command line, show what comes back, and leave."""
+    """Call an operation with the values of the command line, print the answer, and exit."""
     as_json = bool(values.get("as_json"))
 
     def work() -> int:
         arguments = read_arguments(operation, values)
         file: Path | None = values.get("target_file")
         target = choose_target(values.get("target_server"), values.get("target_profile"), file)
-        # There is no run in a file that does not exist, so none is made.
+        # A file that does not exist has no runs, so it is not created.
         with open_client(target, operation, create=operation.resource != _RUNS) as surface:
             if values.get("every_page"):
                 return show_call(operation, arguments, every_page(surface, operation, arguments), as_json=as_json)
@@ -102,7 +102,7 @@ def call_and_show(
     idempotency_key: str | None = None,
     as_json: bool,
 ) -> int:
-    """Call an operation, show what comes back, and give the exit code."""
+    """Call an operation, print the answer, and return the exit code."""
     if operation.streams:
         return _show_stream(surface, operation, arguments, as_json=as_json)
     answer = surface.call(operation.name, arguments, idempotency_key=idempotency_key)
@@ -110,7 +110,7 @@ def call_and_show(
 
 
 def show_call(operation: Operation, arguments: JsonObject, answer: JsonValue, *, as_json: bool) -> int:
-    """Show the answer of a call, and give the exit code."""
+    """Print the answer of a call, and return the exit code."""
     if as_json:
         print_json(answer)
     else:
@@ -146,7 +146,7 @@ def _show_stream(surface: OperationClient, operation: Operation, arguments: Json
 
 
 def _verdict(operation: Operation, arguments: JsonObject, answer: JsonValue) -> int:
-    """The exit code of an answer: it may be a negative one, or one that is not final."""
+    """The exit code of an answer, which may be negative, or not final yet."""
     if not isinstance(answer, dict):
         return 0
     if operation.name in _VERDICTS:

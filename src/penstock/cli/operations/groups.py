@@ -17,7 +17,7 @@ _COMMANDS = "penstock.cli.operations.commands"
 
 
 def operation_group(name: str) -> typer.Typer:
-    """The group of commands of a name."""
+    """The group of commands with this name."""
     resource, words = RESOURCES[name]
     commands = {
         operation.action.replace("_", "-"): LazyCommand(

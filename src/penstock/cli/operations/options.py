@@ -22,7 +22,7 @@ from penstock.client.operations import Operation, Parameter
 
 __all__ = ["RESERVED", "option_of", "parameter_signature", "read_arguments", "words_of"]
 
-# Names that every command has for itself; an argument of that name gets its resource in front.
+# Options that every command has; an argument of that name is prefixed with its resource.
 RESERVED: Final = frozenset({"all", "db", "file", "idempotency-key", "json", "profile", "server"})
 _SOURCE: Final = "source"
 _RUNS: Final = "execution"
@@ -42,7 +42,7 @@ _METAVARS: Final = {"integer": "N", "number": "NUMBER", "object": "JSON", "any":
 
 
 def words_of(operation: Operation, text: str) -> str:
-    """What an operation says of itself, in the words of the command line: there an execution is called a run."""
+    """A text of an operation in the words of the command line, which calls an execution a run."""
     return _EXECUTION.sub(_as_run, text) if operation.resource == _RUNS else text
 
 
@@ -162,7 +162,7 @@ def _file_text(path: str) -> str:
 
 
 def _unwrapped(value: JsonValue, parameter: Parameter) -> JsonValue:
-    """What `export` wrote has the member that `import` takes around its value."""
+    """The value alone: `export` wraps it in the member that `import` takes."""
     if isinstance(value, dict) and set(value) == {parameter.name}:
         return value[parameter.name]
     return value

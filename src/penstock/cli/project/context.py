@@ -28,7 +28,7 @@ __all__ = ["ProjectContext", "project_context"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectContext:
-    """What there is, by name."""
+    """What workflows of the project may refer to, by name."""
 
     settings: Settings
     steps: StepRegistry | None
@@ -38,7 +38,7 @@ class ProjectContext:
     workflows: frozenset[str] = field(default_factory=frozenset)
 
     def missing_secret(self, name: str) -> str | None:
-        """Where a secret would have to be and is not; None if it is there, or if only asking a program could tell."""
+        """What to do about a missing secret; None if it is there, or if only running a program could tell."""
         variable = f"{SECRET_PREFIX}{name}"
         if os.environ.get(variable):
             return None

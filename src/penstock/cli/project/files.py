@@ -35,7 +35,7 @@ class ProjectFile:
 
     @property
     def worst(self) -> Finding | None:
-        """What to tell first: the first error, else the first warning."""
+        """The first error, else the first warning."""
         return next(
             (item for item in self.findings if item.severity is Severity.ERROR), next(iter(self.findings), None)
         )

@@ -54,7 +54,7 @@ def project_findings(document: JsonObject, known: ProjectContext) -> Iterator[Fi
 
 
 def _schedule_findings(document: JsonObject) -> Iterator[Finding]:
-    """Schedules that could not be kept: an expression that is none, or a zone that nobody knows."""
+    """Schedules that cannot work: an invalid expression, or an unknown time zone."""
     triggers = document.get("triggers")
     for number, trigger in enumerate(triggers if isinstance(triggers, list) else []):
         schedule = trigger.get("schedule") if isinstance(trigger, dict) else None
@@ -69,7 +69,7 @@ def _schedule_findings(document: JsonObject) -> Iterator[Finding]:
 
 
 def _blamed(schedule: JsonObject) -> str:
-    """The first member that cannot be understood together with nothing else."""
+    """The first member that is invalid by itself."""
     for member in ("timezone", "overlap", "catch_up", "jitter"):
         if member in schedule:
             try:
@@ -151,7 +151,7 @@ def _handler_findings(fields: JsonObject, path: str, known: ProjectContext, *, n
 
 
 def _argument_findings(step: RegisteredStep, given: JsonValue, path: str, *, has_with: bool) -> Iterator[Finding]:
-    """Arguments by name; by value only where nothing of them is filled in later."""
+    """Check arguments by name, and by value where they have no expressions."""
     place = f"{path}/with" if has_with else f"{path}/handler"
     arguments = {} if given is None else given
     if not isinstance(arguments, dict):

@@ -39,17 +39,17 @@ class Display(Protocol):
     """Shows a run."""
 
     def show(self, follower: Follower) -> None:
-        """Show how things stand, and what happened since the last time."""
+        """Show the current state, and what happened since the last call."""
 
     def say(self, text: str | Text) -> None:
         """Print something beside the view."""
 
     def settle(self, follower: Follower) -> None:
-        """Leave what is known on the screen and stop drawing, until the next `show`."""
+        """Leave the current state on the screen and stop drawing, until the next `show`."""
 
 
 class SilentDisplay:
-    """Shows nothing: for programs, and for those who want only the end."""
+    """Shows nothing: for programs, and for users who want only the end."""
 
     def show(self, follower: Follower) -> None:
         """Not shown."""
@@ -119,7 +119,7 @@ class LiveDisplay:
         self._console.print(text)
 
     def settle(self, follower: Follower) -> None:
-        """Print how things stand; lines that will not change are not drawn again."""
+        """Print the current state; lines that will not change are not drawn again."""
         if self._live is not None:
             self._live.stop()
             self._live = None

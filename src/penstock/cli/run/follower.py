@@ -21,7 +21,7 @@ __all__ = ["Follower"]
 
 # Child runs that are followed with their own lines; of the others only their parent's line is shown.
 _CHILDREN_MAX = 50
-# Views are not brought up to date more often than this: a fast run has better things to do than to be drawn.
+# Views are not updated more often than this: drawing must not slow down a fast run.
 _REST_SECONDS = 0.05
 # Waits that end only when somebody outside does something.
 _OUTSIDE = frozenset({WaitKind.APPROVAL, WaitKind.INPUT, WaitKind.DECISION, WaitKind.SIGNAL})
@@ -60,7 +60,7 @@ class Follower:
         return bool(news)
 
     async def go_on(self) -> None:
-        """Follow the run that goes on in place of one that has ended, once somebody has started it."""
+        """Follow the run that continues this one, once it has been started."""
         while (successor := await self._successor(self.view)) is None:
             await self.rest()
         self.view, self.children = successor, {}
@@ -75,7 +75,7 @@ class Follower:
         return None
 
     def take_unseen(self) -> list[tuple[str, Record]]:
-        """What happened and was not shown yet, once."""
+        """Take the records that were not shown yet."""
         news, self.unseen = self.unseen, []
         return news
 
@@ -96,7 +96,7 @@ class Follower:
         await self.source.wait(self.view.run_id, self.view.seq)
 
     async def rest(self) -> None:
-        """Let the run work for a moment before it is looked at again."""
+        """Pause before the run is looked at again."""
         await asyncio.sleep(_REST_SECONDS)
 
     def workflows(self) -> dict[str, Workflow]:
@@ -111,7 +111,7 @@ class Follower:
 
     @property
     def waits_outside(self) -> bool:
-        """True when nothing goes on unless somebody does something: answers, decides, signals or resumes."""
+        """True when the run waits for an action from outside: an answer, a decision, a signal or a resume."""
         return not self.view.ended and self._waits_outside(self.view)
 
     def _waits_outside(self, view: RunView) -> bool:

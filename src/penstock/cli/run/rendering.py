@@ -473,7 +473,7 @@ def _time(view: RunView, visit: Visit, now: int) -> str:
 
 
 def _elapsed(since: int, ended_at: int | None, now: int) -> str:
-    """How long something took, or how long it takes already: then in whole seconds, so that lines keep still."""
+    """How long something took, or has taken so far; the latter in whole seconds, so that lines do not flicker."""
     if ended_at is not None:
         return duration_text(ended_at - since)
     seconds = max(now - since, 0) // _SECOND_MS

@@ -47,7 +47,7 @@ def calls_of_gate(gate: Gate) -> AsyncCall:
 
 
 def calls_of_client(surface: OperationClient) -> AsyncCall:
-    """Calls of a server, made in a thread: whoever watches goes on watching."""
+    """Calls of a server, made in a thread, so that watching is not blocked."""
 
     async def call(operation: str, arguments: JsonObject) -> Any:
         return await asyncio.to_thread(surface.call, operation, arguments)
@@ -56,14 +56,14 @@ def calls_of_client(surface: OperationClient) -> AsyncCall:
 
 
 def record_of(item: Any) -> Record:
-    """A record as the engine has it, from what `execution.history` tells of it."""
+    """The engine's record for an item of `execution.history`."""
     at = parse_instant_ms(item["at"] or "") or 0
     return Record(seq=item["seq"], kind=item["kind"], name=item["name"], at=at, content=item["payload"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSource:
-    """The runs of one place."""
+    """The runs of one target."""
 
     call: AsyncCall
     performs: bool = False
@@ -91,7 +91,7 @@ class RunSource:
             await asyncio.sleep(self.look_seconds)
 
     async def view(self, run_id: str) -> JsonObject:
-        """How a run stands, as `execution.status` answers."""
+        """The state of a run, as `execution.status` answers."""
         answer: JsonObject = await self.call("execution.status", {"execution_id": run_id})
         return answer
 
@@ -127,6 +127,6 @@ class RunSource:
         return max(later, key=generation_of, default=None)
 
     async def answer(self, run_id: str, interrupt_id: str, value: JsonValue) -> None:
-        """Answer a question of a run, as whoever sits here."""
+        """Answer a question of a run as the user of this command."""
         asked: JsonObject = {"execution_id": run_id, "interrupt_id": interrupt_id, "answer": value}
         await self.call("execution.answer", asked)

@@ -94,12 +94,12 @@ class RunView:
 
     @property
     def mark(self) -> Mark:
-        """How it stands."""
+        """The mark of the run."""
         return _RUN_MARKS[self.visits.status]
 
     @property
     def ended(self) -> bool:
-        """True when nothing can happen any more."""
+        """True when the run has ended."""
         return self.visits.end is not None
 
     @property
@@ -220,7 +220,7 @@ def outside_wait(visit: Visit) -> Wait | None:
 
 
 def prompt_of(asked: events.InterruptRaised | events.ActivityAsked) -> str:
-    """What somebody is asked."""
+    """The text of a question."""
     if isinstance(asked, events.ActivityAsked):
         return _text(asked.prompt)
     return _text(asked.prompt) or _text(asked.prompt_ref)

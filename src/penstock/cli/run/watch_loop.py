@@ -45,7 +45,7 @@ _EXAMPLES = {"boolean": "true", "integer": "1", "number": "1", "string": "…"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedTarget:
-    """Where a watched run is, for what is said about it at the end."""
+    """Where a watched run is, for the messages at the end."""
 
     name: str
     options: Sequence[str]
@@ -69,7 +69,7 @@ class Ending(StrEnum):
 
 
 async def watch(follower: Follower, display: Display, *, asks: bool, stays: bool) -> Ending:
-    """Follow a run until it ends, somebody leaves, or (unless `stays`) only somebody outside can help it."""
+    """Follow a run until it ends, the user leaves, or (unless `stays`) it waits for an action from outside."""
     prompter = _QuestionPrompter(follower) if asks and can_ask() else None
     with _logs_beside(display):
         outcome = await until_interrupted(_watch(follower, display, prompter, stays=stays or prompter is not None))
@@ -177,7 +177,7 @@ class _QuestionPrompter:
 
 
 def print_ending(follower: Follower, target: WatchedTarget, *, watched: bool) -> None:
-    """The last lines about a run that has ended; `watched` says that its lines stand above."""
+    """Print the last lines about a run that has ended; `watched` says that its lines are printed above."""
     console, view = console_for(sys.stdout), follower.view
     visits = view.visits
     lasted = duration_text(visits.updated_at - visits.begun_at)
@@ -204,7 +204,7 @@ def print_ending(follower: Follower, target: WatchedTarget, *, watched: bool) ->
 
 
 def print_next_steps(follower: Follower, target: WatchedTarget, ending: Ending) -> None:
-    """What a person can do with a run that has not ended."""
+    """Print what the user can do with a run that has not ended."""
     console, view = console_for(sys.stdout), follower.view
     if ending is Ending.LEFT:
         console.print(

@@ -27,7 +27,7 @@ def runnable_in_project(
 ) -> tuple[Workflow, list[Workflow]]:
     """The workflow that is meant, and those beside it; mistakes are shown, and `UsageError` ends the command.
 
-    `performs`: the work is done here, so what the workflow names and this process lacks is told before it begins.
+    `performs`: the work is done here, so what the workflow names and this process lacks is reported before it begins.
     """
     texts = _project_texts(settings)
     target = _target(named, texts)

@@ -37,7 +37,7 @@ from penstock.cli.terminal.values import UsageError, loose_value, parse_value
 
 __all__ = ["answer_command"]
 
-_CHILDREN_LOOKED_AT_MAX = 50  # of those that have not ended; more ask by their own ids
+_CHILDREN_LOOKED_AT_MAX = 50  # of those that have not ended; questions of further ones are answered by their own ids
 
 
 @expand_option_groups
@@ -72,7 +72,7 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
         meant = [item for item in questions if all(item[name] == value for name, value in named.items())]
         if len(meant) == 1:
             place: JsonObject = {"execution_id": meant[0]["execution_id"], "interrupt_id": meant[0]["interrupt_id"]}
-        elif answer and not decline:  # refused with the reason, as everywhere
+        elif answer and not decline:  # the operation refuses it with the reason
             place = {"execution_id": execution_id, **named}
         else:
             raise _not_one(execution_id, questions, meant)
@@ -97,7 +97,7 @@ def _questions(client: RunClient, run: str) -> Iterator[JsonObject]:
 
 
 def _not_one(run: str, questions: list[JsonObject], meant: list[JsonObject]) -> PenstockError:
-    """Why it cannot be said which question is meant; with the codes that `execution.answer` has for it."""
+    """The error when no question, or more than one, is meant; with the codes of `execution.answer`."""
     listed = ", ".join(f"{item['node_id']} (visit {item['visit']})" for item in meant or questions)
     if meant:
         hint = "choose with --node and --visit, or --interrupt-id"

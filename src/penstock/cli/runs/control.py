@@ -49,7 +49,7 @@ NewRunOption = Annotated[
     str | None, typer.Option("--run-id", "--new-execution-id", metavar="ID", help="The id of the new run.")
 ]
 
-_LEASE_SECONDS_DEFAULT = 300.0  # long enough for most work of a person or a script, short enough to be lost
+_LEASE_SECONDS_DEFAULT = 300.0  # enough for most work of a person or a script, and not long if it is lost
 
 
 @expand_option_groups

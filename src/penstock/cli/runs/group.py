@@ -60,7 +60,7 @@ _COMMANDS: Final[dict[str, LazyCommand]] = {
         _LOOKS, "query_command", "Evaluate jq where a run stands: input, state and what its nodes gave."
     ),
 }
-# As the operations have it.
+# Made from the operations.
 _PLAIN: Final = ("delete", "stream", "update", "wait")
 _OTHER_NAMES: Final = {"status": "show", "lease-activity": "lease", "submit-activity": "submit"}
 

@@ -58,7 +58,7 @@ def print_row_table(rows: Sequence[JsonObject], now: int) -> None:
             style = status if column == _STATUS_COLUMN else ""
             text.append(set_cell_size(cell, widths[column]), style).append("  ")
         text.rstrip()
-        # On a terminal a long line is cut at the edge; what reads a pipe gets all of it.
+        # A long line is cut at the edge of a terminal; a pipe gets all of it.
         if console.is_terminal:
             console.print(text, soft_wrap=False, no_wrap=True, overflow="ellipsis")
         else:
@@ -80,7 +80,7 @@ def _cells(row: JsonObject, now: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What stands around a run when it is shown."""
+    """What is shown together with a run."""
 
     now: int
     where: Sequence[str]
@@ -139,7 +139,7 @@ def _print_outcome(console: Console, view: Mapping[str, Any]) -> None:
 
 
 def _waits(view: Mapping[str, Any], context: RunContext) -> Iterator[Sequence[str | Text]]:
-    """What a run waits for that is not work of its own, each with how it can be helped."""
+    """What a run waits for besides its own work, each with the command that helps."""
     if view["ended_at"] is not None:
         return
     waits, began = view["waiting_for"], {node["node_id"]: node["started_at"] for node in view["nodes"]}

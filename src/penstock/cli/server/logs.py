@@ -57,7 +57,7 @@ class LogEvent(NamedTuple):
 
 
 def level_of(name: str) -> int:
-    """How much the line for a record of this name matters; nothing at all if it gets none."""
+    """The log level of a record of this name; NOTSET if it gets no line."""
     kind = TYPES.get(name)
     known = None if kind is None else _EVENTS.get(kind)
     return logging.NOTSET if known is None else known[0]
@@ -116,7 +116,7 @@ _EVENTS: dict[type[Body], tuple[int, str, Callable[[JsonObject], JsonObject] | N
 
 
 class LineFormatter(logging.Formatter):
-    """Lines of text or JSON; a message that is no event of ours is the event `log`."""
+    """Formats lines as text or JSON; a message that is not an event of ours is the event `log`."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ def _as_json(line: JsonObject) -> str:
 
 @lru_cache(maxsize=2)
 def _second(second: int) -> str:
-    """What the lines of a second have in common."""
+    """The timestamp of a second."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
@@ -177,7 +177,7 @@ class BatchingHandler(logging.Handler):
         super().__init__()
         self._stream = stream
         self._lines: list[str] = []
-        self._turn: asyncio.AbstractEventLoop | None = None  # the loop at the end of whose turn they are written
+        self._turn: asyncio.AbstractEventLoop | None = None  # the loop that will write them at the end of its turn
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a line."""

@@ -46,7 +46,7 @@ _SIGNAL_EXIT = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What there is to tell once the server listens."""
+    """What is announced once the server listens."""
 
     address: str
     base_path: str
@@ -68,13 +68,13 @@ class OpenServer:
     http: StoppableServer
 
     async def run(self, began: float, announce: Callable[[Started], None]) -> None:
-        """Serve until told to stop, and drain. `began` is when this all began, by the performance counter."""
-        # The first key is for somebody who sits at this machine; others must not find a door that opened by itself.
+        """Serve until a stop is requested, then drain. `began` is when the command began, as `perf_counter` has it."""
+        # The first key is for the user of this machine; on any other address no key must appear unasked.
         owner_key = await create_owner_key(self.gate) if is_loopback(self.options.host) else None
         known = owner_key is not None or await has_keys(self.gate)
 
         def ready() -> None:
-            # What is here now stays until the end: a collection need not look at it, and takes a fraction of the time.
+            # What is in memory now stays until the end. A collection that skips it takes a fraction of the time.
             gc.freeze()
             started_ms = round((time.perf_counter() - began) * 1000)
             self.gate.services.information["started_ms"] = started_ms
@@ -114,9 +114,9 @@ async def open_server(
     steps: Iterable[Callable[..., Any]] | None = None,
     stopping: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[OpenServer]:
-    """Take the port, open the store and everything on it; signals to stop are heard from here on.
+    """Take the port, and open the store and everything on it; signals to stop are handled from here on.
 
-    `steps` are those of the workspace if somebody has loaded them already. `stopping` hears when the end begins.
+    `steps` are those of the workspace, if they are loaded already. `stopping` is called when a stop is requested.
     """
     stop_requested = asyncio.Event()
 
@@ -162,5 +162,5 @@ def log_started(workspace: Workspace, started: Started) -> None:
 
 
 def key_advice(workspace: Workspace) -> str:
-    """How to make a key for a server that makes none by itself."""
+    """The command that creates a key, for a server that creates none by itself."""
     return command_text("key", "create", "--db", str(workspace.database), "--name", "owner", "--scopes", "*")

@@ -79,13 +79,13 @@ def _announce(workspace: Workspace) -> None:
 
 
 async def _perform(workspace: Workspace, grace_seconds: float) -> None:
-    """Perform until this is cancelled, which is how a signal to stop arrives; then stop with manners."""
+    """Perform runs until this is cancelled, which a signal does; then drain."""
     settings = workspace.settings
     workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
     _announce(workspace)
     options = ServerOptions.of(settings)
     async with open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock:
-        # What files and schedules change here passes a gate too; nobody else can reach this one.
+        # Changes by files and schedules pass a gate here too; nobody else can reach it.
         opening = open_gate(penstock, chosen=options.gate, pepper_file=options.pepper_file, retention=options.retention)
         try:
             async with opening as gate:

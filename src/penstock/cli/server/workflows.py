@@ -38,7 +38,7 @@ _CHANGED_IN_BETWEEN = frozenset({"WORKFLOW_EXISTS", "WORKFLOW_NOT_FOUND"})
 
 
 def read_workflow_files(patterns: Iterable[str]) -> list[SourceText]:
-    """The files of workflows that patterns and folders stand for; one that is there and cannot be read is left out."""
+    """The workflow files that patterns and folders match; a file that cannot be read is left out."""
     found = []
     for source in read_sources(expand_paths(patterns)):
         if isinstance(source, SourceText):
@@ -72,7 +72,7 @@ def _quarantine(place: str, code: str, message: str) -> None:
 
 
 async def register_workflows(gate: Gate, workflows: Sequence[Workflow]) -> None:
-    """Make workflows known; one that is refused does not keep the others out."""
+    """Register workflows; one that is refused does not keep the others out."""
     for workflow in workflows:
         try:
             await load_workflow_into(gate, workflow, owner=local_owner())

@@ -23,7 +23,7 @@ _LOCAL_CLIENT = "penstock.cli.targets.local_client"
 
 
 class OperationClient(Protocol):
-    """Answers calls."""
+    """Calls operations."""
 
     def call(self, operation: str, arguments: JsonObject, *, idempotency_key: str | None = None) -> JsonValue:
         """The answer of a call."""
@@ -33,7 +33,7 @@ class OperationClient(Protocol):
 
 
 class _RemoteClient:
-    """A server that is called over the network."""
+    """Calls a server over the network."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,9 +55,9 @@ def _server_surface(target: ServerTarget, *, patient: bool) -> Iterator[Operatio
 def open_client(
     target: Target, operation: Operation, *, create: bool = True
 ) -> AbstractContextManager[OperationClient]:
-    """What answers at a target.
+    """A client for a target.
 
-    With `create`, a file is made for an operation that changes something, not for one that looks.
+    With `create`, an operation that changes something creates a file that does not exist; one that reads does not.
     """
     match target:
         case ServerTarget():

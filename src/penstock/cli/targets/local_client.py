@@ -38,7 +38,7 @@ _KEY_BYTES = 16
 
 
 class _LocalClient:
-    """Calls through the gate on a file. The loop runs only while something is asked for."""
+    """Calls through the gate on a file. The event loop runs only during a call."""
 
     def __init__(self, runner: asyncio.Runner, gate: Gate, penstock: Penstock, workspace: Workspace) -> None:
         self._runner = runner
@@ -62,7 +62,7 @@ class _LocalClient:
 
     async def _ask(self, operation: str, arguments: JsonObject, idempotency_key: str | None) -> AnsweredCall:
         if not find_operation(operation).read_only:
-            # As the client does it: what is repeated after a lost answer is answered alike on a file and on a server.
+            # The HTTP client makes a key too, so that a repeated call gets the same answer on a file and on a server.
             idempotency_key = idempotency_key or token_hex(_KEY_BYTES)
         outcome = await self._gate.call(
             Request(
@@ -105,7 +105,7 @@ def _object(data: JsonValue) -> dict[str, Any]:
 def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iterator[_LocalClient]:
     """The gate on a file, as its owner; without a path, on the file that the settings name.
 
-    `changes` is for an operation that changes something; one that looks makes neither a file nor its secret.
+    `changes` is for an operation that changes something; one that reads creates neither a file nor its secret.
     """
     settings = command_settings(flags={"storage.path": path}).settings
     workspace = Workspace(database=Path(settings.storage.path), settings=settings)
@@ -122,7 +122,7 @@ def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iter
 
 
 async def lacks_worker(penstock: Penstock, run_id: str) -> bool:
-    """True when there is work to do for a run, now or later, and nobody to do it."""
+    """True when a run has work to do, now or later, and no process performs it."""
     row = await penstock.store.row(run_id)
     if row is None or not (row.has_work or (row.wake_at is not None and not row.terminal)):
         return False
@@ -130,7 +130,7 @@ async def lacks_worker(penstock: Penstock, run_id: str) -> bool:
 
 
 async def warn_without_worker(penstock: Penstock, run_id: str, workspace: Workspace) -> None:
-    """Say it when there is work and nobody to do it."""
+    """Warn when a run has work to do and no process performs it."""
     if await lacks_worker(penstock, run_id):
         worker = command_text("worker", *workspace.arguments())
         message = f"note: nobody performs the work in {workspace.database} now; start  {worker}"

@@ -52,7 +52,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class Profiles(Struct, frozen=True, kw_only=True):
-    """All profiles of a person; `current` is the one that counts when none is named."""
+    """All profiles of a person; `current` is used when none is named."""
 
     by_name: Mapping[str, Profile] = {}
     current: str | None = None
@@ -149,7 +149,7 @@ def _refuse(path: Path, message: str, hint: str | None = None) -> NoReturn:
 
 
 def write_profiles(path: Path, profiles: Profiles) -> None:
-    """Write the file anew, in one piece."""
+    """Replace the file as a whole."""
     listed: JsonObject = {name: _document(profile) for name, profile in profiles.by_name.items()}
     document: JsonObject = {"current": profiles.current} if profiles.current is not None else {}
     document["profiles"] = listed

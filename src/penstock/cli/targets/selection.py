@@ -89,7 +89,7 @@ def choose_target(
     database: Path | None,
     environment: Mapping[str, str] | None = None,
 ) -> Target:
-    """Where to work."""
+    """Choose the target; `UsageError` when several are named."""
     variables = os.environ if environment is None else environment
     given = [name for name, value in (("--server", server), ("--profile", profile), ("--db", database)) if value]
     if len(given) > 1:
@@ -111,15 +111,15 @@ def _of_profile(profiles: Profiles, name: str) -> ServerTarget:
     profile = profiles.get(name)
     if profile.key is None:
         return ServerTarget(profile.server)
-    # Imported for those who need it: it brings a good part of what documents are read with.
+    # Imported only for a key: it brings a good part of what documents are read with.
     key: str = importlib.import_module(_SECRET_SOURCES).resolve_secret(profile.key)
     return ServerTarget(profile.server, key)
 
 
 def connect(target: ServerTarget, *, patient: bool) -> Connection:
-    """A connection to a server; says when the key can be read on its way.
+    """A connection to a server, with a warning when the key is sent without encryption.
 
-    `patient`: the server may be away for as long as it takes to start again. Otherwise a person waits for the error.
+    `patient`: keep trying for as long as a server takes to restart. Otherwise give up soon, because a person waits.
     """
     parts = urlsplit(target.server)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):

@@ -56,7 +56,7 @@ def command_settings(
 
 
 def is_store(path: Path) -> bool:
-    """Whether there is a database; an empty file is none, and looking shall not make one of it."""
+    """Whether there is a database. An empty file is none: opening it would turn it into one."""
     try:
         return path.stat().st_size > 0
     except OSError:
@@ -75,7 +75,7 @@ def print_settings_findings(error: InvalidSettings) -> None:
 
 
 def _is_about_secret(finding: Finding) -> bool:
-    # A misspelt `apikey` may hold one, too.
+    # A misspelt `apikey` may hold a secret, too.
     return finding.code == SECRET_CODE or carries_credentials(finding.path.rpartition("/")[2])
 
 
@@ -95,5 +95,5 @@ _DATABASE_HELP = "The file that holds the runs; otherwise the one that the setti
 DatabaseOption = Annotated[
     Path, typer.Option("--db", metavar="FILE", callback=_database, help=_DATABASE_HELP, show_default=False)
 ]
-# For commands that need more of the settings: as it was given, to be read together with the other sources.
+# For commands that need more of the settings: the option as it was given, to be merged with the other sources.
 ChosenDatabaseOption = Annotated[Path | None, typer.Option("--db", metavar="FILE", help=_DATABASE_HELP)]

@@ -39,7 +39,7 @@ SecretsOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """Where work is performed: the database, the steps and the secrets, as the command line and settings name them."""
+    """A database with the steps and secrets of its runs, as the command line and the settings name them."""
 
     database: Path
     steps: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ async def open_workspace(
     observe: Callable[[Committed], None] | None = None,
     steps: Iterable[Callable[..., Any]] | None = None,
 ) -> AsyncIterator[Penstock]:
-    """Open the database; one that does not exist is made only where that makes sense.
+    """Open the database; with `create`, one that does not exist is created.
 
     `family` is the run whose work is performed: steps given for one workflow must not be tried on the runs of others.
     `steps` are those of the workspace if somebody has loaded them already.
@@ -130,7 +130,7 @@ async def open_workspace(
 
 
 async def live_workers(penstock: Penstock) -> list[str]:
-    """The processes that perform work on this database now, as far as a glance can tell."""
+    """The processes that perform work on this database now, as far as their heartbeats tell."""
     now = penstock.host.clock.now_ms()
     workers = await penstock.store.workers()
     alive = [worker.worker_id for worker in workers if abs(now - worker.seen_at) < limits.WORKER_LEASE_MS]

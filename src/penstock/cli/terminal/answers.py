@@ -30,7 +30,7 @@ _CELL_CHARACTERS_MAX: Final = 60
 _LINE_CHARACTERS_MAX: Final = 200
 # Addresses that repeat the id.
 _LEFT_OUT: Final = frozenset({"url", "stream_url", "input_schema", "output_schema", "claims"})
-# Wide enough that nothing is cut where nobody looks at a terminal.
+# Wide enough that nothing is cut where the output is not a terminal.
 _WIDTH_ELSEWHERE: Final = 400
 _STATUS_STYLES: Final = {
     "completed": "green",
@@ -62,7 +62,7 @@ def print_answer(value: JsonValue) -> None:
 
 
 def _yaml(value: JsonValue) -> str:
-    # YAML escapes what cannot be printed, so nothing steers the terminal.
+    # YAML escapes control characters, so none reaches the terminal.
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=_LINE_CHARACTERS_MAX)
     return text.removesuffix("...\n")
 

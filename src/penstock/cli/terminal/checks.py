@@ -25,7 +25,7 @@ _NAME_WIDTH = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One step: what was looked at, how it is, and what to do."""
+    """One check: what was checked, its status, and a hint."""
 
     name: str
     status: Status
@@ -50,7 +50,7 @@ def is_well(checks: Iterable[Check]) -> bool:
 
 
 def print_check(check: Check) -> None:
-    """One step for people."""
+    """Print one check."""
     console = console_for(sys.stdout)
     took = f" ({check.took_ms} ms)" if check.took_ms is not None else ""
     head = Text.assemble((f"{check.status:<5}", _STYLES[check.status]), f"{check.name:<{_NAME_WIDTH}} ")
@@ -60,7 +60,7 @@ def print_check(check: Check) -> None:
 
 
 def print_summary(checks: Iterable[Check]) -> None:
-    """How it is altogether."""
+    """Print how many checks failed, and how many warned."""
     found = list(checks)
     failed = sum(check.status == "fail" for check in found)
     warned = sum(check.status == "warn" for check in found)

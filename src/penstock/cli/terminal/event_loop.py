@@ -32,9 +32,9 @@ def exit_with_async(
     as_json: bool = False,
     loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> None:
-    """Run a command to its end and leave with its exit code.
+    """Run a command to its end and exit with its code.
 
-    `loop` makes another event loop than the usual one: for commands that go on and on. Those look for garbage less.
+    `loop` makes the event loop of a command that runs for long; garbage is collected less often then.
     """
     try:
         with tuned_collector() if loop else nullcontext(), asyncio.Runner(loop_factory=loop) as runner:
@@ -48,7 +48,7 @@ def exit_with_async(
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """Somebody pressed Ctrl-C, or the process was told to end."""
+    """Ctrl-C was pressed, or the process got SIGTERM."""
 
 
 _HELD: list[int] = []
@@ -71,7 +71,7 @@ def _hold(number: int) -> None:
 
 
 async def until_interrupted(work: Coroutine[Any, Any, T]) -> T | Interrupted:
-    """Work until it is done, Ctrl-C or SIGTERM; a second Ctrl-C ends the process on the spot."""
+    """Work until it is done, or until Ctrl-C or SIGTERM; a second Ctrl-C ends the process at once."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     interrupted = asyncio.Event()

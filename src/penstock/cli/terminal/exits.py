@@ -69,7 +69,7 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 _MISTAKES_MAX = 20
-# Servers speak of headers; whoever types a command has another place for the key.
+# A server's hint speaks of headers; a user of commands keeps the key elsewhere.
 _KEY_HINT = (
     "put the key into PENSTOCK_API_KEY, or name a profile that has one (penstock profile add --help); "
     "an owner makes one with `penstock key create`"
@@ -102,7 +102,7 @@ def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, 
         return
     lines = [clean(message if code == "USAGE" else f"{code}: {message}")]
     mistakes = _mistakes(details)
-    # One mistake is in the message already; of several it has the first.
+    # The message already has the first mistake, so a list is printed only for several.
     lines += [f"  - {clean(mistake)}" for mistake in mistakes] if len(mistakes) > 1 else []
     if hint and not (mistakes and "`errors`" in hint):
         lines.append(f"  hint: {clean(hint)}")
@@ -117,7 +117,7 @@ def _mistakes(details: JsonObject) -> list[str]:
 
 
 def exit_with(work: Callable[[], int], *, as_json: bool) -> None:
-    """Do the work of a command on operations, and leave with its exit code or that of its refusal."""
+    """Do the work of a command on operations, and exit with its code or that of its refusal."""
     try:
         code = work()
     except UsageError as error:

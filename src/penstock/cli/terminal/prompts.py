@@ -30,7 +30,7 @@ _CHOICE_CHARACTERS_MAX = 60
 
 
 class Conversation(Protocol):
-    """Somebody to talk to."""
+    """A person to ask, or a test in its place."""
 
     async def ask(self, prompt: str) -> str | None:
         """The next line, without its end; None when there will be none."""
@@ -48,7 +48,7 @@ class AnswerGiven:
 
 @dataclass(frozen=True, slots=True)
 class AnswerAbandoned:
-    """Nobody is there any more."""
+    """The input ended without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Skipped:
 
 @dataclass(frozen=True, slots=True)
 class _Unclear:
-    """A line that is no value for a field, and why."""
+    """A line that cannot be read as a value for the field, and why."""
 
     reason: str
 
@@ -113,7 +113,7 @@ def _choices(schema: JsonObject) -> list[tuple[JsonValue, str]]:
 
 
 async def ask_answer(schema: JsonObject, conversation: Conversation) -> AnswerGiven | AnswerAbandoned:
-    """Ask until there is an answer that fits, or until nobody is there any more."""
+    """Ask until an answer fits, or until the input ends."""
     while True:
         outcome = await _ask_once(schema, conversation)
         if isinstance(outcome, AnswerAbandoned):

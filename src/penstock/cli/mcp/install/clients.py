@@ -45,7 +45,7 @@ class InstallEnvironment:
 
     @property
     def applications(self) -> Path:
-        """Where applications keep what people set."""
+        """Where graphical applications keep their settings."""
         match self.system:
             case "macos":
                 return self.home / "Library" / "Application Support"
@@ -56,7 +56,7 @@ class InstallEnvironment:
 
     @property
     def settings(self) -> Path:
-        """Where programs of the terminal keep their settings."""
+        """Where command-line programs keep their settings."""
         return self.configuration or self.home / ".config"
 
     def folder(self, variable: str, usual: Path) -> Path:
@@ -114,7 +114,7 @@ def _authorization(reference: str) -> JsonObject:
 
 
 def _desktop(connection: Connection, name: str) -> JsonObject:
-    assert isinstance(connection, PipeConnection)  # what speaks no HTTP is given no address
+    assert isinstance(connection, PipeConnection)  # a client without HTTP gets no address
     return _started(connection)
 
 

@@ -172,7 +172,7 @@ def _program() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Writes paths so that they are meant wherever the assistant starts the program."""
+    """Writes paths so that they hold wherever the assistant starts the program."""
 
     project: Path
     workspace: str | None

@@ -121,7 +121,7 @@ def _read(path: Path, client: McpClient) -> Any:
 
 
 def _plain_json(text: str) -> str:
-    """JSON as editors take it, without comments and last commas; texts stay as they are."""
+    """JSON without the comments and trailing commas that editors accept; strings stay as they are."""
     for pattern in (_COMMENTS, _LAST_COMMAS):
         text = pattern.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
     return text

@@ -29,7 +29,7 @@ _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """An entry under a name, where entries stand in a file, and what it needs beside it."""
+    """A named entry, where it goes in a file, and what else the file needs for it."""
 
     name: str
     entry: JsonObject
@@ -88,7 +88,7 @@ def _merged_json(path: Path, old: str, addition: Addition, *, replaces: bool) ->
 
 def _merged(content: JsonObject, addition: Addition, *, replaces: bool, path: Path | None = None) -> JsonObject:
     """The content with the entry in it; the first object is not changed."""
-    # What is asked for stands before what uses it, where there is a choice.
+    # Inputs come before the entry that uses them, where the order is free.
     result: JsonObject = {}
     for name, wanted in addition.beside.items():
         result[name] = _with_members(content.get(name), wanted)
@@ -129,7 +129,7 @@ def _merged_toml(path: Path, old: str, addition: Addition, *, replaces: bool) ->
     _refuse_other(found, addition, replaces=replaces, path=path)
     kept = old if found is None else _without_table(old, keys)
     new = kept.rstrip("\n") + ("\n\n" if kept.strip() else "") + snippet(addition)
-    # The rest must be what it was: text is edited here, and texts have many forms.
+    # The text is edited, not rewritten; so check that the rest still means the same.
     after = _toml(path, new, addition)
     if _rest(after, keys) != _rest(before, keys):
         raise UsageError(
@@ -172,7 +172,7 @@ def _without_table(text: str, keys: tuple[str, ...]) -> str:
 
 def _toml_table(keys: tuple[str, ...], entry: JsonObject) -> str:
     lines = [f"[{'.'.join(map(_toml_key, keys))}]"]
-    # Texts and lists of texts look the same in JSON and in TOML.
+    # Strings and lists of strings look the same in JSON and in TOML.
     lines += [f"{_toml_key(name)} = {json.dumps(value, ensure_ascii=False)}" for name, value in entry.items()]
     return "\n".join(lines) + "\n"
 
