@@ -161,8 +161,8 @@ class _Search:
     def _look(self) -> None:
         self._looks += 1
         if self._looks > limits.SECRET_SEARCH_LOOKS_MAX:
-            told = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} looks"
-            raise Rejected("SCHEMA_TOO_COSTLY", told, "send a smaller answer, or ask for it with a simpler schema")
+            message = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} looks"
+            raise Rejected("SCHEMA_TOO_COSTLY", message, "send a smaller answer, or ask for it with a simpler schema")
 
     def paths(self) -> Iterator[tuple[str, ...]]:
         """The places of secret parts in any value."""

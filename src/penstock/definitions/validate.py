@@ -19,18 +19,16 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.checks.edges import edge_findings
 from penstock.definitions.checks.exposure import exposure_findings
 from penstock.definitions.checks.expressions import expression_findings
+from penstock.definitions.checks.governance import governance_findings
 from penstock.definitions.checks.graph import graph_findings
-from penstock.definitions.checks.scopes import scope_findings
 from penstock.definitions.checks.shape.document import schema_findings
 from penstock.definitions.checks.triggers import trigger_findings
 from penstock.definitions.checks.types import type_findings
-from penstock.definitions.checks.unenforced import unenforced_findings
 from penstock.definitions.model import Workflow
 from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, outline_of
 from penstock.definitions.source.document import SourceDocument, read_source
-from penstock.definitions.source.findings import Finding, Position, Severity
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import Finding, NameSuggestions, Position, Severity
 
 __all__ = ["Beside", "Checked", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
 
@@ -106,19 +104,18 @@ def _has_fatal(findings: Iterable[Finding]) -> bool:
 
 
 def _other_findings(document: JsonObject) -> Iterable[Finding]:
-    outline, guesses = outline_of(document), Guesses()
-    graph = (*graph_findings(outline, guesses), *edge_findings(document, outline, guesses))
+    outline, suggestions = outline_of(document), NameSuggestions()
+    graph = (*graph_findings(outline, suggestions), *edge_findings(document, outline, suggestions))
     if _is_incomplete(document, outline):
         yield from (finding for finding in graph if finding.code not in _CONSEQUENCES)
     else:
         yield from graph
-    yield from expression_findings(document, outline, guesses)
-    yield from type_findings(document, outline, guesses)
+    yield from expression_findings(document, outline, suggestions)
+    yield from type_findings(document, outline, suggestions)
     if outline.native:
         yield from trigger_findings(document)
         yield from exposure_findings(document)
-        yield from unenforced_findings(document)
-        yield from scope_findings(document)
+        yield from governance_findings(document)
         for node in outline.nodes:
             kind = kind_named(node.type)
             if kind is not None and kind.check is not None:

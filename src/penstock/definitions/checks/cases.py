@@ -14,8 +14,7 @@ from penstock.definitions.node_parts.kind import Pace
 from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import OutlineNode, asks_somebody
 from penstock.definitions.schemas.compiled import SchemaProblem, apply_defaults, compile_schema, violations
-from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import Finding, NameSuggestions, Severity
 
 __all__ = ["case_findings"]
 
@@ -23,13 +22,13 @@ __all__ = ["case_findings"]
 _UNDO_PREFIX = "compensate:"
 
 
-def case_findings(document: JsonObject, declarations: Declarations, guesses: Guesses) -> Iterator[Finding]:
+def case_findings(document: JsonObject, declarations: Declarations, suggestions: NameSuggestions) -> Iterator[Finding]:
     """Everything that is wrong with the tests of a document."""
     tests = document.get("tests")
     for index, test in enumerate(tests if isinstance(tests, list) else []):
         if isinstance(test, dict):
             path = f"/tests/{index}"
-            yield from _names(test, path, declarations, guesses)
+            yield from _names(test, path, declarations, suggestions)
             yield from _input(test, path, document)
             yield from _output(test, path, document)
             yield from _mocks(test, path, declarations)
@@ -44,7 +43,7 @@ def _list(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-def _names(test: JsonObject, path: str, declarations: Declarations, guesses: Guesses) -> Iterator[Finding]:
+def _names(test: JsonObject, path: str, declarations: Declarations, suggestions: NameSuggestions) -> Iterator[Finding]:
     named = [
         (name, f"{path}/{field}{json_pointer((name,))}")
         for field in ("mock", "answers")
@@ -65,7 +64,7 @@ def _names(test: JsonObject, path: str, declarations: Declarations, guesses: Gue
             code="UNKNOWN_NODE_IN_TEST",
             message=f"unknown node `{name}`",
             path=place,
-            hint=guesses.hint(name, declarations.nodes, otherwise="the nodes are"),
+            hint=suggestions.hint(name, declarations.nodes, otherwise="the nodes are"),
         )
 
 

@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from penstock.base.json import JsonObject
 from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, OutlineNode
-from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import Finding, NameSuggestions, Severity
 
 __all__ = ["edge_findings"]
 
 _START_SOURCE = "__start__"
 
 
-def edge_findings(document: JsonObject, outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
+def edge_findings(
+    document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
+) -> tuple[Finding, ...]:
     """Everything that is wrong with the edges of a document; nothing when it has no list of edges."""
     raw = document.get("edges")
     if not isinstance(raw, list):
@@ -32,7 +33,7 @@ def edge_findings(document: JsonObject, outline: Outline, guesses: Guesses | Non
     nodes = outline.by_id()
     return (
         *_start_edges(edges, outline, len(raw)),
-        *_unknown_ends(edges, nodes, guesses or Guesses()),
+        *_unknown_ends(edges, nodes, suggestions or NameSuggestions()),
         *_edge_counts(edges, nodes),
         *(_double_successors(edges, outline) if outline.native else ()),
     )
@@ -58,7 +59,7 @@ def _start_edges(edges: list[tuple[int, str, str]], outline: Outline, count: int
 
 
 def _unknown_ends(
-    edges: list[tuple[int, str, str]], nodes: dict[str, OutlineNode], guesses: Guesses
+    edges: list[tuple[int, str, str]], nodes: dict[str, OutlineNode], suggestions: NameSuggestions
 ) -> Iterator[Finding]:
     for index, source, target in edges:
         unknown = [("source", source)] if source != _START_SOURCE and source not in nodes else []
@@ -70,7 +71,7 @@ def _unknown_ends(
                 code="UNKNOWN_TARGET",
                 message=f"unknown node `{value}`",
                 path=f"/edges/{index}/{name}",
-                hint=guesses.hint(value, nodes, otherwise="the nodes are"),
+                hint=suggestions.hint(value, nodes, otherwise="the nodes are"),
             )
 
 

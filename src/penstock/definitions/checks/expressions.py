@@ -20,8 +20,7 @@ from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, OutlineNode
 from penstock.definitions.outline.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, collect_leaves
 from penstock.definitions.outline.reach import Graph, graph_of
-from penstock.definitions.source.findings import Finding
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import Finding, NameSuggestions
 
 __all__ = ["expression_findings"]
 
@@ -29,9 +28,11 @@ _ALWAYS_VISIBLE = ("input", "run", "state", "error")
 _ROOT_HINT = "expressions read `.input`, `.state`, `.run` and the outputs of nodes by their ids"
 
 
-def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
+def expression_findings(
+    document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
+) -> tuple[Finding, ...]:
     """Everything that is wrong with the expressions, templates and secrets of a document."""
-    names = _Names(document=document, graph=graph_of(outline, guesses))
+    names = _Names(document=document, graph=graph_of(outline, suggestions))
     findings: list[Finding] = []
     allowed: set[str] = set()
     collected = collect_leaves(document, outline)
@@ -50,7 +51,7 @@ def expression_findings(document: JsonObject, outline: Outline, guesses: Guesses
         return tuple(findings)
     findings.extend(secret_answer_findings(document, outline, collected.places))
     if outline.native:
-        findings.extend(secret_findings(document, frozenset(allowed), names.graph.guesses))
+        findings.extend(secret_findings(document, frozenset(allowed), names.graph.suggestions))
     return tuple(findings)
 
 
@@ -133,7 +134,7 @@ class _Names:
             if name in _property_names(self.document.get(source)):
                 hint = f"did you mean `.{source}.{name}`?"
         if hint is None:
-            guess = self.graph.guesses.nearest(name, self._visible(body))
+            guess = self.graph.suggestions.nearest(name, self._visible(body))
             hint = f"did you mean `.{guess}`?" if guess is not None else _ROOT_HINT
         return Finding(
             code="UNKNOWN_REFERENCE", message=f"`.{name}` names nothing that exists here", path=path, hint=hint

@@ -13,15 +13,14 @@ from penstock.definitions.checks.bodies import body_findings
 from penstock.definitions.nodes import NODE_KINDS, kind_named
 from penstock.definitions.outline.document import EXIT, Outline, OutlineNode, Route
 from penstock.definitions.outline.reach import Graph, graph_of
-from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import Finding, NameSuggestions, Severity
 
 __all__ = ["graph_findings"]
 
 
-def graph_findings(outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
+def graph_findings(outline: Outline, suggestions: NameSuggestions | None = None) -> tuple[Finding, ...]:
     """Everything that is wrong with the graph of a document."""
-    graph = graph_of(outline, guesses)
+    graph = graph_of(outline, suggestions)
     reached = graph.reached_from(_roots(graph))
     dead_ends = list(_dead_ends(graph, reached))
     bodies = body_findings(graph, reached)
@@ -90,7 +89,7 @@ def _check_target(graph: Graph, route: Route, body: str) -> Iterator[Finding]:
         code="UNKNOWN_TARGET",
         message=f"unknown node `{target}`",
         path=route.path,
-        hint=graph.guesses.hint(target, graph.names_in(body), otherwise="the nodes here are"),
+        hint=graph.suggestions.hint(target, graph.names_in(body), otherwise="the nodes here are"),
     )
 
 

@@ -46,9 +46,9 @@ def secret_answer_findings(
         if name is None or not isinstance(schema, dict) or not (paths := secret_paths(schema)):
             continue
         if not outline.native:
-            told = f"`{node.id}` asks for a secret, which no activity of a published document can be given"
+            message = f"`{node.id}` asks for a secret, which no activity of a published document can be given"
             hint = "write the workflow in the native format, or leave out `writeOnly` and `format: password`"
-            yield Finding(code=_CODE, message=told, path=field_pointer(document, node, name), hint=hint)
+            yield Finding(code=_CODE, message=message, path=field_pointer(document, node, name), hint=hint)
         secret[node.id] = paths
     if secret and outline.native:
         for place, leaves in places:
@@ -68,8 +68,8 @@ def _misuses(leaf: Leaf, place: JqPlace, secret: _Paths) -> Iterator[Finding]:
         if is_plain or is_text:
             return
     name = next(_touched(read[0], secret))
-    told = f"the secret answer of `{name}` cannot be used here: expressions see `***` in its place"
-    yield Finding(code=_CODE, message=told, path=leaf.path, hint=_HINT)
+    message = f"the secret answer of `{name}` cannot be used here: expressions see `***` in its place"
+    yield Finding(code=_CODE, message=message, path=leaf.path, hint=_HINT)
 
 
 def _touched(expression: Expression, secret: _Paths) -> Iterator[str]:

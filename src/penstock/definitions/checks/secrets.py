@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 
 from penstock.base.json import JsonObject, JsonValue, json_pointer
-from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import Finding, NameSuggestions, Severity
 
 __all__ = ["secret_findings"]
 
@@ -20,7 +19,7 @@ _SECRET = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 _PROSE_FIELDS = frozenset({"title", "description", "metadata", "labels", "tests", "literal"})
 
 
-def secret_findings(document: JsonObject, allowed: frozenset[str], guesses: Guesses) -> Iterator[Finding]:
+def secret_findings(document: JsonObject, allowed: frozenset[str], suggestions: NameSuggestions) -> Iterator[Finding]:
     """What is wrong with secrets; `allowed` are the pointers below which references are resolved."""
     declared = document.get("secrets")
     listed = declared if isinstance(declared, list) else []
@@ -29,7 +28,7 @@ def secret_findings(document: JsonObject, allowed: frozenset[str], guesses: Gues
     for name, path in _references(document, ""):
         used.add(name)
         if name not in known:
-            guess = guesses.nearest(name, known)
+            guess = suggestions.nearest(name, known)
             yield Finding(
                 code="UNDECLARED_SECRET",
                 message=f"the secret `{name}` is not declared",

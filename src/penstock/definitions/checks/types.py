@@ -46,8 +46,7 @@ from penstock.definitions.schemas.types import (
     describe_types,
     value_types,
 )
-from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import Finding, NameSuggestions, Severity
 
 __all__ = ["type_findings"]
 
@@ -55,17 +54,19 @@ _ARRAY: TypeSet = frozenset({"array"})
 _STRING: TypeSet = frozenset({"string"})
 
 
-def type_findings(document: JsonObject, outline: Outline, guesses: Guesses | None = None) -> tuple[Finding, ...]:
+def type_findings(
+    document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
+) -> tuple[Finding, ...]:
     """Everything in a document that cannot fit, whatever a run brings."""
     declarations = declarations_of(document, outline)
-    checker = _TypeChecker(declarations, guesses or Guesses())
+    checker = _TypeChecker(declarations, suggestions or NameSuggestions())
     findings: list[Finding] = []
     for place, leaves in collect_leaves(document, outline).places:
         if place.body is not None:
             findings.extend(finding for leaf in leaves for finding in checker.check_paths(leaf))
             findings.extend(checker.check_place(place))
     if outline.native:
-        findings.extend(case_findings(document, declarations, checker.guesses))
+        findings.extend(case_findings(document, declarations, checker.suggestions))
     return tuple(findings)
 
 
@@ -98,7 +99,7 @@ class _Wanted:
 @dataclass(frozen=True, slots=True)
 class _TypeChecker:
     declarations: Declarations
-    guesses: Guesses
+    suggestions: NameSuggestions
 
     # Paths that lead nowhere
 
@@ -114,7 +115,7 @@ class _TypeChecker:
                     yield _no_container(meaning, leaf.path)
 
     def _no_member(self, meaning: NoMember, path: str) -> Iterator[Finding]:
-        guess = self.guesses.nearest(meaning.name, meaning.declared)
+        guess = self.suggestions.nearest(meaning.name, meaning.declared)
         if not meaning.certain and guess is None:
             return
         parent = path_text(meaning.parent) or "the state"
@@ -127,7 +128,7 @@ class _TypeChecker:
             if meaning.certain
             else f"`{parent}` declares no field `{meaning.name}`",
             path=path,
-            hint=f"did you mean `{guess}`?" if guess else self.guesses.hint(meaning.name, meaning.declared),
+            hint=f"did you mean `{guess}`?" if guess else self.suggestions.hint(meaning.name, meaning.declared),
             severity=Severity.ERROR if meaning.certain else Severity.WARNING,
         )
 
@@ -168,7 +169,7 @@ class _TypeChecker:
             yield from self._fit(place.value, place.path, target)
 
     def _undeclared_key(self, key: str, path: str, member: Member) -> Iterator[Finding]:
-        guess = self.guesses.nearest(key, member.names)
+        guess = self.suggestions.nearest(key, member.names)
         certain = member.presence is Presence.FORBIDDEN
         if certain or guess is not None:
             yield Finding(
@@ -247,7 +248,7 @@ class _TypeChecker:
                     code="TYPE_IMPOSSIBLE",
                     message=f"the schema of {target.label} does not allow `{name}`",
                     path=place,
-                    hint=self.guesses.hint(name, member.names, otherwise="it allows"),
+                    hint=self.suggestions.hint(name, member.names, otherwise="it allows"),
                 )
         for name in target.view.required():
             if name not in value and not target.may_lack(name):

@@ -1,4 +1,4 @@
-"""jq: expressions and templates that are compiled once, and what can be told about a program without running it.
+"""jq: expressions and templates that are compiled once, and what is known about a program without running it.
 
 Read `expressions` first.
 """

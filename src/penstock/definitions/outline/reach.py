@@ -15,7 +15,7 @@ from penstock.base.limits import BRANCH_STEPS_MAX
 from penstock.definitions.node_parts.kind import Pace
 from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Body, Outline, OutlineNode
-from penstock.definitions.source.guesses import Guesses
+from penstock.definitions.source.findings import NameSuggestions
 
 __all__ = ["Graph", "Region", "fails", "graph_of", "strong_components"]
 
@@ -40,7 +40,7 @@ class Graph:
     """The resolved graph of an outline. Ids stand for the first node of that name."""
 
     outline: Outline
-    guesses: Guesses
+    suggestions: NameSuggestions
     nodes: dict[str, OutlineNode]
     ids_by_body: dict[str, dict[str, None]]
     steps: dict[str, tuple[str, ...]] = field(default_factory=dict)  # within the body, entries of its branches included
@@ -59,7 +59,7 @@ class Graph:
         names = self.ids_by_body.get(body, {})
         if target in names:
             return target
-        return None if target in self.nodes else self.guesses.nearest(target, names)
+        return None if target in self.nodes else self.suggestions.nearest(target, names)
 
     def reached_from(self, roots: Iterable[str]) -> set[str]:
         """Every node that a walk from these nodes can come to, inside bodies too."""
@@ -146,12 +146,14 @@ def _waits(node: OutlineNode) -> bool:
     return kind is None or kind.pace is Pace.WAITS
 
 
-def graph_of(outline: Outline, guesses: Guesses | None = None) -> Graph:
+def graph_of(outline: Outline, suggestions: NameSuggestions | None = None) -> Graph:
     """Resolve the routes of an outline."""
     ids_by_body: dict[str, dict[str, None]] = {}
     for node in outline.nodes:
         ids_by_body.setdefault(node.body, {}).setdefault(node.id)
-    graph = Graph(outline=outline, guesses=guesses or Guesses(), nodes=outline.by_id(), ids_by_body=ids_by_body)
+    graph = Graph(
+        outline=outline, suggestions=suggestions or NameSuggestions(), nodes=outline.by_id(), ids_by_body=ids_by_body
+    )
     # Nodes of the same name are taken together, so that a duplicate id does not cut the graph in two.
     for node in outline.nodes:
         _resolve_node(graph, node)

@@ -105,7 +105,7 @@ def is_prompt(compiled: CompiledSchema, value: JsonValue, size_bytes: int) -> bo
 
 def violations(compiled: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
     """Every way in which a value does not fit: at most `limits.SCHEMA_VIOLATIONS_MAX`, and so many bytes."""
-    with suppress(ValueError):  # what cannot be handed to the validator is told below
+    with suppress(ValueError):  # what cannot be handed to the validator is reported below
         if is_valid(compiled, value):
             return ()
     found: dict[Violation, None] = {}
@@ -245,8 +245,8 @@ class _Filling:
             return value
         self._looks += 1
         if self._looks > limits.SCHEMA_DEFAULTS_MAX:
-            told = f"filling in the defaults takes more than {limits.SCHEMA_DEFAULTS_MAX:,} looks at the schema"
-            raise Rejected("SCHEMA_DEFAULTS_EXCEEDED", told, "send a smaller value, or use fewer nested defaults")
+            message = f"filling in the defaults takes more than {limits.SCHEMA_DEFAULTS_MAX:,} looks at the schema"
+            raise Rejected("SCHEMA_DEFAULTS_EXCEEDED", message, "send a smaller value, or use fewer nested defaults")
         reference = schema.get("$ref")
         if isinstance(reference, str):
             value = self.filled(_target(self._root, reference), value, depth + 1)

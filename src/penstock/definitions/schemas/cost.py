@@ -6,7 +6,8 @@ expanded and counted once per use. Visits that happen once for a value stand apa
 element. What refers to itself is counted by the depth of the value. Numbers are exact integers of any size.
 
 Above it: `compiled`, which refuses what costs too much, and whoever decides where a value is checked. It is not a
-validator, and does not say whether a schema is one.
+validator, and does not say whether a schema is valid. jsonschema-rs does both, but cannot say beforehand how long it
+will take, and cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -280,8 +281,8 @@ class _Counter:
             self.recursive = True
             return (1, 1)
         if depth > limits.SCHEMA_NESTING_MAX:
-            told = f"is nested deeper than {limits.SCHEMA_NESTING_MAX} levels through its references"
-            raise _Exceeded(self._parts.problem(node, told, "flatten the references"))
+            message = f"is nested deeper than {limits.SCHEMA_NESTING_MAX} levels through its references"
+            raise _Exceeded(self._parts.problem(node, message, "flatten the references"))
         self._under_way.add(id(node))
         once, each = 0, 0
         for inner in self._parts.in_place(node):
@@ -295,11 +296,11 @@ class _Counter:
             once, each = (once, each + sum(found)) if many else (once + found[0], each + found[1])
         self._under_way.discard(id(node))
         if once + each > limits.SCHEMA_VISITS_MAX:
-            told = (
+            message = (
                 f"takes {once + each:,} visits to check, references expanded ({limits.SCHEMA_VISITS_MAX:,} are allowed)"
             )
             hint = "use fewer alternatives over shared references, or split the schema"
-            raise _Exceeded(self._parts.problem(node, told, hint))
+            raise _Exceeded(self._parts.problem(node, message, hint))
         self._known[id(node)] = (once, each)
         return once, each
 

@@ -1,7 +1,8 @@
 """What a JSON Schema says about types, read with caution: what is not certain counts as possible.
 
-Above it: `checks.types`. It is not a validator (`compiled` is): it answers what kind of value a schema can accept,
-and what it says about a member, before any value exists. Only references inside the same schema are followed.
+Above it: `checks.types`. It is not a validator: `compiled` is, with jsonschema-rs. It answers what kind of value a
+schema can accept, and what it says about a member, before any value exists, which no validator can be asked. Only
+references inside the same schema are followed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a document may contain, as field tables: the top level, the node types, exposure, and the published format.
+"""What a document may contain, as field tables: the top level, exposure, the published format, and the pieces that
+several objects share. The tables of nodes are in `nodes`.
 
-The JSON Schemas are made from these tables. Read `fields` first.
+`editor_schema` makes JSON Schemas from these tables, and the reference is made from them too. Read `fields` first.
 """

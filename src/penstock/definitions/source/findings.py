@@ -1,19 +1,22 @@
-"""What a check of a document has to say: findings with a place, a code, a message and a hint.
+"""What a check of a document has to say: findings with a place, a code, a message and a hint, and spelling suggestions.
 
 Every reader and check in `definitions` returns findings; the surfaces print or send them. Nothing here checks anything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
 from penstock.base.json import JsonObject
+from penstock.base.limits import GUESS_CHARACTERS_MAX, GUESS_COMPARISONS_MAX
 
-__all__ = ["Finding", "Position", "Severity", "nearest", "not_enforced", "suggestion"]
+__all__ = ["Finding", "NameSuggestions", "Position", "Severity", "nearest", "not_enforced", "suggestion"]
 
 # Below this similarity a suggestion confuses more than it helps.
 SIMILARITY_MIN = 0.6
+# More names than this in a hint are not read.
+_LISTED_MAX = 6
 
 
 class Severity(StrEnum):
@@ -84,3 +87,30 @@ def suggestion(word: str, candidates: Iterable[str]) -> str | None:
     """A question that offers the nearest candidate, for the hint of an unknown name."""
     match = nearest(word, candidates)
     return None if match is None else f"did you mean `{match}`?"
+
+
+@dataclass(slots=True)
+class NameSuggestions:
+    """Finds near names for the unknown names of one document, within a budget.
+
+    Comparing names takes time in proportion to how many there are. A document made of nothing but unknown names must
+    not keep a server busy, so that there are no suggestions once the budget is spent.
+    """
+
+    comparisons_left: int = GUESS_COMPARISONS_MAX
+
+    def nearest(self, word: str, candidates: Collection[str]) -> str | None:
+        """The candidate that was probably meant, or None."""
+        if len(word) > GUESS_CHARACTERS_MAX or len(candidates) > self.comparisons_left:
+            return None
+        self.comparisons_left -= len(candidates)
+        return nearest(word, [name for name in candidates if len(name) <= GUESS_CHARACTERS_MAX])
+
+    def hint(self, word: str, candidates: Collection[str], *, otherwise: str = "there is") -> str | None:
+        """A question that offers the nearest name; if none is near, the names there are, when they are few."""
+        guess = self.nearest(word, candidates)
+        if guess is not None:
+            return f"did you mean `{guess}`?"
+        if 0 < len(candidates) <= _LISTED_MAX and all(len(name) <= GUESS_CHARACTERS_MAX for name in candidates):
+            return f"{otherwise} {', '.join(f'`{name}`' for name in candidates)}"
+        return None

@@ -16,7 +16,7 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.canonical import definition_hash
-from penstock.definitions.checks.scopes import misspelt_scopes
+from penstock.definitions.checks.governance import misspelt_scopes
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.operations.gate.context import Context

@@ -1,7 +1,7 @@
 """The keywords of our own JSON Schemas, one by one: what is wrong with a value, in words for the person who wrote it.
 
 Each defect also carries the words of AJV, for drivers that expect them. Above it: `validator`, which walks schemas
-and values together. Only keywords that look at one value are here, and only those that `shapes.json_schema` writes.
+and values together. Only keywords that look at one value are here, and only those that `editor_schema` writes.
 """
 
 import re

@@ -2,10 +2,15 @@
 
 A schema library says that a value is invalid; this module says it in words for the person who wrote it: it knows the
 one rule that applies where a schema offers several, names the field that was probably meant, and goes on to the next
-mistake. It understands only the keywords that `schema` writes. Each defect also carries the words of AJV, for drivers
-that expect them. Tests hold it against the library: both accept the same documents.
+mistake. It understands only the keywords that `editor_schema` writes. Each defect also carries the words of AJV, for
+drivers that expect them. Tests hold it against the library: both accept the same documents.
 
-Above it: `document`, which knows documents. Below it: schemas made by `shapes.json_schema`.
+Why jsonschema-rs, which checks everything else, does not do this: it is far faster (0.02 ms for a document that takes
+2 ms here), but on 527 broken documents it named other places than our findings in 276 and missed the mistake in 16. It
+reports `oneOf` or `if` of the schema where a person needs the missing field, knows no suggestions for names, and has no
+hook for durations, moments and embedded schemas. Such checks need a walk over the document in any case.
+
+Above it: `document`, which knows documents. Below it: schemas made by `editor_schema`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
