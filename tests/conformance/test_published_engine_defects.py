@@ -27,7 +27,7 @@ from penstock.engine.records import Record
 from penstock.engine.replay import Replayed, replay
 from penstock.engine.state import RunState
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome, Unconfigured
-from penstock.runtime.control_plane.functions import Answer, ControlPlane, Problem
+from penstock.runtime.control_plane.functions import CallProblem, CallResult, ControlPlane
 from penstock.runtime.control_plane.hosts import MemoryControl
 from penstock.runtime.host.memory import MemoryHost
 
@@ -65,17 +65,17 @@ class Desk:
         document = self.children.get(reference)
         return None if document is None else build_workflow(document)
 
-    def call(self, tool: str, **arguments: JsonValue) -> Answer | Problem:
+    def call(self, tool: str, **arguments: JsonValue) -> CallResult | CallProblem:
         return asyncio.run(self.plane.call(f"workflow_{tool}", {"execution_id": "run", **arguments}))
 
     def ok(self, tool: str, **arguments: JsonValue) -> JsonObject:
         reply = self.call(tool, **arguments)
-        assert isinstance(reply, Answer), reply
+        assert isinstance(reply, CallResult), reply
         return reply.body
 
-    def problem(self, tool: str, **arguments: JsonValue) -> Problem:
+    def problem(self, tool: str, **arguments: JsonValue) -> CallProblem:
         reply = self.call(tool, **arguments)
-        assert isinstance(reply, Problem), reply
+        assert isinstance(reply, CallProblem), reply
         return reply
 
     def start(self, definition: JsonObject, given: JsonValue = None, mode: str = "host_mediated") -> JsonObject:
@@ -329,7 +329,7 @@ def test_defect_11_a_switch_inside_a_branch_validates_and_runs() -> None:
 def test_defect_12_a_failed_run_is_reported_with_run_node_code_and_state() -> None:
     desk = Desk(performer=Scripted(lambda activity: ActivityError("card declined", "DECLINED", retryable=False)))
     reply = asyncio.run(desk.plane.call("workflow_start", {"definition": linear(tool("pay")), "input": {"n": 1}}))
-    assert isinstance(reply, Problem)
+    assert isinstance(reply, CallProblem)
     assert reply.code == "ENGINE_FAILURE"
     assert reply.details["execution_id"] == "minted"
     assert reply.details["node_id"] == "pay"

@@ -776,13 +776,13 @@ async def test_a_claim_can_be_for_work_that_somebody_began_or_for_new_work(store
 async def test_work_and_timers_can_be_those_of_one_run_and_its_children(store: RunStore) -> None:
     for run_id in ("a", "a:child:1", "a:child:1:deep:1", "ab", "b:a:1", "A:child:2", "a%", "a_"):
         await store.append(start(run_id, has_work=True, wake_at=AT))
-    family = {"a", "a:child:1", "a:child:1:deep:1"}
-    assert set(await store.due(owner="w", now=AT, limit=10, family="a")) == family
-    assert await store.has_unclaimed(family="a")
-    assert set(await store.claim(owner="w", limit=10, family="a")) == family
-    assert not await store.has_unclaimed(family="a")
+    tree = {"a", "a:child:1", "a:child:1:deep:1"}
+    assert set(await store.due(owner="w", now=AT, limit=10, root_run_id="a")) == tree
+    assert await store.has_unclaimed(root_run_id="a")
+    assert set(await store.claim(owner="w", limit=10, root_run_id="a")) == tree
+    assert not await store.has_unclaimed(root_run_id="a")
     assert await store.has_unclaimed()
-    assert await store.claim(owner="w", limit=10, family="nobody") == ()
+    assert await store.claim(owner="w", limit=10, root_run_id="nobody") == ()
 
 
 @on_every_store

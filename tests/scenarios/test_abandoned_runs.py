@@ -137,11 +137,11 @@ class Unreliable(MemoryRunStore):
             self.failures -= 1
             raise Unavailable("STORE_BUSY", "not now")
 
-    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
+    async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
         if self.failures > 0:
             self.failures -= 1
             raise Unavailable("STORE_BUSY", "not now")
-        return await super().due(owner=owner, now=now, limit=limit, family=family)
+        return await super().due(owner=owner, now=now, limit=limit, root_run_id=root_run_id)
 
 
 def test_timers_fire_after_the_store_could_not_be_read() -> None:

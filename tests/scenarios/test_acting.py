@@ -27,7 +27,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rate_limits import RateLimiter
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
-from penstock.runtime.schedules.schedules import NotAllowed, Postponed, Started
+from penstock.runtime.schedules.scheduler import NotAllowed, Postponed, Started
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.scenarios.test_audited_changes import fail_audit
 

@@ -15,7 +15,7 @@ from penstock.engine import inputs
 from penstock.engine.status import run_status
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.schedules.schedules import Scheduler
+from penstock.runtime.schedules.scheduler import Scheduler
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.embedded import Bench

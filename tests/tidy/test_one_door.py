@@ -15,7 +15,7 @@ from penstock.runtime.ports.host import EffectHost, RunInputs, RunReader, Workfl
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import DefinitionChanges, RunStore, ScheduleChanges, StoredRunChanges, StoreReader
 from penstock.runtime.run_handle import Run
-from penstock.runtime.schedules.schedules import Scheduler
+from penstock.runtime.schedules.scheduler import Scheduler
 from tests.tidy.doors import CHANGING, READING, handler_uses, made_contexts, reaches
 
 SOURCE = Path(__file__).parents[2] / "src" / "penstock"
@@ -46,7 +46,7 @@ TOOLS_OF_HANDLERS = {
     "runtime/run_handle.py": "Host.adopt Host.send",
     "runtime/control_plane/hosts.py": "Host.adopt Host.register Host.send Host.start",
     "runtime/control_plane/functions.py": "Host.send Host.start",
-    "runtime/schedules/schedules.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
+    "runtime/schedules/scheduler.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
     "runtime/upstreams/tool_registry.py": "PlatformStore.put_resources",
 }
 # The gate itself: what it keeps of keys, calls and outcomes.

@@ -41,7 +41,7 @@ from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
 from penstock.runtime.run_handle import Run, refusal_error
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
-from penstock.runtime.schedules.schedules import Scheduler
+from penstock.runtime.schedules.scheduler import Scheduler
 from penstock.runtime.secrets import AnswerSeals, EnvironmentSecrets
 from penstock.runtime.steps.registry import StepRegistry
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
@@ -123,7 +123,7 @@ class Penstock:
             evaluator=evaluator,
             query_evaluator=query_evaluator,
             performs=perform,
-            family=family,
+            root_run_id=family,
             seals=seals,
         )
         driver: Driver | None = None

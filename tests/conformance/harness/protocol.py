@@ -39,7 +39,7 @@ from penstock.definitions.signature import (
 from penstock.definitions.source.findings import Severity
 from penstock.definitions.validate import validate_document
 from penstock.runtime.activities.performing import Performer
-from penstock.runtime.control_plane.functions import Answer, ControlHost, ControlPlane
+from penstock.runtime.control_plane.functions import CallResult, ControlHost, ControlPlane
 from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
@@ -81,7 +81,7 @@ class Harness:
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     async def answer(self, request: JsonObject) -> JsonObject:
-        """Answer one request; what goes wrong is an error in the answer, never the end of the process."""
+        """CallResult one request; what goes wrong is an error in the answer, never the end of the process."""
         operations: dict[str, Operation] = {
             "hello": self._hello,
             "validate": self._validate,
@@ -180,7 +180,7 @@ class Harness:
 
         async def call(tool: str, arguments: JsonObject) -> tuple[bool, JsonObject]:
             reply = await control.call(tool, arguments)
-            return not isinstance(reply, Answer), reply.body
+            return not isinstance(reply, CallResult), reply.body
 
         return _Session(call=call, close=close, kernel=Kernel(host=host))
 
@@ -255,7 +255,7 @@ async def _nothing() -> None:
 
 
 async def serve(source: TextIO, sink: TextIO, *, sqlite: bool, surfaces: Sequence[str] = SURFACES) -> None:
-    """Answer line by line until the input ends."""
+    """CallResult line by line until the input ends."""
     harness = Harness(sqlite=sqlite, surfaces=tuple(surfaces))
     while line := await asyncio.to_thread(source.readline):
         if not line.strip():

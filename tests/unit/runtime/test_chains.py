@@ -17,12 +17,12 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, Refused, fold, inputs
 from penstock.runtime.chains import CHAIN_LABEL, latest_in_chain
-from penstock.runtime.control_plane.functions import Answer, ControlPlane
+from penstock.runtime.control_plane.functions import CallResult, ControlPlane
 from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
-from penstock.runtime.ports.runs import RunStore, in_family
+from penstock.runtime.ports.runs import RunStore, in_run_tree
 from penstock.runtime.retention import Retention
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.system import SystemClock
@@ -270,7 +270,7 @@ async def test_a_label_that_somebody_made_up_does_not_lead_astray(store: RunStor
 
 
 @pytest.mark.parametrize(
-    ("run_id", "family", "belongs"),
+    ("run_id", "root_run_id", "belongs"),
     [
         ("r", None, True),
         ("r", "r", True),
@@ -288,8 +288,8 @@ async def test_a_label_that_somebody_made_up_does_not_lead_astray(store: RunStor
         ("r:sub:x~2", "r:sub:x", True),
     ],
 )
-def test_a_family_is_a_chain_with_its_child_runs(run_id: str, family: str | None, belongs: bool) -> None:
-    assert in_family(run_id, family) is belongs
+def test_a_run_tree_is_a_chain_with_its_child_runs(run_id: str, root_run_id: str | None, belongs: bool) -> None:
+    assert in_run_tree(run_id, root_run_id) is belongs
 
 
 @on_every_store
@@ -297,13 +297,13 @@ async def test_every_store_finds_the_work_of_a_family_by_the_same_rule(store: Ru
     names = ["r", "r~2", "r~10", "r~x", "rr", "r:sub:x", "r~2:sub:x", "r:sub:x~2", "q"]
     for run_id in names:
         await store.append(start(run_id, has_work=True))
-    for family in ("r", "r~2", "r:sub:x"):
-        found = await store.claim(owner=f"owner of {family}", limit=100, family=family)
-        wanted = [name for name in names if in_family(name, family)]
+    for root_run_id in ("r", "r~2", "r:sub:x"):
+        found = await store.claim(owner=f"owner of {root_run_id}", limit=100, root_run_id=root_run_id)
+        wanted = [name for name in names if in_run_tree(name, root_run_id)]
         assert set(found) <= set(wanted)
-        assert found or family != "r"
+        assert found or root_run_id != "r"
     claimed = {name for name in names if (row := await store.row(name)) is not None and row.owner is not None}
-    assert claimed == {name for name in names if in_family(name, "r")}
+    assert claimed == {name for name in names if in_run_tree(name, "r")}
 
 
 # --- other doors ---------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_the_control_plane_goes_along_with_a_chain() -> None:
 
         async def call(tool: str, **arguments: JsonValue) -> JsonObject:
             reply = await plane.call(f"workflow_{tool}", {"execution_id": "r", **arguments})
-            assert isinstance(reply, Answer), reply
+            assert isinstance(reply, CallResult), reply
             return reply.body
 
         await call("start", definition=counting(WAIT), input={})
@@ -340,10 +340,10 @@ def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -
             sub: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "counting", "input": {}}
             document = native(sub, {"id": "e", "type": "end", "output": "${ .sub.n }"})
             reply = await plane.call("workflow_start", {"execution_id": "r", "definition": document, "input": {}})
-            assert isinstance(reply, Answer), reply
+            assert isinstance(reply, CallResult), reply
             for _ in range(3):
                 reply = await plane.call("workflow_signal", {"execution_id": "r:sub:sub", "signal_name": "go"})
-                assert isinstance(reply, Answer), reply
+                assert isinstance(reply, CallResult), reply
             state = await bench.host.wait_for_end("r", timeout_seconds=SECONDS_MAX)
             assert state is not None
             assert state.result == 3

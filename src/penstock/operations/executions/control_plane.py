@@ -167,9 +167,9 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         await _answer_meanwhile(context, arguments.get("execution_id"))
     reply = refused or await plane.call(function, arguments)
     match reply:
-        case functions.Answer(body=body):
+        case functions.CallResult(body=body):
             return _with_public_ids(tenant, body)
-        case functions.Problem():
+        case functions.CallProblem():
             raise _error(tenant, reply)
 
 
@@ -200,11 +200,11 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
     return None if error is None else Refused(error.code, error.message, hint=error.hint)
 
 
-def _prepare(context: Context, function: str, arguments: JsonObject) -> functions.Problem | None:
+def _prepare(context: Context, function: str, arguments: JsonObject) -> functions.CallProblem | None:
     """Put the run's id as it is stored into the arguments; say why an id cannot be chosen."""
     named = arguments.get("execution_id")
     if function == "workflow_status" and "lease" in arguments:
-        return functions.Problem("VALIDATION_ERROR", "leases are taken with execution.lease_activity", {})
+        return functions.CallProblem("VALIDATION_ERROR", "leases are taken with execution.lease_activity", {})
     if function == "workflow_start" and not named:
         run_id, is_repeated = new_run_id(context, None)
         arguments["execution_id"] = run_id
@@ -213,12 +213,12 @@ def _prepare(context: Context, function: str, arguments: JsonObject) -> function
     elif isinstance(named, str):
         if function == "workflow_start" and not _CHOSEN_ID.fullmatch(named):
             told = "execution_id must begin with a letter or digit, followed by up to 127 of these, _, . and -"
-            return functions.Problem("VALIDATION_ERROR", told, {"execution_id": named[:200]})
+            return functions.CallProblem("VALIDATION_ERROR", told, {"execution_id": named[:200]})
         arguments["execution_id"] = id_in_tenant(context.tenant, named)
     return None
 
 
-def _error(tenant: str, problem: functions.Problem) -> PenstockError:
+def _error(tenant: str, problem: functions.CallProblem) -> PenstockError:
     """A published problem as an error; by its class REST finds the status."""
     kind: type[PenstockError] = Conflict
     if problem.code in _NOT_FOUND:

@@ -33,7 +33,7 @@ from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.run_handle import Run
 from penstock.runtime.sandbox.documents import DocumentChecks
 from penstock.runtime.sandbox.threads import FairThreadPool
-from penstock.runtime.schedules.schedules import Scheduler
+from penstock.runtime.schedules.scheduler import Scheduler
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
 __all__ = [

@@ -21,7 +21,7 @@ from penstock.operations.gate.context import Principal, Services
 from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
-from penstock.runtime.schedules.schedules import made_by, origin_of
+from penstock.runtime.schedules.scheduler import made_by, origin_of
 
 __all__ = [
     "PROGRAM",

@@ -32,7 +32,7 @@ from penstock.operations.runs.handles import handle_now
 from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, startable_definition
 from penstock.operations.runs.views import ExecutionHandle, ExecutionSummary, handle_of_state, summary_of_row
 from penstock.runtime.ports.runs import ScheduleRow
-from penstock.runtime.schedules.schedules import origin_of, refusal_of
+from penstock.runtime.schedules.scheduler import origin_of, refusal_of
 
 __all__ = ["OPERATIONS"]
 

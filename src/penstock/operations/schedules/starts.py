@@ -20,7 +20,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.permissions.makers import SCHEDULE, check_maker, maker_id, rights_of_maker
 from penstock.operations.permissions.starting import RUN_SCOPE
 from penstock.runtime.ports.runs import ScheduleRow
-from penstock.runtime.schedules.schedules import Fire, FireOutcome, NotAllowed, Skipped, Started, scheduled_run_id
+from penstock.runtime.schedules.scheduler import Fire, FireOutcome, NotAllowed, Skipped, Started, scheduled_run_id
 
 __all__ = ["OPERATIONS", "START", "fire_through"]
 

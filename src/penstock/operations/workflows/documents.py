@@ -21,7 +21,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import needed_scopes
-from penstock.runtime.schedules.schedules import check_schedules
+from penstock.runtime.schedules.scheduler import check_schedules
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build

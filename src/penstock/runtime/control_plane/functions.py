@@ -33,7 +33,7 @@ from penstock.runtime.control_plane.leasing import leased, read_lease
 from penstock.runtime.control_plane.submits import read_submit, refuse_misfit, submit_input
 from penstock.runtime.control_plane.views import run_body, status_body
 
-__all__ = ["Answer", "ControlHost", "ControlPlane", "ControlledRun", "ListQuery", "Listing", "Problem"]
+__all__ = ["CallProblem", "CallResult", "ControlHost", "ControlPlane", "ControlledRun", "ListQuery", "Listing"]
 
 _LIST_LIMIT_DEFAULT = 50
 _LIST_LIMIT_MAX = 100
@@ -42,14 +42,14 @@ _RUNS_FOLLOWED_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallResult:
     """A call that was taken."""
 
     body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CallProblem:
     """A call that was refused, or whose run failed."""
 
     code: str
@@ -62,7 +62,7 @@ class Problem:
         return {"error": {"code": self.code, "message": self.message, "details": self.details}}
 
 
-Reply: TypeAlias = Answer | Problem
+Reply: TypeAlias = CallResult | CallProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class ControlHost(Protocol):
         """Runs by filter."""
 
 
-def _problem(refused: Refused, run_id: str | None = None, node_id: str | None = None) -> Problem:
+def _problem(refused: Refused, run_id: str | None = None, node_id: str | None = None) -> CallProblem:
     details: JsonObject = dict(refused.details or {})
     if run_id is not None:
         details["execution_id"] = run_id
@@ -135,7 +135,7 @@ def _problem(refused: Refused, run_id: str | None = None, node_id: str | None = 
         details["node_id"] = node_id
     if refused.hint is not None:
         details["hint"] = refused.hint
-    return Problem(refused.code, refused.message, details)
+    return CallProblem(refused.code, refused.message, details)
 
 
 def _text(arguments: JsonObject, name: str) -> str | None:
@@ -167,23 +167,23 @@ class ControlPlane:
         }
         handler = handlers.get(tool)
         if handler is None:
-            return Problem("VALIDATION_ERROR", f"there is no function {tool}", {"known": list(handlers)})
+            return CallProblem("VALIDATION_ERROR", f"there is no function {tool}", {"known": list(handlers)})
         return await handler(arguments)
 
     async def workflow_start(self, arguments: JsonObject) -> Reply:
         """Start a run; a known id is refused unless `allow_existing_execution_id`."""
         # A long definition takes long to check; nobody else waits for it.
         workflow = await asyncio.to_thread(_compiled, arguments.get("definition"))
-        if isinstance(workflow, Problem):
+        if isinstance(workflow, CallProblem):
             return workflow
         run_id = _text(arguments, "execution_id") or self.new_id()
         existing = await self.host.find(run_id)
         if existing is not None:
             if arguments.get("allow_existing_execution_id") is not True:
-                return Problem("DUPLICATE_EXECUTION_ID", f"run {run_id} exists already", {"execution_id": run_id})
+                return CallProblem("DUPLICATE_EXECUTION_ID", f"run {run_id} exists already", {"execution_id": run_id})
             if existing.state.definition_hash != workflow.hash:
                 message = f"run {run_id} was started with another definition"
-                return Problem("SUBMIT_VALIDATION_ERROR", message, {"execution_id": run_id})
+                return CallProblem("SUBMIT_VALIDATION_ERROR", message, {"execution_id": run_id})
             return await self._drive(run_id, arguments)
         given = inputs.StartRun(
             at=self.host.now_ms(),
@@ -199,16 +199,16 @@ class ControlPlane:
     async def workflow_status(self, arguments: JsonObject) -> Reply:
         """What a run is doing; with `lease` {node_id, holder, seconds, visit?, extend?} take an activity first."""
         run = await self._known(arguments)
-        if isinstance(run, Problem):
+        if isinstance(run, CallProblem):
             return run
         if "lease" in arguments:
             refused = await self._lease(run.state.run_id, arguments["lease"])
             if refused is not None:
                 return refused
             run = await self._found(run.state.run_id)
-        return Answer(status_body(run.workflow, run.state, await self._child_runs(run.state.run_id)))
+        return CallResult(status_body(run.workflow, run.state, await self._child_runs(run.state.run_id)))
 
-    async def _lease(self, run_id: str, wanted: JsonValue) -> Problem | None:
+    async def _lease(self, run_id: str, wanted: JsonValue) -> CallProblem | None:
         given = read_lease(self.host.now_ms(), wanted)
         if isinstance(given, Refused):
             return _problem(given, run_id)
@@ -217,9 +217,9 @@ class ControlPlane:
         return _problem(outcome, run_id, given.node_id) if isinstance(outcome, Refused) else None
 
     async def workflow_resume(self, arguments: JsonObject) -> Reply:
-        """Answer the open question of a run."""
+        """CallResult the open question of a run."""
         run = await self._checked(arguments, "INVALID_RESUME_PAYLOAD")
-        if isinstance(run, Problem):
+        if isinstance(run, CallProblem):
             return run
         given = inputs.AnswerInterrupt(
             at=self.host.now_ms(),
@@ -235,7 +235,7 @@ class ControlPlane:
     async def workflow_submit_activity(self, arguments: JsonObject) -> Reply:
         """Report the outcome of an activity that the caller did; visit, attempt and lease_holder may name which."""
         run = await self._checked(arguments, "SUBMIT_VALIDATION_ERROR", missing="ACTIVITY_SUBMIT_NOT_AWAITING")
-        if isinstance(run, Problem):
+        if isinstance(run, CallProblem):
             return run
         run_id = run.state.run_id
         submit = read_submit(arguments)
@@ -249,11 +249,11 @@ class ControlPlane:
     async def workflow_signal(self, arguments: JsonObject) -> Reply:
         """Send a signal; it waits in the run until somebody takes it."""
         run = await self._checked(arguments, "SIGNAL_VALIDATION_ERROR")
-        if isinstance(run, Problem):
+        if isinstance(run, CallProblem):
             return run
         name = _text(arguments, "signal_name")
         if name is None:
-            return Problem("SIGNAL_VALIDATION_ERROR", "signal_name is required", {"execution_id": run.state.run_id})
+            return CallProblem("SIGNAL_VALIDATION_ERROR", "signal_name is required", {"execution_id": run.state.run_id})
         given = inputs.SendSignal(
             at=self.host.now_ms(),
             name=name,
@@ -265,7 +265,7 @@ class ControlPlane:
     async def workflow_cancel(self, arguments: JsonObject) -> Reply:
         """Cancel a run and its children."""
         run = await self._known(arguments, invalid="CANCEL_VALIDATION_ERROR")
-        if isinstance(run, Problem):
+        if isinstance(run, CallProblem):
             return run
         given = inputs.CancelRun(at=self.host.now_ms(), reason=_text(arguments, "reason"))
         return await self._send(run, given, arguments)
@@ -274,7 +274,7 @@ class ControlPlane:
         """Runs, newest change first."""
         limit = arguments.get("limit", _LIST_LIMIT_DEFAULT)
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _LIST_LIMIT_MAX:
-            return Problem("VALIDATION_ERROR", f"limit must be a number from 1 to {_LIST_LIMIT_MAX}", {})
+            return CallProblem("VALIDATION_ERROR", f"limit must be a number from 1 to {_LIST_LIMIT_MAX}", {})
         query = ListQuery(
             phase=_text(arguments, "phase"),
             workflow_name=_text(arguments, "definition_name"),
@@ -286,30 +286,32 @@ class ControlPlane:
         try:
             listing = await self.host.list_runs(query)
         except Rejected as error:
-            return Problem("VALIDATION_ERROR", error.message, {"cause": error.code})
+            return CallProblem("VALIDATION_ERROR", error.message, {"cause": error.code})
         body: JsonObject = {"executions": list(listing.executions)}
         if listing.next_cursor is not None:
             body["next_cursor"] = listing.next_cursor
-        return Answer(body)
+        return CallResult(body)
 
-    async def _known(self, arguments: JsonObject, invalid: str = "VALIDATION_ERROR") -> ControlledRun | Problem:
+    async def _known(self, arguments: JsonObject, invalid: str = "VALIDATION_ERROR") -> ControlledRun | CallProblem:
         run_id = _text(arguments, "execution_id")
         if run_id is None:
-            return Problem(invalid, "execution_id is required", {})
+            return CallProblem(invalid, "execution_id is required", {})
         run = await self.host.find(run_id)
         if run is None:
-            return Problem("EXECUTION_NOT_FOUND", f"there is no run {run_id}", {"execution_id": run_id})
+            return CallProblem("EXECUTION_NOT_FOUND", f"there is no run {run_id}", {"execution_id": run_id})
         return run
 
-    async def _checked(self, arguments: JsonObject, code: str, missing: str | None = None) -> ControlledRun | Problem:
+    async def _checked(
+        self, arguments: JsonObject, code: str, missing: str | None = None
+    ) -> ControlledRun | CallProblem:
         """The run, if the definition sent along (it need not be) is the one it was started with."""
         run = await self._known(arguments, code)
-        if isinstance(run, Problem):
-            return run if missing is None or run.code == code else Problem(missing, run.message, run.details)
+        if isinstance(run, CallProblem):
+            return run if missing is None or run.code == code else CallProblem(missing, run.message, run.details)
         definition = arguments.get("definition")
         if isinstance(definition, dict) and definition_hash(definition) != run.state.definition_hash:
             message = f"run {run.state.run_id} was started with another definition (its hash differs)"
-            return Problem(code, message, {"execution_id": run.state.run_id})
+            return CallProblem(code, message, {"execution_id": run.state.run_id})
         return run
 
     async def _send(self, run: ControlledRun, given: inputs.Input, arguments: JsonObject) -> Reply:
@@ -333,8 +335,8 @@ class ControlPlane:
         if run.state.status is RunStatus.FAILED:
             details: JsonObject = {"execution_id": run_id, "cause": body.get("error"), "cause_code": body.get("code")}
             details.update({"node_id": body.get("node_id"), "final_state": run.state.values})
-            return Problem("ENGINE_FAILURE", f"run {run_id} failed: {body.get('error')}", details)
-        return Answer(body)
+            return CallProblem("ENGINE_FAILURE", f"run {run_id} failed: {body.get('error')}", details)
+        return CallResult(body)
 
     async def _found(self, run_id: str) -> ControlledRun:
         run = await self.host.find(run_id)
@@ -346,9 +348,9 @@ class ControlPlane:
         return [(run.workflow, run.state) for run in await self.host.child_runs(run_id)]
 
 
-def _compiled(definition: JsonValue) -> Workflow | Problem:
+def _compiled(definition: JsonValue) -> Workflow | CallProblem:
     if not isinstance(definition, dict):
-        return Problem("VALIDATION_ERROR", "definition is required and must be an object", {})
+        return CallProblem("VALIDATION_ERROR", "definition is required and must be an object", {})
     findings = [item for item in validate_document(definition) if item.severity is Severity.ERROR]
     if findings:
         listed: list[JsonValue] = [item.to_json() for item in findings]
@@ -360,11 +362,11 @@ def _compiled(definition: JsonValue) -> Workflow | Problem:
                 {"instancePath": item.instance_path, "keyword": item.keyword, "message": item.message}
                 for item in published_diagnostics(definition)
             ]
-        return Problem("VALIDATION_ERROR", message, details)
+        return CallProblem("VALIDATION_ERROR", message, details)
     try:
         return build_workflow(definition)
     except PenstockError as error:
-        return Problem("VALIDATION_ERROR", error.message, {})
+        return CallProblem("VALIDATION_ERROR", error.message, {})
 
 
 def _instant(value: JsonValue) -> int | None:

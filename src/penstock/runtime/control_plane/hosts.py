@@ -220,16 +220,16 @@ class HostControl:
         """Wait until a run and its children wait for somebody outside."""
         give_up_at = self.host.clock.now_ms() + _REST_SECONDS_MAX * 1000
         while self.host.clock.now_ms() < give_up_at:
-            family = [run.state for run in (await self.find(run_id), *await self.child_runs(run_id)) if run is not None]
-            known = {chain_of(state.run_id) for state in family}
-            if not any(_busy(state, known) for state in family):
+            runs = [run.state for run in (await self.find(run_id), *await self.child_runs(run_id)) if run is not None]
+            known = {chain_of(state.run_id) for state in runs}
+            if not any(_busy(state, known) for state in runs):
                 return
-            await self._moved(family)
+            await self._moved(runs)
 
-    async def _moved(self, family: Sequence[RunState]) -> None:
+    async def _moved(self, runs: Sequence[RunState]) -> None:
         """Wait until one of some runs, or a child run that they wait for, has moved; a second at most."""
-        seen = {state.run_id: state.seq for state in family}
-        children = {child_id for state in family for child_id in state.children if child_id not in seen}
+        seen = {state.run_id: state.seq for state in runs}
+        children = {child_id for state in runs for child_id in state.children if child_id not in seen}
         awaited = {**dict.fromkeys(children, 0), **seen}
         with ExitStack() as stack:
             moved = [stack.enter_context(self.host.watched(run_id, after_seq=seq)) for run_id, seq in awaited.items()]

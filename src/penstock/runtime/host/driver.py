@@ -363,7 +363,7 @@ class Driver:
                 mark = self.host.store.change_mark()
                 if mark == seen:
                     continue
-                if await self.host.store.has_unclaimed(family=self.host.family):
+                if await self.host.store.has_unclaimed(root_run_id=self.host.root_run_id):
                     await self._claim(begun=False)
                 await self._follow_moves()
                 seen = mark
@@ -383,7 +383,7 @@ class Driver:
             owner=self.host.worker_id,
             limit=limits.CLAIM_BATCH_MAX,
             begun=begun,
-            family=self.host.family,
+            root_run_id=self.host.root_run_id,
         )
         for run_id in claimed:
             try:

@@ -52,7 +52,7 @@ from penstock.runtime.ports.runs import (
     RunRow,
     RunStore,
     RunWrite,
-    in_family,
+    in_run_tree,
 )
 from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.secrets import AnswerSeals, Sealer
@@ -82,7 +82,7 @@ class EmbeddedHost(StoredWorkflows):
     query_threads: FairThreadPool = field(default_factory=lambda: FairThreadPool.for_workers("penstock-queries"))
     folding: SlicedFold = field(default_factory=SlicedFold)
     performs: bool = True
-    family: str | None = None  # a run id: only it and its child runs are performed here
+    root_run_id: str | None = None  # a run id: only it and its child runs are performed here
     seals: Sealer = field(default_factory=AnswerSeals)  # for what is secret in answers
     on_commit: Callable[[Committed], None] = _tell_nobody
     _live: LiveRuns = field(default_factory=LiveRuns)
@@ -263,7 +263,7 @@ class EmbeddedHost(StoredWorkflows):
 
     def may_perform(self, run_id: str) -> bool:
         """Whether the work of a run may be done here."""
-        return self.performs and in_family(run_id, self.family)
+        return self.performs and in_run_tree(run_id, self.root_run_id)
 
     def _owner_of(self, run_id: str) -> str | None:
         """Who performs work of a run that nobody has: this process, if it may."""

@@ -44,7 +44,7 @@ from penstock.runtime.activities.performing import (
     Unconfigured,
     input_of,
 )
-from penstock.runtime.ports.runs import in_family
+from penstock.runtime.ports.runs import in_run_tree
 
 __all__ = ["HostedRun", "MemoryHost", "Resolver"]
 
@@ -122,20 +122,20 @@ class MemoryHost:
         self.observe(run_id, decision.records)
 
     def drive(self, run_id: str, *, activities: bool = True) -> None:
-        """Perform what is due in a run and its family until nothing is; activities only if asked to."""
+        """Perform what is due in a run, its parents and its child runs; activities only if asked to."""
         moved = True
         while moved:
             before = self._moves
-            for name in self._family(run_id):
+            for name in self._run_tree(run_id):
                 self._perform_due(name, activities=activities)
             moved = self._moves > before
 
-    def _family(self, run_id: str) -> list[str]:
+    def _run_tree(self, run_id: str) -> list[str]:
         """The run, its children and its parents: an effect of one can be due because of another."""
         root = run_id
         while (parent := self.runs[root].state.parent_run_id) in self.runs and parent is not None:
             root = parent
-        return [name for name in self.runs if in_family(name, root)]
+        return [name for name in self.runs if in_run_tree(name, root)]
 
     def _perform_due(self, run_id: str, *, activities: bool) -> None:
         run = self.runs[run_id]

@@ -94,7 +94,7 @@ class TimerLoop:
 
     async def _due(self, now: int) -> tuple[str, ...]:
         return await self.host.store.due(
-            owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX, family=self.host.family
+            owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX, root_run_id=self.host.root_run_id
         )
 
     async def _look_back(self, now: int) -> None:

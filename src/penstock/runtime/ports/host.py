@@ -331,7 +331,7 @@ class EffectHost(RunHost, Protocol):
     """The name under which this process owns runs; another one after it was struck off."""
 
     @property
-    def family(self) -> str | None:
+    def root_run_id(self) -> str | None:
         """The id of a run, if only that one and its child runs are performed here."""
 
     @property

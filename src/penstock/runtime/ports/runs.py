@@ -57,21 +57,21 @@ __all__ = [
     "StoredRunReader",
     "WorkStore",
     "WorkerRow",
-    "in_family",
+    "in_run_tree",
 ]
 
 
 _DIGITS = frozenset("123456789")
 
 
-def in_family(run_id: str, family: str | None) -> bool:
+def in_run_tree(run_id: str, root_run_id: str | None) -> bool:
     """Whether a run is the one named, of its chain, or a child run of these; all are without a name.
 
     The ids of child runs begin with that of their parent, the ids of a chain with that of its first run.
     """
-    if family is None:
+    if root_run_id is None:
         return True
-    first = chain_of(family)
+    first = chain_of(root_run_id)
     if not run_id.startswith(first):
         return False
     rest = run_id[len(first) :]
@@ -357,8 +357,8 @@ class StoredRunChanges(Protocol):
 class WorkStore(ChangeMark, Protocol):
     """Who does the work of which run, which processes are alive, and when the next timer is due."""
 
-    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
-        """Runs with a timer that is due and that no other listed worker has; `family` as for `claim`."""
+    async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
+        """Runs with a timer that is due and that no other listed worker has; `root_run_id` as for `claim`."""
 
     async def next_wake_at(self, *, after: int) -> int | None:
         """The soonest timer of any run."""
@@ -367,16 +367,16 @@ class WorkStore(ChangeMark, Protocol):
         """Runs whose last record and next timer both lie after a moment: what a clock that was ahead leaves."""
 
     async def claim(
-        self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
+        self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
     ) -> tuple[str, ...]:
         """Take over runs with work whose owner is not a listed worker; their ids. Each begins a new epoch.
 
         `begun` chooses: True for runs that somebody had, who may have begun what is to be done; False for runs that
-        nobody had since their work came up. `family` is the id of a run: then only it and its child runs.
+        nobody had since their work came up. `root_run_id` is the id of a run: then only it and its child runs.
         """
 
-    async def has_unclaimed(self, *, family: str | None = None) -> bool:
-        """True when a run has work and no owner: a process that does not perform moved it; `family` as for `claim`."""
+    async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
+        """True when a run has work and no owner, because a process that does not perform moved it. See `claim`."""
 
     async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
         """Runs with work of an owner, in the order of positions after one: position, id, sequence number."""

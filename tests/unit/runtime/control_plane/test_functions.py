@@ -7,7 +7,7 @@ import pytest
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityAsks, ActivityDone, ActivityOutcome, Performer, Unconfigured
-from penstock.runtime.control_plane.functions import Answer, ControlPlane, Problem
+from penstock.runtime.control_plane.functions import CallProblem, CallResult, ControlPlane
 from penstock.runtime.control_plane.hosts import MemoryControl
 from penstock.runtime.host.memory import MemoryHost
 from tests.conformance.harness.kernel import Kernel
@@ -52,18 +52,18 @@ class Desk:
     def __post_init__(self) -> None:
         self.control = MemoryControl(MemoryHost(clock=lambda: self.now, performer=self.performer))
 
-    def call(self, tool: str, **arguments: JsonValue) -> Answer | Problem:
+    def call(self, tool: str, **arguments: JsonValue) -> CallResult | CallProblem:
         plane = ControlPlane(host=self.control, new_id=lambda: "minted")
         return asyncio.run(plane.call(f"workflow_{tool}", {"execution_id": "r", **arguments}))
 
     def ok(self, tool: str, **arguments: JsonValue) -> JsonObject:
         reply = self.call(tool, **arguments)
-        assert isinstance(reply, Answer), reply
+        assert isinstance(reply, CallResult), reply
         return reply.body
 
-    def problem(self, tool: str, **arguments: JsonValue) -> Problem:
+    def problem(self, tool: str, **arguments: JsonValue) -> CallProblem:
         reply = self.call(tool, **arguments)
-        assert isinstance(reply, Problem), reply
+        assert isinstance(reply, CallProblem), reply
         return reply
 
 

@@ -70,9 +70,9 @@ class Counting(SqliteRunStore):
             self.asked_enough.set()
         return super().change_mark()
 
-    async def has_unclaimed(self, *, family: str | None = None) -> bool:
+    async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
         self.looks += 1
-        return await super().has_unclaimed(family=family)
+        return await super().has_unclaimed(root_run_id=root_run_id)
 
     async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
         self.looks += 1

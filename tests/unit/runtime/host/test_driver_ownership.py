@@ -71,9 +71,11 @@ def looking(store: RunStore) -> EmbeddedHost:
 
 
 @asynccontextmanager
-async def working(store: RunStore, worker_id: str, *, family: str | None = None) -> AsyncIterator[tuple[Shop, Driver]]:
+async def working(
+    store: RunStore, worker_id: str, *, root_run_id: str | None = None
+) -> AsyncIterator[tuple[Shop, Driver]]:
     """A process that performs, like `penstock worker`."""
-    host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=worker_id, family=family)
+    host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=worker_id, root_run_id=root_run_id)
     performer = Watched()
     driver = Driver(host=host, performer=performer)
     await driver.start()
@@ -213,7 +215,7 @@ def test_a_process_for_one_run_leaves_other_runs_alone(kind: str, tmp_path: Path
             await beside.start(native(nap, step("pay"), END), run_id=run_id)
         await beside.start(native(step("pay"), END), run_id="mine:sub:x")
         await beside.start(native(step("pay"), END), run_id="mine2")
-        async with working(store, "one", family="mine") as (bench, driver):
+        async with working(store, "one", root_run_id="mine") as (bench, driver):
             await bench.ended("mine")
             await bench.ended("mine:sub:x")
             await driver._take_over()
@@ -221,7 +223,7 @@ def test_a_process_for_one_run_leaves_other_runs_alone(kind: str, tmp_path: Path
             assert (await row_of(store, "mine2")).owner is None
             assert (await row_of(store, "other")).status == "waiting_timer"
             assert await store.has_unclaimed()
-            assert not await store.has_unclaimed(family="mine")
+            assert not await store.has_unclaimed(root_run_id="mine")
             assert sorted(bench.performer.calls) == ["mine/pay/1/1", "mine:sub:x/pay/1/1"]
 
     on_a_store(kind, tmp_path, body)

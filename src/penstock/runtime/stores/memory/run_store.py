@@ -36,7 +36,7 @@ from penstock.runtime.ports.runs import (
     SequenceConflict,
     StoredRun,
     WorkerRow,
-    in_family,
+    in_run_tree,
 )
 from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.memory.definitions import MemoryDefinitions
@@ -158,14 +158,14 @@ class MemoryRunStore:
         page, next_cursor = cut_page(found, size, lambda kept: number_cursor(kept.position))
         return RunPage(tuple(kept.row for kept in page), next_cursor)
 
-    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
+    async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
         """Runs with a timer that is due and that nobody else alive is working on."""
         due = [
             kept.row
             for kept in self._runs.values()
             if kept.row.wake_at is not None
             and kept.row.wake_at <= now
-            and in_family(kept.row.run_id, family)
+            and in_run_tree(kept.row.run_id, root_run_id)
             and (kept.row.owner in (None, owner) or kept.row.owner not in self._workers)
         ]
         due.sort(key=lambda row: row.wake_at or 0)
@@ -185,22 +185,22 @@ class MemoryRunStore:
         return [kept.row for kept in self._runs.values()]
 
     async def claim(
-        self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
+        self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
     ) -> tuple[str, ...]:
         """Take over runs with work whose owner is gone."""
         self.before_write("claim")
         claimed: list[str] = []
         for kept in self._runs.values():
             free = kept.row.owner != owner and kept.row.owner not in self._workers
-            wanted = begun in (None, kept.row.owner is not None) and in_family(kept.row.run_id, family)
+            wanted = begun in (None, kept.row.owner is not None) and in_run_tree(kept.row.run_id, root_run_id)
             if len(claimed) < limit and kept.row.has_work and free and wanted:
                 kept.row = replace(kept.row, owner=owner, epoch=kept.row.epoch + 1)
                 claimed.append(kept.row.run_id)
         return tuple(claimed)
 
-    async def has_unclaimed(self, *, family: str | None = None) -> bool:
+    async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
         """True when a run has work and no owner."""
-        return any(row.has_work and row.owner is None and in_family(row.run_id, family) for row in self._rows())
+        return any(row.has_work and row.owner is None and in_run_tree(row.run_id, root_run_id) for row in self._rows())
 
     async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
         """Runs with work of an owner."""

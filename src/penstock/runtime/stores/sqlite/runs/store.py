@@ -78,10 +78,10 @@ _DELETABLE = (
     " AND substr(later.run_id, length(runs.run_id) + 2) NOT GLOB '*[^0-9]*')"
 )
 # The runs of a chain and their child runs, whose ids begin with that of the first one.
-_IN_FAMILY = (
-    " AND (run_id = :family OR substr(run_id, 1, length(:family) + 1) = :family || ':' OR"
-    " substr(run_id, 1, length(:family) + 1) = :family || '~' AND"
-    " substr(run_id, length(:family) + 2, 1) BETWEEN '1' AND '9')"
+_IN_RUN_TREE = (
+    " AND (run_id = :root_run_id OR substr(run_id, 1, length(:root_run_id) + 1) = :root_run_id || ':' OR"
+    " substr(run_id, 1, length(:root_run_id) + 1) = :root_run_id || '~' AND"
+    " substr(run_id, length(:root_run_id) + 2, 1) BETWEEN '1' AND '9')"
 )
 
 
@@ -160,13 +160,13 @@ class SqliteRunStore:
             return await self.database.read_quickly(lambda connection: list_runs(connection, query))
         return await self.database.read(lambda connection: list_runs(connection, query))
 
-    async def due(self, *, owner: str, now: int, limit: int, family: str | None = None) -> tuple[str, ...]:
+    async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
         """Runs with a timer that is due and that no other listed worker has."""
         statement = (
             f"SELECT run_id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= :now AND {_NOBODY_ELSE}"
-            f"{'' if family is None else _IN_FAMILY} ORDER BY wake_at LIMIT :limit"
+            f"{'' if root_run_id is None else _IN_RUN_TREE} ORDER BY wake_at LIMIT :limit"
         )
-        parameters = {"now": now, "owner": owner, "limit": limit, **_family(family)}
+        parameters = {"now": now, "owner": owner, "limit": limit, **_run_tree(root_run_id)}
         return await self.database.read(lambda connection: _first_column(connection.execute(statement, parameters)))
 
     async def next_wake_at(self, *, after: int) -> int | None:
@@ -248,25 +248,25 @@ class SqliteRunStore:
         return await self.database.writer.submit_with_others(self._append_runs, append)
 
     async def claim(
-        self, *, owner: str, limit: int, begun: bool | None = None, family: str | None = None
+        self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
     ) -> tuple[str, ...]:
         """Take over runs with work whose owner is gone."""
         chosen = {None: "", True: " AND owner IS NOT NULL", False: " AND owner IS NULL"}[begun]
         statement = (
             "UPDATE runs SET owner = :owner, epoch = epoch + 1 WHERE key IN (SELECT key FROM runs WHERE has_work = 1"
             " AND (owner IS NULL OR (owner <> :owner AND owner NOT IN (SELECT worker_id FROM workers)))"
-            f"{chosen}{'' if family is None else _IN_FAMILY} LIMIT :limit) RETURNING run_id"
+            f"{chosen}{'' if root_run_id is None else _IN_RUN_TREE} LIMIT :limit) RETURNING run_id"
         )
-        parameters = {"owner": owner, "limit": limit, **_family(family)}
+        parameters = {"owner": owner, "limit": limit, **_run_tree(root_run_id)}
         return await self.database.writer.submit(
             lambda connection: _first_column(connection.execute(statement, parameters))
         )
 
-    async def has_unclaimed(self, *, family: str | None = None) -> bool:
+    async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
         """True when a run has work and no owner."""
-        chosen = "" if family is None else _IN_FAMILY
+        chosen = "" if root_run_id is None else _IN_RUN_TREE
         statement = f"SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL{chosen} LIMIT 1"
-        parameters = _family(family)
+        parameters = _run_tree(root_run_id)
         return await self.database.read(
             lambda connection: connection.execute(statement, parameters).fetchone() is not None
         )
@@ -395,8 +395,8 @@ class SqliteRunStore:
         return await self.database.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)
 
 
-def _family(family: str | None) -> dict[str, str]:
-    return {} if family is None else {"family": chain_of(family)}
+def _run_tree(root_run_id: str | None) -> dict[str, str]:
+    return {} if root_run_id is None else {"root_run_id": chain_of(root_run_id)}
 
 
 def _first_column(cursor: sqlite3.Cursor) -> tuple[str, ...]:

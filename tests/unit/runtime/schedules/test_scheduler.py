@@ -14,7 +14,7 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.durations import parse_instant_ms
 from penstock.engine import inputs
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.schedules.schedules import Postponed, Scheduler, Skipped, Started
+from penstock.runtime.schedules.scheduler import Postponed, Scheduler, Skipped, Started
 from penstock.runtime.schedules.timetables import next_fire_at, timetable_of
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 
