@@ -48,6 +48,10 @@ NOT_FINDINGS = frozenset(
         "MCP_ERROR",
         "PROJECT_EXISTS",  # refusals of `penstock init`
         "PROJECT_UNWRITABLE",
+        "STEPS_BROKEN",  # refusals of modules with steps, and of patterns in the settings
+        "STEPS_NAME_TAKEN",
+        "STEPS_NOT_FOUND",
+        "WORKFLOWS_NOT_FOUND",
         "NOTIFY_SOCKET",  # variables of the machine
         "XDG_CONFIG_HOME",
         "CLAUDE_CONFIG_DIR",

@@ -76,7 +76,7 @@ def in_shop(
 
 def test_tools_that_are_accepted_at_once_are_one_commit_with_a_record_for_each(tmp_path: Path) -> None:
     async def test(there: Shop) -> None:
-        await there.board.heard("shop", TOOLS)
+        await there.board.tools_listed("shop", TOOLS)
         await there.gate.flush()
         commits = there.store.database.writer.commits
         await call(there.gate, "upstream.accept", **BOTH)
@@ -105,9 +105,9 @@ def test_nothing_is_accepted_or_revoked_whose_record_cannot_be_written(
     tmp_path: Path, operation: str, arguments: dict[str, Any], key: str | None
 ) -> None:
     async def test(there: Shop) -> None:
-        await there.board.heard("shop", TOOLS[:1])
+        await there.board.tools_listed("shop", TOOLS[:1])
         await call(there.gate, "upstream.accept", **BOTH)
-        await there.board.heard("shop", TOOLS)
+        await there.board.tools_listed("shop", TOOLS)
         before = await there.pinned()
         fail_audit(tmp_path / "penstock.db")
         refused = await outcome(there.gate, operation, arguments, key)
@@ -127,7 +127,7 @@ def test_an_acceptance_that_is_repeated_after_a_crash_hears_the_first_answer(tmp
     async def test() -> None:
         path = tmp_path / "penstock.db"
         async with shop(path) as there:
-            await there.board.heard("shop", TOOLS)
+            await there.board.tools_listed("shop", TOOLS)
 
             async def victim() -> None:
                 DyingWriter(there.store, 1)
@@ -151,7 +151,7 @@ def test_an_acceptance_that_is_repeated_after_a_crash_hears_the_first_answer(tmp
 
 def test_what_the_settings_accept_is_accepted_by_one_call_of_the_gate(tmp_path: Path) -> None:
     async def test(there: Shop) -> None:
-        await there.board.heard("shop", TOOLS)
+        await there.board.tools_listed("shop", TOOLS)
         await there.gate.flush()
         commits = there.store.database.writer.commits
         tool_reviews = await asyncio.gather(*(there.board.tool_reviews("default") for _ in range(5)))
@@ -164,7 +164,7 @@ def test_what_the_settings_accept_is_accepted_by_one_call_of_the_gate(tmp_path: 
         assert await there.written("upstream.accept", "upstream.accept_first") == expected
         items = (await call(there.gate, "upstream.tools", server="shop"))["items"]
         assert {item["accepted_by"] for item in items} == {"system:upstream"}
-        await there.board.heard("shop", CHANGED)
+        await there.board.tools_listed("shop", CHANGED)
         assert (await there.board.tool_reviews("default"))[1].status == "changed", "only what is new, not what changed"
 
     in_shop(tmp_path, test, accept="first")
@@ -172,7 +172,7 @@ def test_what_the_settings_accept_is_accepted_by_one_call_of_the_gate(tmp_path: 
 
 def test_the_settings_accept_nothing_while_no_record_can_be_written(tmp_path: Path) -> None:
     async def test(there: Shop) -> None:
-        await there.board.heard("shop", TOOLS)
+        await there.board.tools_listed("shop", TOOLS)
         fail_audit(tmp_path / "penstock.db")
         with pytest.raises(Unavailable):
             await there.board.tool_reviews("default")
@@ -188,7 +188,7 @@ def test_what_a_server_lists_is_kept_in_one_commit_with_its_record(tmp_path: Pat
     async def test(there: Shop) -> None:
         commits = there.store.database.writer.commits
         for tools in (TOOLS, TOOLS, CHANGED, CHANGED[:1]):
-            await there.board.heard("shop", tools)
+            await there.board.tools_listed("shop", tools)
         assert there.store.database.writer.commits == commits + 3, "what is the same as before is not kept again"
         kept = ("system:upstream", "upstream.keep_listing", "shop")
         assert await there.written("upstream.keep_listing") == [
@@ -204,10 +204,10 @@ def test_what_a_server_lists_is_not_kept_while_no_record_can_be_written(tmp_path
     async def test(there: Shop) -> None:
         fail_audit(tmp_path / "penstock.db")
         with pytest.raises(Unavailable):
-            await there.board.heard("shop", TOOLS)
+            await there.board.tools_listed("shop", TOOLS)
         assert await there.gate.services.platform.all_resources("upstream_listing") == ()
         fail_audit(tmp_path / "penstock.db", fails=False)
-        await there.board.heard("shop", TOOLS)
+        await there.board.tools_listed("shop", TOOLS)
         assert len(await there.gate.services.platform.all_resources("upstream_listing")) == 1
         assert len(await there.written("upstream.keep_listing")) == 1
 
@@ -216,7 +216,7 @@ def test_what_a_server_lists_is_not_kept_while_no_record_can_be_written(tmp_path
 
 def test_the_workflow_of_a_tool_is_stored_once_in_one_commit_with_its_record(tmp_path: Path) -> None:
     async def test(there: Shop) -> None:
-        await there.board.heard("shop", TOOLS)
+        await there.board.tools_listed("shop", TOOLS)
         await call(there.gate, "upstream.accept", **BOTH)
         for _ in range(2):
             await call(there.gate, "upstream.call", server="shop", tool="pay")
@@ -237,7 +237,7 @@ def test_the_workflow_of_a_tool_is_stored_once_in_one_commit_with_its_record(tmp
 
 def test_no_tool_is_called_whose_workflow_cannot_be_put_on_record(tmp_path: Path) -> None:
     async def test(there: Shop) -> None:
-        await there.board.heard("shop", TOOLS)
+        await there.board.tools_listed("shop", TOOLS)
         await call(there.gate, "upstream.accept", **BOTH)
         fail_audit(tmp_path / "penstock.db")
         refused = await outcome(there.gate, "upstream.call", {"server": "shop", "tool": "pay"})

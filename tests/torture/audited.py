@@ -117,7 +117,7 @@ async def _listed(gate: Gate, server: str, name: str) -> bool:
     assert board is not None
     board.rules = {**board.rules, server: ImportRules(prefix=server, tools=("*",), tenants=("*",))}
     try:
-        await board.heard(server, tuple(UpstreamTool(name=one) for one in _things(_ACCEPT, name)))
+        await board.tools_listed(server, tuple(UpstreamTool(name=one) for one in _things(_ACCEPT, name)))
     except Unavailable:
         return False
     return True

@@ -1,7 +1,7 @@
-"""How a process runs that does nothing but Penstock: its event loop, and how often garbage is looked for.
+"""The event loop and the garbage collector of a process that does nothing but Penstock.
 
-Servers and workers run like this. A program that embeds Penstock chooses: `penstock.run(main())` in the place of
-`asyncio.run(main())`. Nothing here happens by itself, since both are the whole process's.
+Servers and workers run like this. A program that embeds Penstock chooses: `penstock.run(main())` in place of
+`asyncio.run(main())`. Nothing here happens by itself, since both settings affect the whole process.
 
 Above it: the commands that serve, programs that embed Penstock. Below it: asyncio, uvloop, gc.
 """

@@ -1,4 +1,4 @@
-"""What is forgotten in time: runs and deliveries that ended, audit records and answers past their retention.
+"""Retention: deletes ended runs and deliveries, audit records and stored answers that are past their time.
 
 Above it: `gateway` calls it every so often while a gate is open. Below it: the gate, the platform store.
 """

@@ -1,4 +1,4 @@
-"""The address that a server answers at: taken first of all, so that a second server fails before it touches the store.
+"""The listening socket of a server: opened first of all, so that a second server fails before it touches the store.
 
 Above it: the commands that serve. Below it: sockets.
 """

@@ -1,6 +1,6 @@
 """Executors and secrets as the settings say: MCP servers, models, agents, HTTP.
 
-    async with equipped(settings) as tools:
+    async with open_executors(settings) as tools:
         async with Penstock.open(storage=storage_of(settings), executors=tools.executors, secrets=tools.secrets): ...
 
 A library that is not installed is missed here, at the start. Libraries are imported, and secrets read, when something

@@ -1,9 +1,9 @@
-"""Executors that are made when something first needs them.
+"""Executors that are made when an activity first needs them.
 
-Importing a library and asking for a secret take time: neither is spent on a start, or on runs that need neither. Both
-happen in a thread.
+Importing a library and reading a secret take time. Neither delays the start, or runs that need neither. Both happen in
+a thread.
 
-Above it: `Penstock`, `executors.configured`. Below it: the executors, which it does not know.
+Above it: `Penstock`, `configured`. Below it: the executors, which it does not know.
 """
 
 from __future__ import annotations

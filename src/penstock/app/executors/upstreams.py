@@ -1,4 +1,4 @@
-"""Other MCP servers whose tools are imported: from the settings to a board that the gate and the executor share.
+"""Other MCP servers whose tools are imported: from the settings to the tool registry that gate and executor share.
 
 Connections are made in the background once the gate is open: a server that cannot be reached holds nothing up, and is
 tried again. A process that performs nothing connects only when it is told to look.
@@ -80,9 +80,9 @@ class UpstreamLink:
     guard: ToolGuard = field(default_factory=NoGuard)
     host: RunHost | None = None
 
-    async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
+    async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """A server has listed its tools."""
-        await self.guard.heard(server, tools)
+        await self.guard.tools_listed(server, tools)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
         """Why a tool must not be called now."""

@@ -1,12 +1,12 @@
-"""Watches the event loop: everything waits while one piece of work does not let go of it.
+"""Monitors the event loop: everything waits while one piece of work blocks it.
 
-The loop notes every few milliseconds that it turns. A thread looks at that note; when it is old, it looks at what the
-loop's thread is doing. A stall is measured by the loop itself when it is over, logged with where it was, how much of it
-was computing and for how much of it no processor was free (the rest is a call that blocks, or threads of our own that
-have the interpreter), and counted.
+The loop writes a heartbeat every few milliseconds. A thread checks it; when it is old, the thread looks at what the
+loop's thread is doing. When a stall is over, the loop itself measures it, counts it and logs it: where it was, how much
+of it was computing, and for how much of it no processor was free. The rest is a blocking call, or threads of our own
+that hold the interpreter.
 
-Above it: `stopping`, which begins it when the server listens: what takes time before that keeps nobody waiting.
-Below it: `operations.telemetry`.
+Above it: `shutdown`, which starts it when the server listens: nobody waits for what takes time before that.
+Below it: `operations.gate.telemetry`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Words for the service manager that started this process, if it listens (systemd, `Type=notify`).
+"""Notifications to systemd, if it started this process with `Type=notify`.
 
 Above it: the commands that serve. Below it: a socket that the manager names in the environment.
 """

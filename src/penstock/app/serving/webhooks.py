@@ -1,4 +1,4 @@
-"""Events of runs on their way to others, for as long as a server runs.
+"""Outgoing webhooks, for as long as a server runs.
 
 Above it: `server`. Below it: `runtime.webhooks`, and the sender that says where events may go.
 """

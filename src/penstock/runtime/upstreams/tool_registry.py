@@ -130,9 +130,9 @@ class UpstreamToolRegistry:
     _listings: dict[str, _Listing] = field(default_factory=dict)
     _listings_read_at: int | None = None
     _known: dict[str, _Known] = field(default_factory=dict)
-    _heard: dict[str, tuple[UpstreamTool, ...]] = field(default_factory=dict)
+    _unsaved_listings: dict[str, tuple[UpstreamTool, ...]] = field(default_factory=dict)
     """What servers said that is to be kept now."""
-    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _decision_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Whoever acts finds what others did before, and does not do it again."""
     _decisions: int = 0
     """How often somebody decided something: what was read before the last time is not kept."""
@@ -147,18 +147,18 @@ class UpstreamToolRegistry:
         """The connection to a server stands differently."""
         self.states[server] = msgspec.structs.replace(state, since=self.clock.now_ms())
 
-    async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
+    async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Keep what a server lists, and withdraw what it describes otherwise than it was accepted."""
         await self._read_listings()
         rules = self.rules.get(server)
         if rules is not None:
             tools = tuple([await _looked_at(tool) if rules.admits(tool.name) else tool for tool in tools])
-        async with self._one_at_a_time:
+        async with self._decision_lock:
             known, listing = self._listings.get(server), _listing(tools, self.clock.now_ms())
             if known is not None and known.hashes == listing.hashes:
                 return
             if self.act is not None:
-                self._heard[server] = tools
+                self._unsaved_listings[server] = tools
                 await self.act(DEFAULT_TENANT, KEEP_LISTING, {"server": server})
             self._listings[server] = listing
         tenants = self._tenants(server)
@@ -169,7 +169,7 @@ class UpstreamToolRegistry:
 
     async def keep_listing(self, server: str, *, call: CallRecord) -> int:
         """Store what a server said, with the record of that; how many tools it has."""
-        tools = self._heard.pop(server, None)
+        tools = self._unsaved_listings.pop(server, None)
         if tools is None:
             return 0  # it was kept already
         known, now = self._listings.get(server), _listing(tools, self.clock.now_ms()).hashes
@@ -228,7 +228,7 @@ class UpstreamToolRegistry:
         found = await self._standings(tenant, server)
         if self.act is None or not any(map(self._accepted_by_settings, found)):
             return found
-        async with self._one_at_a_time:
+        async with self._decision_lock:
             waiting = filter(self._accepted_by_settings, await self._standings(tenant, server))
             for name in dict.fromkeys(item.server for item in waiting):
                 await self.act(tenant, ACCEPT_FIRST, {"server": name})

@@ -114,7 +114,7 @@ class ToolRefusal(msgspec.Struct, frozen=True):
 class ToolGuard(Protocol):
     """Told what servers say, and asked before their tools are called."""
 
-    def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> Awaitable[None]:
+    def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> Awaitable[None]:
         """A server has listed its tools. Nothing of it is called before this is done."""
 
     def refusal(self, tenant: str, server: str, tool: str) -> Awaitable[ToolRefusal | None]:
@@ -138,7 +138,7 @@ def tenant_refusal(tenant: str, server: str, rules: ImportRules | None) -> ToolR
 class NoGuard:
     """Refuses what other tenants call, and nothing else: where no tools are imported."""
 
-    async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
+    async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Nobody wants to know."""
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:

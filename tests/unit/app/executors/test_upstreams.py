@@ -193,10 +193,10 @@ async def test_a_call_that_fails_takes_long_or_gives_too_much_says_so(tmp_path: 
         assert "the shop is closed" in failed["error"]["message"]
         large = await caller.call("upstream:shop.large")
         assert large["error"]["code"] == "MCP_RESULT_TOO_LARGE"
-        heard: list[Any] = []
+        tools_listed: list[Any] = []
 
         async def observe(news: Any) -> None:
-            heard.append(news.get("message"))
+            tools_listed.append(news.get("message"))
 
         request = Request(
             operation="upstream:shop.count",
@@ -207,7 +207,7 @@ async def test_a_call_that_fails_takes_long_or_gives_too_much_says_so(tmp_path: 
             observe=observe,
         )
         assert isinstance(await caller.gate.call(request), AnsweredCall)
-        assert [message for message in heard if message] == ["step 1", "step 2", "step 3"]
+        assert [message for message in tools_listed if message] == ["step 1", "step 2", "step 3"]
         request = msgspec.structs.replace(request, operation="upstream:shop.hold", patience_seconds=0.0)
         held = await caller.gate.call(request)
         assert isinstance(held, AnsweredCall)
@@ -367,8 +367,8 @@ class Told:
     guard: ToolGuard
     hear: Callable[[str, ServerState], None]
 
-    async def heard(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
-        await self.guard.heard(server, tools)
+    async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
+        await self.guard.tools_listed(server, tools)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
         return await self.guard.refusal(tenant, server, tool)

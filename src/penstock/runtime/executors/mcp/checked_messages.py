@@ -4,7 +4,7 @@ The library checks an answer as a whole, in one go: thousands of blocks hold eve
 described wrongly makes the others unusable. A tool like that is replaced by one of the same name that says what is
 wrong with it.
 
-Above it: `mcp_connections`. Below it: the types of the SDK.
+Above it: `session`. Below it: the types of the SDK.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from penstock.base import limits
+from penstock.runtime.executors.mcp.sdk_internals import sender_context
 from penstock.runtime.executors.mcp.stdio import too_large_response
 
 __all__ = ["PROBLEM", "CheckedReader"]
@@ -44,8 +45,7 @@ class CheckedReader:
     @property
     def last_context(self) -> Context | None:
         """The context in which the last message was sent: over HTTP, that of its call."""
-        context: Context | None = getattr(self._inner, "last_context", None)
-        return context
+        return sender_context(self._inner)
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message."""

@@ -1,4 +1,4 @@
-"""Activities for the program that started the run: its own model (`provider: client`), its roots (`server: client`).
+"""Activities for the client that started the run: its model (`provider: client`) and its roots (`server: client`).
 
     - {id: folders, type: tool_call, server: client, tool: roots/list}
 
@@ -51,7 +51,7 @@ _ANSWER: JsonObject = {
 
 @dataclass(slots=True, kw_only=True)
 class ClientRouter:
-    """Performs the activities whose `member` says that they are for the client, and hands on all others."""
+    """Routes activities: `own` performs those whose `member` names the client, `others` all others."""
 
     member: str
     own: AsyncPerformer

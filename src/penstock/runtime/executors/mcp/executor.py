@@ -8,8 +8,8 @@ their own. A server that asks something asks a person through the run. Cancellin
 is told to the server. Where tools are imported, a guard is asked before each call whether the tool is still the one
 that somebody accepted.
 
-Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `pool`,
-`questions`, `tool_lists`.
+Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `session_pool`,
+`questions`, `tool_listing`, `sdk_internals`.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from penstock.runtime.executors.mcp.questions import (
     resumed,
 )
 from penstock.runtime.executors.mcp.results import TOOL_RESPONSE, check_result, outcome_of
+from penstock.runtime.executors.mcp.sdk_internals import is_client_unusable, is_connection_closed, is_session_gone
 from penstock.runtime.executors.mcp.session import UNSENT, McpSession
 from penstock.runtime.executors.mcp.session_pool import McpSessionPool
 from penstock.runtime.executors.mcp.tool_listing import ServerWatch, listed_tools
@@ -62,12 +63,6 @@ __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
 
 _IDEMPOTENCY_KEY: Final = "penstock/idempotencyKey"
 _EPOCH: Final = "penstock/epoch"
-# What is said when a server does not know a session (any more): it has not looked at the request.
-_SESSION_GONE: Final = ("session terminated", "session not found")
-# How the library's own words for a broken connection begin; servers may use the same number for errors of theirs.
-_CLOSED: Final = ("Connection closed", "SSE stream")
-# What it says when a session was closed between being borrowed and being used.
-_UNUSABLE: Final = "Client must be used"
 _SERVER_ERRORS: Final = range(-32019, -31999)
 # A server that only wants to be called again: how often, and how soon.
 _CALLS_AGAIN_MAX: Final = 20
@@ -172,7 +167,7 @@ class McpToolExecutor:
 
     async def _look(self, server: str, client: Client) -> tuple[UpstreamTool, ...]:
         tools = await listed_tools(server, client)
-        await self._guard.heard(server, tools)
+        await self._guard.tools_listed(server, tools)
         return tools
 
     def _watch_refusal(self, server: str) -> str | None:
@@ -289,7 +284,7 @@ class McpToolExecutor:
                 refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
                 if refused is not None:
                     return ActivityError(refused.message, refused.code, retryable=False)
-                async with connection.desk.at_work(live):
+                async with connection.elicitations.at_work(live):
                     result = await self._answered(client, call, wanted, kept)
                 await asyncio.sleep(0)  # reading a large result took a while, and looking at it does too
                 if isinstance(result, CallToolResult):
@@ -298,7 +293,7 @@ class McpToolExecutor:
         except MCPError as error:
             return _mcp_failure(call, wanted, error, connection)
         except (ValidationError, RuntimeError) as error:
-            if str(error).startswith(_UNUSABLE):
+            if is_client_unusable(error):
                 return _SendAgain(_failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=True))
             # What the server sent is not what the protocol, or the tool's own schema, allows.
             return _failure(wanted, error, "MCP_PROTOCOL_ERROR", retryable=False)
@@ -335,7 +330,7 @@ class McpToolExecutor:
     ) -> CallToolResult | InputRequiredResult:
         listener = self._on_progress
 
-        async def heard(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             if listener is not None:
                 listener(call, ToolProgress(progress=progress, total=total, message=message))
 
@@ -354,7 +349,7 @@ class McpToolExecutor:
                 TOOL_RESPONSE,
                 # How long the call itself may take is watched outside; a person may take longer than that.
                 request_read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
-                progress_callback=heard if listener is not None else None,
+                progress_callback=on_progress if listener is not None else None,
             )
 
         try:
@@ -402,11 +397,11 @@ def _mcp_failure(
     if TOO_LARGE in data or TOO_LARGE in error.message or (connection is not None and connection.flooded):
         message = f"{wanted.who}: {TOO_LARGE}; at most {limits.MCP_CONTENT_BYTES_MAX} bytes of a result are taken"
         return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)
-    if connection is not None and any(message in error.message.lower() for message in _SESSION_GONE):
-        connection.lose()
+    if connection is not None and is_session_gone(error.message):
+        connection.retire()
         return _SendAgain(_failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=True))
     if error.code == CONNECTION_CLOSED and (
-        connection is None or connection.lost or UNSENT in data or error.message.startswith(_CLOSED)
+        connection is None or connection.retired or UNSENT in data or is_connection_closed(error.message)
     ):
         sent = connection is not None and data.get(UNSENT) is not True
         # A call that may have taken effect is not repeated behind the back of a node that forbids it.

@@ -1,6 +1,6 @@
-"""What a tool of an MCP server gave: whether it is what the tool promises, and what becomes of it in a run.
+"""Results of tools: whether they fit the tool's output schema, and what becomes of them in a run.
 
-Above it: `executor`. Below it: `tool_lists` lists what tools promise; the types of the SDK.
+Above it: `executor`. Below it: `tool_listing`, the types of the SDK.
 """
 
 from __future__ import annotations

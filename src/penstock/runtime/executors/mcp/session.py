@@ -1,11 +1,11 @@
 """One session with an MCP server, which stays open between calls.
 
 A session lives in a task of its own, because the library ties its streams to the task that opened them; calls from any
-task borrow it. A server that dies, or an address that stops answering, costs the calls that are under way; the next
-call opens a new session. One failing HTTP request does not disturb the others of its session. Where somebody wants to
-know the server's tools, they are listed before the session is lent for the first time, and again when they change.
+task borrow it. When a server dies, or an address stops answering, the calls under way fail and the next call opens a
+new session. One failing HTTP request does not disturb the others of its session. If the server's tools are imported,
+they are listed before the session is used for the first time, and again when they change.
 
-Above it: `pool` decides who gets which session. Below it: the official `mcp` client, which speaks both protocol
+Above it: `session_pool` decides who gets which session. Below it: the official `mcp` client, which speaks both protocol
 eras and chooses between them. It knows nothing of activities, results or error codes.
 """
 
@@ -119,8 +119,8 @@ class McpSession:
         self.owner = owner
         self.shared = False
         """Whether calls of anybody may be in it: it asks nothing but in answer to a call."""
-        self.desk = ElicitationRouter(self._flooded)
-        self.lost = False
+        self.elicitations = ElicitationRouter(self._flooded)
+        self.retired = False
         self.flooded = False
         """Whether it was lost because its server sent too much."""
         self.borrowed = 0
@@ -131,7 +131,7 @@ class McpSession:
         self.schemas: dict[str, JsonObject | None] | None = None
         """What results have to fit, by tool; None as long as nobody has asked."""
         self._version: str | None = None
-        self._look_turn = asyncio.Lock()
+        self._look_lock = asyncio.Lock()
         self._look = look
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
@@ -146,46 +146,46 @@ class McpSession:
         # Several callers may wait: one that gives up must not take the session from the others.
         return await asyncio.shield(self._client)
 
-    def lend(self) -> None:
+    def acquire(self) -> None:
         """Somebody uses the session."""
         self.borrowed += 1
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
 
-    def give_back(self, idle_seconds: float) -> None:
+    def release(self, idle_seconds: float) -> None:
         """Somebody is done; the last one starts the time after which the session is closed."""
         self.borrowed -= 1
-        if self.borrowed > 0 or self.lost:
+        if self.borrowed > 0 or self.retired:
             return
         if self._is_clogged():
-            self.lose()
+            self.retire()
         else:
             self._is_doubtful = False
-            self._idle = asyncio.get_running_loop().call_later(idle_seconds, self.lose)
+            self._idle = asyncio.get_running_loop().call_later(idle_seconds, self.retire)
 
-    def doubt(self) -> None:
+    def mark_doubtful(self) -> None:
         """Somebody has left without an answer."""
         self._is_doubtful = True
 
-    def takes_calls(self) -> bool:
+    def accepts_calls(self) -> bool:
         """Whether a call may begin here; otherwise the session goes with the last call that somebody waits for."""
-        if self.lost:
+        if self.retired:
             return False
         if not self._is_clogged():
             return True
-        if self.desk.calls_left()[0] == 0:
-            self.lose()
+        if self.elicitations.calls_left()[0] == 0:
+            self.retire()
         return False
 
     def _is_clogged(self) -> bool:
         """Whether the next call would wait for what an earlier one left behind in the pipe."""
-        left = self._is_doubtful or self.desk.calls_left()[1] > 0
+        left = self._is_doubtful or self.elicitations.calls_left()[1] > 0
         return self._intake.is_amid_a_skipped_line or (left and self._intake.is_behind)
 
-    def lose(self) -> None:
+    def retire(self) -> None:
         """Give the session up: nobody gets it any more, and its task closes it."""
-        self.lost = True
+        self.retired = True
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -198,7 +198,7 @@ class McpSession:
 
     async def close(self) -> None:
         """Close the session and wait for it, but not for ever."""
-        self.lose()
+        self.retire()
         if not await self.ended(limits.FAREWELL_SECONDS_MAX):
             self._task.cancel()
             await self.ended(limits.FAREWELL_SECONDS_MAX)
@@ -207,7 +207,7 @@ class McpSession:
         """List the tools for whoever wants to know, unless that was done a moment ago; many calls share one look."""
         if self._look is None:
             return
-        async with self._look_turn:
+        async with self._look_lock:
             now = time.monotonic()
             if self.looked_at is None or now - self.looked_at >= older_than_seconds:
                 self.listed(await self._look(self.name, client))
@@ -227,8 +227,8 @@ class McpSession:
                     client_info=_CLIENT_INFO,
                     cache=None,
                     read_timeout_seconds=limits.MCP_CONNECT_SECONDS_MAX,
-                    elicitation_callback=self.desk.asked,
-                    message_handler=self._heard,
+                    elicitation_callback=self.elicitations.asked,
+                    message_handler=self._on_message,
                 ) as client,
             ):
                 self._version = client.protocol_version
@@ -236,26 +236,26 @@ class McpSession:
                 patience.reschedule(None)
                 # A server of the newest era asks by answering, and over HTTP it knows no sessions.
                 self.shared = self.config.url is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS
-                self.desk.only_named = self.shared
+                self.elicitations.only_named = self.shared
                 self._client.set_result(client)
                 _LOGGER.debug("%s: session open (%s)", self.name, client.protocol_version)
-                async with self._looking(client):
+                async with self._watching_tools(client):
                     await self._closing.wait()
         except Exception as error:  # whatever the server, the network or the library does: this session is over
             self._failed(error)
         finally:
-            self.lost = True
+            self.retired = True
             if not self._client.done():
                 closed = MCPError(CONNECTION_CLOSED, "Connection closed")
                 self._client.set_exception(_too_large() if self.flooded else closed)
                 self._client.exception()
 
-    async def _heard(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed.set()
 
     @asynccontextmanager
-    async def _looking(self, client: Client) -> AsyncIterator[None]:
+    async def _watching_tools(self, client: Client) -> AsyncIterator[None]:
         """ToolLister at the tools again when they change, and now and then in case nobody says so."""
         if self._look is None:
             yield
@@ -281,7 +281,7 @@ class McpSession:
             except Exception as error:
                 _LOGGER.info("%s: its tools could not be listed: %r", self.name, error)
                 if self.borrowed <= 1:  # nobody but whoever keeps the session open
-                    self.lose()
+                    self.retire()
                     return
             await asyncio.sleep(limits.UPSTREAM_LOOK_PAUSE_SECONDS)
 
@@ -322,7 +322,7 @@ class McpSession:
                 # Events are bounded below the library, like everything else.
                 streamable_http_client(config.url, http_client=http, max_sse_event_size=None) as (reader, writer),
             ):
-                yield CheckedReader(reader, self.lose, self._protocol), writer
+                yield CheckedReader(reader, self.retire, self._protocol), writer
             return
         parameters = StdioServerParameters(
             command=config.command or "", args=list(config.args), env=dict(config.env), cwd=config.cwd
@@ -331,7 +331,7 @@ class McpSession:
             _logged_errors(self.name) as errors,
             bounded_stdio(parameters, errors, self._intake) as (reader, writer),
         ):
-            yield CheckedReader(reader, self.lose, self._protocol), writer
+            yield CheckedReader(reader, self.retire, self._protocol), writer
 
     def _protocol(self) -> str | None:
         return self._version
@@ -339,7 +339,7 @@ class McpSession:
     def _flooded(self) -> None:
         """What the server sends is too much, and nothing says to which call it belongs."""
         self.flooded = True
-        self.lose()
+        self.retire()
 
 
 @asynccontextmanager

@@ -1,11 +1,11 @@
-"""Who gets which session with an MCP server: opened when it is needed, limited in number, closed when idle.
+"""The pool of sessions with MCP servers: opened when needed, limited in number, closed when idle.
 
-What an older server asks over an open connection need not say to which call it belongs, and a process remembers what it
-was told. So calls of different tenants, or on behalf of different principals, are never in one session, and never in
-one process. Over HTTP servers of the newest era ask only by answering: one session serves everybody. A session that
-nobody has called over yet, opened to look at the tools, is given to the first who calls.
+A question of an older server over an open connection need not say to which call it belongs, and a process remembers
+what it received. So calls of different tenants, or on behalf of different principals, never share a session or a
+process. Over HTTP, servers of the newest era ask only by answering: one session serves everybody. A session that was
+opened to list the tools, and that nobody has called over yet, is given to the first caller.
 
-Above it: `executor`, `tool_lists`. Below it: `connections`.
+Above it: `executor`, `tool_listing`. Below it: `session`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class McpSessionPool:
 
     def sessions(self, name: str) -> list[McpSession]:
         """The open sessions of a server."""
-        return [connection for connection in self._open.get(name, ()) if not connection.lost]
+        return [connection for connection in self._open.get(name, ()) if not connection.retired]
 
     @asynccontextmanager
     async def borrow(self, name: str, owner: SessionOwner | None = None) -> AsyncIterator[tuple[McpSession, Client]]:
@@ -56,7 +56,7 @@ class McpSessionPool:
         try:
             yield connection, client
         except BaseException:
-            connection.doubt()
+            connection.mark_doubtful()
             raise
         finally:
             self._returned(connection)
@@ -72,7 +72,7 @@ class McpSessionPool:
             if connection is None and await self._waited(name, owner):
                 continue
             connection = connection or self._opened(name, owner)
-            connection.lend()
+            connection.acquire()
             try:
                 client = await connection.client()
             except BaseException:
@@ -86,7 +86,7 @@ class McpSessionPool:
 
     def _known(self, name: str, owner: SessionOwner | None) -> McpSession | None:
         """An open session that an owner may use, as far as that is known by now."""
-        found = [connection for connection in self.sessions(name) if connection.takes_calls()]
+        found = [connection for connection in self.sessions(name) if connection.accepts_calls()]
         if owner is None:
             return next(iter(found), None)
         for connection in found:
@@ -115,7 +115,7 @@ class McpSessionPool:
                 while self._is_full(name, owner):
                     idle = self._idle(name, owner)
                     if idle is not None:
-                        idle.lose()
+                        idle.retire()
                         continue
                     self._freed.clear()
                     await self._freed.wait()
@@ -139,7 +139,7 @@ class McpSessionPool:
         return next((connection for connection in candidates if connection.borrowed == 0), None)
 
     def _returned(self, connection: McpSession) -> None:
-        connection.give_back(self.idle_seconds)
+        connection.release(self.idle_seconds)
         found = self._open.get(connection.name, [])
         if connection in found:
             found.remove(connection)

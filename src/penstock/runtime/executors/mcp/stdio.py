@@ -1,15 +1,14 @@
-"""An MCP server that is started as a process, spoken to in lines over its pipes; no line is kept that is too long.
+"""The stdio transport: an MCP server that is started as a process, with a limit on the length of its lines.
 
 The SDK's own transport keeps a line whatever its length, and copies it whenever a piece of it arrives. Here a line that
 is too long is answered in the server's place with an error (`TOO_LARGE` in its data), and skipped.
 
-Above it: `mcp_connections`. Below it: anyio, and what the SDK knows about stopping processes on each platform.
+Above it: `session`. Below it: anyio, `sdk_internals`.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,20 +16,13 @@ from typing import Any, TextIO
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.client.stdio import StdioServerParameters, get_default_environment
-from mcp.os.posix.utilities import terminate_posix_process_tree
-from mcp.os.win32.utilities import (
-    close_process_job,
-    create_windows_process,
-    get_windows_executable_command,
-    terminate_windows_process_tree,
-)
+from mcp.client.stdio import StdioServerParameters
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from penstock.base import limits
+from penstock.runtime.executors.mcp.sdk_internals import end_process_tree, release_process, start_process
 from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE
 from penstock.runtime.executors.outbound.json_tokens import TokenCounter
 from penstock.runtime.executors.outbound.message_rate import MessageRateLimiter
@@ -114,7 +106,7 @@ async def bounded_stdio(
     parameters: StdioServerParameters, errors: TextIO, intake: StdioIntake
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server and speak to it until the block ends."""
-    process = await _started(parameters, errors)
+    process = await start_process(parameters, errors)
     # No await before the task group: a cancellation in between would leave the process behind.
     incoming, reader = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writer, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -134,20 +126,6 @@ async def bounded_stdio(
                 for stream in (incoming, outgoing):
                     await stream.aclose()
             group.cancel_scope.cancel()
-
-
-async def _started(parameters: StdioServerParameters, errors: TextIO) -> Any:
-    environment = get_default_environment() | (parameters.env or {})
-    if sys.platform == "win32":
-        command = await anyio.to_thread.run_sync(get_windows_executable_command, parameters.command)
-        return await create_windows_process(command, parameters.args, environment, errors, parameters.cwd)
-    return await anyio.open_process(
-        [parameters.command, *parameters.args],
-        env=environment,
-        stderr=errors,
-        cwd=parameters.cwd,
-        start_new_session=True,
-    )
 
 
 async def _read(process: Any, incoming: _Received, intake: StdioIntake) -> None:
@@ -217,19 +195,11 @@ async def _stopped(process: Any) -> None:
     with suppress(*_GONE):
         await process.stdin.aclose()
     if not await _has_ended(process):
-        if sys.platform == "win32":
-            await terminate_windows_process_tree(process)
-        else:
-            assert isinstance(process, Process)
-            await terminate_posix_process_tree(process, _EXIT_SECONDS)
+        await end_process_tree(process, _EXIT_SECONDS)
         await _has_ended(process)
-    close_process_job(process)
     with suppress(*_GONE):
         await process.stdout.aclose()
-    transport = getattr(getattr(process, "_process", None), "_transport", None)
-    if transport is not None:  # a descendant that holds a pipe would keep it open
-        with suppress(PermissionError):
-            transport.close()
+    release_process(process)
 
 
 async def _has_ended(process: Any) -> bool:

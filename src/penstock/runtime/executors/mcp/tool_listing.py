@@ -1,9 +1,9 @@
-"""Keeps a session with an MCP server open whose tools are imported, and lists them.
+"""Lists the tools of MCP servers, and keeps a session open with each server whose tools are imported.
 
-A server that cannot be reached is tried again with growing pauses; meanwhile everybody else works on. Whoever wants to
-know is told how the connection stands.
+A server that cannot be reached is tried again with growing pauses. The tool guard hears of every change of the
+connection's state.
 
-Above it: `executor`, through which `app` starts it. Below it: `pool`.
+Above it: `executor`, through which `app` starts it. Below it: `session_pool`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIRST_PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerWatch:
-    """One server that is kept an eye on. `refusal` says why it must not be connected to."""
+    """Watches one server. `refusal` says why it must not be connected to."""
 
     server: str
     connections: McpSessionPool

@@ -1,10 +1,10 @@
-"""Bodies of HTTP answers, bounded while they are read: decompressed in small steps, never more than is taken.
+"""Bodies of HTTP responses, limited while they are read: decompressed in small steps, and never beyond the limit.
 
     BoundedBody(stream, ResponseLimits(bytes_max=…, tokens_max=…), BodyMode.WHOLE, "gzip")
 
-Of a stream of events each event is bounded, of any other body the whole. It knows no HTTP library.
+In a stream of events each event is limited, otherwise the whole body. It knows no HTTP library.
 
-Above it: `http_answers` (httpx2), `agent_answers` (httpx). Below it: `json_tokens`, `pace`.
+Above it: `httpx2_limits`, `httpx_limits`. Below it: `json_tokens`, `message_rate`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = [
 
 ACCEPTED_ENCODING = "gzip"
 TOO_LARGE = "the server sent more at once than is taken"
-"""How the text of every error about too large an answer begins."""
+"""How every error about a response that is too large begins."""
 _STEP_BYTES = 65_536
 # Events are looked at line by line.
 _EVENT_STEP_BYTES = 8_192
 _EVENT_END = b"\n\n"
-# What the smallest piece counts as, so that a body in tiny pieces is none that is free.
+# What the smallest piece counts as: a body in tiny pieces is not free.
 _PART_BYTES_MIN = 64
 _PARTS_AT_ONCE = 8
 # How much is looked at before others have their turn.
@@ -47,14 +47,14 @@ _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseLimits:
-    """How much of one answer, or of one event, is taken: decompressed bytes, and values of JSON."""
+    """How much of one response, or of one event, is accepted: decompressed bytes, and JSON values."""
 
     bytes_max: int
     tokens_max: int | None = None
-    """None where the body may be anything, and whoever decodes it counts."""
+    """None where the body may be anything; then whoever decodes it counts."""
 
     def exceeded_message(self) -> str:
-        """What an error says about an answer beyond them."""
+        """What an error says about a response beyond the limits."""
         most = f"{self.bytes_max} bytes"
         return f"{TOO_LARGE}: {most}" + (f" or {self.tokens_max} values" if self.tokens_max is not None else "")
 
@@ -71,15 +71,15 @@ class BodyMode(Enum):
 
 
 class BodyTooLarge(Exception):
-    """There is more than anybody wants to keep, or to decode."""
+    """The body is larger than its limits."""
 
 
 class BodyUndecodable(Exception):
-    """It is not compressed as its headers say, or in a way that nobody asked for."""
+    """The body is not compressed as its headers say, or in a way that was not asked for."""
 
 
 def was_too_large(error: BaseException | None) -> bool:
-    """Whether an error that a library raised comes from an answer that was too large."""
+    """Whether an error that a library raised was caused by a response that was too large."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, BodyTooLarge):
@@ -99,7 +99,7 @@ def take_encoding(headers: MutableMapping[str, str]) -> str:
 
 
 class BoundedBody:
-    """What a server sends, as long as no answer or event of it is unreasonably large: it would be kept in memory."""
+    """What a server sends, as long as no response or event in it exceeds the limits: it would be kept in memory."""
 
     def __init__(self, inner: AsyncIterable[bytes], bounds: ResponseLimits, shape: BodyMode, encoding: str) -> None:
         self._inner = inner

@@ -1,13 +1,13 @@
-"""Answers that come through httpx2, bounded while they are read.
+"""Responses of httpx2, limited while they are read.
 
     response = await client.send(request, stream=True)
     limit_response(response, MCP_ANSWER)
 
     httpx2.AsyncClient(event_hooks=limiting_hooks(LLM_ANSWER))
 
-What is too large raises `ResponseTooLarge`, which the libraries take for a stream that broke.
+A response that is too large raises `ResponseTooLarge`, which the libraries take for a broken stream.
 
-Above it: the clients of MCP servers, models and task hosts, the http executor. Below it: httpx2, `bodies`.
+Above it: the clients of MCP servers, models and task hosts, the http executor. Below it: `bounded_body`.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["ResponseTooLarge", "ResponseUndecodable", "is_event_stream", "limit_
 
 
 class ResponseTooLarge(httpx2.SSEError, BodyTooLarge):
-    """There is more than anybody wants to keep, or to decode."""
+    """The response is larger than its limits."""
 
 
 class ResponseUndecodable(httpx2.DecodingError):
-    """The answer is compressed in a way that nobody asked for, or not as it says."""
+    """The response is not compressed as it says, or in a way that was not asked for."""
 
 
 def is_event_stream(response: httpx2.Response) -> bool:
-    """Whether an answer is a stream of events."""
+    """Whether a response is a stream of events."""
     return response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
 
 def limit_response(response: httpx2.Response, bounds: ResponseLimits, shape: BodyMode = BodyMode.WHOLE) -> None:
-    """Bound what is read of an answer that nobody has begun to read."""
+    """Limit what is read of a response that nobody has begun to read."""
     try:
         encoding = take_encoding(response.headers)
     except BodyUndecodable as error:
@@ -54,7 +54,7 @@ def limit_response(response: httpx2.Response, bounds: ResponseLimits, shape: Bod
 
 
 def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
-    """Event hooks of a client that takes every answer as a whole; unlike a transport they leave its proxies alone."""
+    """Event hooks of a client that reads every response as a whole; unlike a transport they leave its proxies alone."""
 
     async def asked(request: httpx2.Request) -> None:
         request.headers["accept-encoding"] = ACCEPTED_ENCODING

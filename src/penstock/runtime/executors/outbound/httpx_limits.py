@@ -1,11 +1,11 @@
-"""Answers that come through httpx, which the library for A2A agents uses, bounded while they are read.
+"""Responses of httpx, which the A2A library uses, limited while they are read.
 
     httpx.AsyncClient(event_hooks=limiting_hooks(AGENT_ANSWER))
 
-The library splits a stream of events where Python splits lines. Events know fewer ends of lines: what is none of these
-is handed on as the escape that means the same in JSON, so that nothing is cut out of a value or hidden behind it.
+The library splits a stream of events where Python splits lines, but the standard for events knows fewer line ends. All
+other characters that Python takes for line ends are replaced by their JSON escapes, so that no value is cut in two.
 
-Above it: `a2a_agents`. Below it: httpx, `bodies`.
+Above it: `agents.a2a`. Below it: httpx, `bounded_body`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _BEGUN = (b"\xe2\x80", b"\xe2", b"\xc2")
 
 
 class _TooLarge(httpx.DecodingError, BodyTooLarge):
-    """There is more than anybody wants to keep, or to decode."""
+    """The response is larger than its limits."""
 
 
 def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
-    """Event hooks of a client whose answers are bounded; unlike a transport they leave its proxies alone."""
+    """Event hooks of a client whose responses are limited; unlike a transport they leave its proxies alone."""
 
     async def asked(request: httpx.Request) -> None:
         request.headers["accept-encoding"] = ACCEPTED_ENCODING

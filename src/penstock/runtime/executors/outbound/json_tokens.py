@@ -3,7 +3,7 @@
 A decoder makes an object for every value and cannot be interrupted: four megabytes of `[]` take a second and a hundred
 megabytes of memory. Counting what stands between the values is a few passes over the bytes, and takes milliseconds.
 
-Above it: `bodies`, `pipe`, executors that decode a text. Below it: nothing.
+Above it: `bounded_body`, `mcp.stdio`, executors that decode a text.
 """
 
 from __future__ import annotations

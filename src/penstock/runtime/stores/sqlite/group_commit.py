@@ -9,7 +9,7 @@ one by one, so that one bad job fails alone. A caller hears of its job only afte
 Jobs of one kind that follow each other (the decisions of many runs) are written by one call, which can use one
 statement for all of them: preparing and binding statements one by one costs more than SQLite's own work.
 
-Above it: `store`. Below it: sqlite3.
+Above it: `database`. Below it: sqlite3.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def test_what_must_not_happen_twice_is_not_called_again_for_an_answer() -> None:
             async with executor_of(config) as first:
                 asked = await first.perform(order())
             async with executor_of(config) as second:
-                lost = error(await second.perform(again(order(), asked, {"confirmed": True}, at_most_once=True)))
-                assert (lost.code, lost.retryable) == ("MCP_QUESTION_LOST", False)
+                retired = error(await second.perform(again(order(), asked, {"confirmed": True}, at_most_once=True)))
+                assert (retired.code, retired.retryable) == ("MCP_QUESTION_LOST", False)
 
     bounded(work())
 
@@ -98,9 +98,9 @@ def form(message: str) -> ElicitRequestFormParams:
     return ElicitRequestFormParams(message=message, requested_schema=CONFIRM)
 
 
-def apart(desk: ElicitationRouter, message: str) -> asyncio.Task[types.ElicitResult | ErrorData]:
+def apart(elicitations: ElicitationRouter, message: str) -> asyncio.Task[types.ElicitResult | ErrorData]:
     """A question that comes from a pipe: what happens then belongs to no call."""
-    return asyncio.create_task(desk.asked(None, form(message)), context=Context())
+    return asyncio.create_task(elicitations.asked(None, form(message)), context=Context())
 
 
 def at_work() -> LiveCall:
@@ -111,10 +111,10 @@ def at_work() -> LiveCall:
 
 def test_a_question_on_a_pipe_waits_until_it_is_clear_whose_it_is() -> None:
     async def work() -> None:
-        desk, one, other = ElicitationRouter(), at_work(), at_work()
-        async with desk.at_work(one):
-            async with desk.at_work(other):
-                asking = apart(desk, "sure?")
+        elicitations, one, other = ElicitationRouter(), at_work(), at_work()
+        async with elicitations.at_work(one):
+            async with elicitations.at_work(other):
+                asking = apart(elicitations, "sure?")
                 for _ in range(5):
                     await asyncio.sleep(0)
                 assert not asking.done()
@@ -123,16 +123,16 @@ def test_a_question_on_a_pipe_waits_until_it_is_clear_whose_it_is() -> None:
             answer = await asking
         assert isinstance(answer, types.ElicitResult)
         assert answer.content == {"confirmed": True}
-        assert isinstance(await apart(desk, "nobody"), ErrorData)
+        assert isinstance(await apart(elicitations, "nobody"), ErrorData)
 
     bounded(work())
 
 
 def test_two_questions_that_cannot_be_told_apart_are_not_answered() -> None:
     async def work() -> None:
-        desk, one, other = ElicitationRouter(), at_work(), at_work()
-        async with desk.at_work(one), desk.at_work(other):
-            both = await asyncio.gather(apart(desk, "a"), apart(desk, "b"))
+        elicitations, one, other = ElicitationRouter(), at_work(), at_work()
+        async with elicitations.at_work(one), elicitations.at_work(other):
+            both = await asyncio.gather(apart(elicitations, "a"), apart(elicitations, "b"))
         assert all(isinstance(item, ErrorData) for item in both)
 
     bounded(work())
@@ -140,12 +140,12 @@ def test_two_questions_that_cannot_be_told_apart_are_not_answered() -> None:
 
 def test_calls_of_a_server_that_asks_on_a_pipe_take_turns() -> None:
     async def work() -> None:
-        desk = ElicitationRouter()
+        elicitations = ElicitationRouter()
         ended: list[str] = []
 
         async def through(call: LiveCall, name: str) -> None:
-            async with desk.at_work(call):
-                asking = apart(desk, name)
+            async with elicitations.at_work(call):
+                asking = apart(elicitations, name)
                 await call.settled()
                 call.answer({"confirmed": True})
                 await asking

@@ -1,12 +1,11 @@
-"""Large values of histories: each is kept once, by the hash of its JSON, whatever number of records or runs hold it.
+"""Large values of histories ("payloads"): each is stored once, by the hash of its JSON, however many records hold it.
 
 A page of history is `[record, ...]`. When a value in it is large, the page is `{"records": [...], "payloads": [...]}`
-instead: the value is null in its record, and a place (the way to it) and a hash stand in the list. Nothing in the
-values themselves is given a meaning. Which run uses which payload stands in a table; a payload that no run uses any
-more goes with the last of them.
+instead: the value is null in its record, and the list has the path to it and its hash. Nothing in the values themselves
+has a special meaning. A table says which run uses which payload; a payload is deleted with the last run that uses it.
 
-Above it: `store` (writing, reading, forgetting), `maintenance.soundness`, `maintenance.copies`. Below it: `columns`.
-Small pages never come here: the caller decides by their size.
+Above it: `runs.appending` (writing, deleting), `reader`, `maintenance`. Below it: `codec`. Small pages never come here:
+the caller decides by their size.
 """
 
 from __future__ import annotations

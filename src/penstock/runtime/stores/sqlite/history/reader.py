@@ -1,6 +1,6 @@
-"""Reading the history of a run: the one place that knows all forms in which a page is stored.
+"""Reading the history of a run: the one module that knows all forms in which a page is stored.
 
-Above it: `sqlite`, `maintenance.soundness`. Below it: `shapes`, `payloads`, the engine's `pages`.
+Above it: `runs.store`, `maintenance.integrity`. Below it: `shapes`, `payloads`, the engine's `pages`.
 """
 
 from __future__ import annotations

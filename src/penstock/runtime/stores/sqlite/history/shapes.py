@@ -4,8 +4,7 @@ A file has one shape for each kind of move of each definition, and keeps it for 
 years later. A page that is a move is ``[number, at, value, ...]``; a page of records begins with two brackets or a
 brace, so that its second character tells which it is.
 
-Above it: `runs.rows` (writing), `reader`, `maintenance.soundness`, `maintenance.copies`. Below it: the engine's
-`pages`.
+Above it: `runs.appending` (writing), `reader`, `maintenance`. Below it: the engine's `pages`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Looking after an SQLite file: copy it while it is in use, put a copy in its place, and see whether it is sound.
+"""Backups of an SQLite file: copy it while it is in use, restore a copy, check its integrity, and count what it holds.
 
 Everything here is synchronous and opens connections of its own: in a server, call it in a thread. A file is only ever
 opened through SQLite, since closing it in any other way would drop the locks that this process has on it.
 
-Above it: `app.maintenance`. Below it: `format.schema`, `soundness`.
+Above it: `app.maintenance`. Below it: `schema.files`, `integrity`.
 """
 
 from __future__ import annotations

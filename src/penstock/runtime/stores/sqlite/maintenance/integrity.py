@@ -1,9 +1,9 @@
-"""Is a store sound? Damage to the file, runs that contradict their histories, and things that point nowhere.
+"""The integrity of a store: damage to the file, runs that contradict their histories, rows that point nowhere.
 
 Every history is folded, and the state it leads to must be what the index says; a run that waits for a timer must be
 listed under it, or it would never wake. What is wrong is returned, not raised: an operator wants to see all of it.
 
-Above it: `copies`. Below it: the pure engine. It changes nothing.
+Above it: `backups`. Below it: the pure engine. It changes nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The sealed ends of audit chains in the SQLite file, and how many chains there are.
+"""The heads of audit chains in the SQLite file: the sealed first and last record of each, and how many chains exist.
 
-A chain goes on from its head, never from whatever record stands last: a tail that was cut off leaves a gap that stays.
-A head that is missing or was altered is replaced by one that leaves a gap too, so that nothing heals what somebody did.
-Chains from before there were heads are sealed as they are found when the first record is appended.
+A chain continues from its head, never from whichever record happens to be last: a tail that was cut off leaves a
+visible gap. A head that is missing or was altered is replaced by one that leaves a gap too, so that nothing hides
+tampering. Chains from before there were heads are sealed as they are when the first record is appended.
 
-Above it: `audit_log`, `maintenance.soundness`. Below it: sqlite3; the table is in `format.schema`.
+Above it: `audit_records`. Below it: sqlite3.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_chains(connection: sqlite3.Connection) -> AuditChains:
 
 
 def sealed_end(connection: sqlite3.Connection, tenant: str, seal: Seal) -> ChainHead:
-    """The head that a chain goes on from; that of a new chain has the number 0."""
+    """The head that a chain continues from; that of a new chain has the number 0."""
     head = read_head(connection, tenant)
     if head is None and connection.execute(_MARK, (_UNSEALED_MARK,)).fetchall():
         _seal_all(connection, seal)

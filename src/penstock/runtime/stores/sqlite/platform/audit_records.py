@@ -1,11 +1,10 @@
-"""The audit trail in the SQLite file: a chain for each tenant.
+"""The records of the audit log in the SQLite file: a hash chain for each tenant.
 
-Entries are numbered and sealed inside the transaction of the file's one writer, after a look at the head of the chain.
-Keeping the head in memory would spare that only if no other process could append.
-The numbers are the primary key, so that not even a mistake can fork a chain.
+Entries are numbered and sealed inside the transaction of the file's one writer, which reads the head of the chain
+first. Keeping the head in memory would save that only if no other process could append. The numbers are the primary
+key, so that not even a mistake can fork a chain.
 
-Above it: `platform_store`, `maintenance.soundness`. Below it: `columns`, sqlite3; the tables are in
-`format.platform_tables`.
+Above it: `store`, `call_records`, `maintenance`. Below it: `audit_heads`, `codec`.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], 
 
 
 def _as_store_error(error: sqlite3.Error) -> Exception:
-    """What concerns the file as a whole (it is full, locked, gone) is told as such; all else is the trail's."""
+    """Errors of the whole file (full, locked, gone) stay as they are; all others are errors of the audit log."""
     code = int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
     return audit_unavailable(error) if code in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR) else error
 
@@ -150,7 +149,7 @@ def forget_audit(connection: sqlite3.Connection, *, tenant: str, before_seq: int
 
 
 def probe_audit(connection: sqlite3.Connection) -> None:
-    """Raise what a call would hear if no record could be written; leaves nothing behind."""
+    """Raise the error that a call would get if no record could be written; leaves nothing behind."""
     entry = AuditEntry(at=0, tenant="", principal="", surface="", operation="probe", outcome="allowed")
     connection.execute("SAVEPOINT probe_audit")
     try:
@@ -169,9 +168,9 @@ def audit_tenants(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Records that do not go on from the record before them: a code and what to say; older files have no records.
+    """Records that do not follow from the record before them, as codes and messages; older files have no records.
 
-    It takes no key to see that. Whether the records are what was sealed, only its owner can say.
+    That shows without the key. Whether the records are what was sealed, only the owner of the key can tell.
     """
     if connection.execute(_IS_THERE).fetchone() is None:
         return

@@ -1,11 +1,10 @@
-"""What calls leave in the SQLite file: audit entries, idempotency keys and answers, stored with their changes.
+"""What calls leave behind in the SQLite file: audit entries, idempotency keys and answers, stored with their changes.
 
 Functions of a connection. Those that write run inside a transaction of the file's one writer, which no other process
-can share: what they look at cannot change before they are done. Without an answer a call is in flight until a moment;
-with one, the answer is kept until a moment.
+can share: what they read cannot change before they are done. Without an answer a call is in flight until a moment; with
+one, the answer is kept until a moment.
 
-Above it: `platform_store`, `store` and `runs.rows`, whose changes come with them. Below it:
-`audit_log`, `columns`, sqlite3; the table is in `format.platform_tables`.
+Above it: both stores and `runs.appending`, whose changes come with them. Below it: `audit_records`, `codec`.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ async def change(
 ) -> T:
     """Make a change and store what the call that makes it leaves behind, both or neither.
 
-    `happened` says whether an outcome means that there is something to tell of.
+    `happened` says whether an outcome means that something was changed.
     """
     if call is None:
         return await writer.submit(apply, is_long=is_long)

@@ -64,8 +64,7 @@ DELETED_COLUMNS = "key, tenant, run_id, workflow_name, labels"
 
 @dataclass(frozen=True, slots=True)
 class WriterState:
-    """What the writer of a file has beside its connection: the next keys, numbers of shapes, and texts to be
-    indexed."""
+    """What the writer keeps beside its connection: the next keys, numbers of shapes, and texts to be indexed."""
 
     keys: KeyMaker = field(default_factory=KeyMaker)
     texts: TextIndexQueue = field(default_factory=TextIndexQueue)
@@ -111,7 +110,7 @@ class RunAppend(msgspec.Struct, frozen=True, gc=False):
 
 
 def small_append(write: RunWrite) -> RunAppend | None:
-    """A decision as it is stored; None where it takes more than a moment to find that out."""
+    """A small decision, encoded as it is stored; None for one that takes more than a moment to encode."""
     if write.move is not None:
         return RunAppend(write) if len(write.move.encoded) <= limits.PAYLOAD_INLINE_BYTES_MAX else None
     if len(write.records) > limits.FOLDED_AT_ONCE:
@@ -121,7 +120,7 @@ def small_append(write: RunWrite) -> RunAppend | None:
 
 
 def encode_append(write: RunWrite) -> RunAppend:
-    """A decision as it is stored, however large it is."""
+    """A decision, encoded as it is stored, however large it is."""
     records, splitter = write.history, PageSplitter()
     size = limits.STORED_PAGE_RECORDS_MAX
     parts = [records[start : start + size] for start in range(0, len(records), size)]

@@ -5,7 +5,7 @@ all that is new and costs nothing while nothing is. Numbers at the end are given
 may change when a file is packed or restored: a position therefore names its page too, and when that is not there any
 more, pages are looked through backwards for runs that moved since a moment.
 
-Above it: `store`. Below it: `columns`, sqlite3.
+Above it: `store`. Below it: `codec`, sqlite3.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whose a name is, in the SQLite file: of tools, prompts, resources and webhooks, per tenant.
+"""Which workflow owns a name (of a tool, prompt, resource or webhook) in a tenant, in the SQLite file.
 
-A name belongs to the workflow that had it first, until its newest version does without it or it is deleted. It is asked
-for and given in the transaction that stores the version, so that two processes cannot both get it.
+A name belongs to the workflow that claimed it first, until its newest version does without it or it is deleted. It is
+claimed in the transaction that stores the version, so that two processes cannot both get it.
 
-Above it: `definitions`, `format.schema`. Below it: `definitions.claims`, which says what a document asks for.
+Above it: `definitions`. Below it: `penstock.definitions.claims`, which says what a document claims.
 """
 
 from __future__ import annotations

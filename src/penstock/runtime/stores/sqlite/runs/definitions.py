@@ -1,9 +1,9 @@
-"""Definitions in the SQLite file: documents by hash, and per tenant which of them a name stood for, and stands for now.
+"""Definitions in the SQLite file: documents by hash, and for each name of a tenant its versions and the newest one.
 
 A document is kept once, whoever put it. Every time that a definition becomes the newest of a name is a numbered
 version; a deleted name keeps its versions and loses its place among the workflows.
 
-Above it: `store`, which says on which connection. Below it: `columns`; the tables are in `format.tenant_tables`.
+Above it: `store`. Below it: `codec`, `claimed_names`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 class Missed(Enum):
-    """That something is not in memory."""
+    """A cache miss: the document has to be read."""
 
     MISSED = auto()
 

@@ -5,8 +5,7 @@ One filter leads: its index is walked, and the other filters are checked run by 
 how many runs it has, up to a bound, and the one with the fewest leads. The indexes of statuses and of workflows are
 ordered by tenant first; without a tenant, the runs of all tenants are merged.
 
-Above it: `store`. Below it: `keys`, `columns`, `text_index`; the indexes are in `format.schema` and
-`format.tenant_tables`.
+Above it: `store`. Below it: `row_keys`, `codec`, `text_index`; the indexes are in `schema.migrations`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ looks for a part of a word gets the runs that are in the lists of its letters, n
 be a few more, never less. Words begin with a mark, so that the beginning of a word can be looked for with fewer
 letters. Ids, names and labels do not change, so a run is indexed once.
 
-Above it: `store`, `listing`, `format.schema`. Below it: SQLite's FTS5; what matches is said in `rules.runs`.
+Above it: `appending`, `listing`. Below it: SQLite's FTS5; `rules.search` says what matches.
 """
 
 from __future__ import annotations

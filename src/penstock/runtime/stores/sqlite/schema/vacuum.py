@@ -1,10 +1,10 @@
-"""The space that a file takes: free pages go back to the system in pieces, and a whole file is written anew on demand.
+"""Giving the space of free pages back: in small pieces while the file is in use, or all at once by a vacuum.
 
 A file that this release creates keeps track of its pages (`auto_vacuum = INCREMENTAL`), so that free ones can be moved
-to its end and cut off. One that an older release created does not; `vacuum` changes that, once. A part of the free
-pages stays: what is forgotten today is written tomorrow, and a file that shrinks and grows again costs for nothing.
+to its end and cut off. A file of an older release does not; `vacuum` changes that, once. Some free pages stay: what is
+deleted today is written tomorrow, and a file that shrinks and grows again does work for nothing.
 
-Above it: `store` when runs are forgotten, `app.maintenance`. Below it: `schema`, which creates files.
+Above it: `runs.store` when runs are deleted, `app.maintenance`. Below it: `files`.
 """
 
 from __future__ import annotations
