@@ -20,7 +20,11 @@ def modules_after(statement: str) -> set[str]:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     loaded = modules_after("import penstock; penstock.__version__")
-    assert [name for name in loaded if name.startswith("penstock.")] == []
+    # What fetches the other names when they are asked for, and nothing else of ours.
+    assert sorted(name for name in loaded if name.startswith("penstock.")) == [
+        "penstock.base",
+        "penstock.base.lazy_import",
+    ]
     assert [name for name in HEAVY if name in loaded] == []
 
 
