@@ -1,4 +1,4 @@
-"""The audit trail as a chain: every entry is sealed together with its number and the seal of the entry before it.
+"""The audit log as a chain: every entry is sealed together with its number and the seal of the entry before it.
 
 Whoever does not have the key can neither change an entry, nor take one out, nor put one in, without the chain telling
 so. What was cut off at either end is told by the chain's head: its first and its last link, kept apart and sealed under

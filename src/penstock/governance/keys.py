@@ -1,6 +1,6 @@
 """API keys as text: their form, and the hash that is kept instead of the secret.
 
-A key is ``pen_<id>_<secret>``: the id names it in lists and in the audit trail, the secret is shown once. What is kept
+A key is ``pen_<id>_<secret>``: the id names it in lists and in the audit log, the secret is shown once. What is kept
 is an HMAC of the secret under a pepper that is not in the store, so that a copy of the store opens nothing. The secret
 has 256 random bits; a slow hash would guard it no better and would cost every request.
 

@@ -106,8 +106,8 @@ def verify_request(  # noqa: PLR0913  # everything that a signature depends on
     if not any(matches):
         return Unverified("WEBHOOK_SIGNATURE_INVALID", "the signature does not match the body and the secret")
     if signed.seconds is not None and abs(now_ms - signed.seconds * 1_000) > skew_ms:
-        told = f"the signature was made more than {skew_ms // 1_000} s before or after now"
-        return Unverified("WEBHOOK_SIGNATURE_EXPIRED", told)
+        message = f"the signature was made more than {skew_ms // 1_000} s before or after now"
+        return Unverified("WEBHOOK_SIGNATURE_EXPIRED", message)
     return Verified(f"{strategy}:{right}")
 
 

@@ -123,8 +123,8 @@ def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
     """The arguments as the handler takes them; `Rejected` with every violation when they do not fit."""
     plain = _are_plain(arguments)
     if not plain and exceeds_depth(arguments, limits.JSON_DEPTH_MAX):
-        told = f"the arguments are nested deeper than {limits.JSON_DEPTH_MAX} levels"
-        raise Rejected("ARGUMENTS_TOO_DEEP", told, "send a flatter value")
+        message = f"the arguments are nested deeper than {limits.JSON_DEPTH_MAX} levels"
+        raise Rejected("ARGUMENTS_TOO_DEEP", message, "send a flatter value")
     try:
         given = msgspec.convert(arguments, input_type)
     except msgspec.ValidationError as error:
@@ -138,8 +138,8 @@ def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
             return given
     first = listed[0]
     place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
-    told = f"the arguments do not fit: {place}" + (f" (and {len(listed) - 1} more)" if len(listed) > 1 else "")
-    raise Rejected("INVALID_ARGUMENTS", told, "see `errors` for every mistake", {"errors": listed})
+    message = f"the arguments do not fit: {place}" + (f" (and {len(listed) - 1} more)" if len(listed) > 1 else "")
+    raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": listed})
 
 
 def _listed(input_type: Any, arguments: JsonObject) -> list[JsonValue]:

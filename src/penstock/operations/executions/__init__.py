@@ -1,4 +1,4 @@
-"""Operations on executions: start, read, wait, stream, answer, change.
+"""Operations on executions: start, wait, read, stream, answer, change, and the published control plane.
 
-Read `reads` first; `views` is how executions look to callers.
+Read `reads` first. How executions look to callers is `runs.views`.
 """

@@ -1,11 +1,11 @@
-"""Questions are answered by people, and approvals by those who may give them.
+"""Who may answer a question: people, and approvals only those who may give them.
 
-Over MCP a question is answered in a form that the client shows to a person, never by a call of a tool, unless its
-document says `answered_by: anyone`: the text that a model has read might have told it to make that call. An approval
-names a group, whose members have the scope `approve:GROUP`, or keeps out whoever started the run. The engine refuses
-other answers when they are taken, so that no way of naming a question, and no moment, gets around it.
+Over MCP a question is answered in a form that the client shows to a person, never by a tool call, unless its document
+says `answered_by: anyone`: a model might have been talked into that call by something it read. An approval names a
+group, whose members have the scope `approve:GROUP`, or excludes whoever started the run. The engine checks this when an
+answer is taken, so that no way of naming a question, and no moment, gets around it.
 
-Above it: the operations that answer questions. Below it: what is known of a request.
+Above it: the operations that answer questions, surfaces. Below it: the request, histories.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) ->
             case commands.ResumeInterrupt(node_id=node) as answered if native:
                 if (node, answered.visit, answered.round or 0) in open_to_models:
                     continue
-                told = f"a person answered {node} before {at_sequence}, and only a person can use that answer again"
+                message = f"a person answered {node} before {at_sequence}, and only a person can use that answer again"
                 hint = "fork at an earlier record, or over REST, or with `penstock runs fork`"
-                raise Denied("PERSON_REQUIRED", told, hint, {"node_id": node, "sequence": record.seq})
+                raise Denied("PERSON_REQUIRED", message, hint, {"node_id": node, "sequence": record.seq})
 
 
 def answers_in(page: HistoryPage) -> Iterator[tuple[str, str | None]]:

@@ -2,8 +2,8 @@
 
 Each gives the run one input; what does not fit is refused and changes nothing.
 
-Above it: the catalogue. Below it: `reads` (who may see what), `runtime.run_handle`. What executions are told by others
-(signals, answers, results) is in `messages`.
+Above it: the catalogue. Below it: `runs.handles`, `retry_point`, the handle of a run in `runtime`. Signals, answers and
+results are in `messages`.
 """
 
 from __future__ import annotations
@@ -140,11 +140,11 @@ async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tup
         return meant[0]
     if meant:
         listed = ", ".join(f"{node_id} (visit {visit})" for node_id, visit in meant)
-        told = f"the outcome of several activities is unknown: {listed}"
-        raise Rejected("RETRY_AMBIGUOUS", told, "say which one by `node_id` and `visit`")
-    told = f"the execution {given.execution_id} is {row.status}: nothing failed, and no outcome is unknown"
+        message = f"the outcome of several activities is unknown: {listed}"
+        raise Rejected("RETRY_AMBIGUOUS", message, "say which one by `node_id` and `visit`")
+    message = f"the execution {given.execution_id} is {row.status}: nothing failed, and no outcome is unknown"
     hint = "an execution is retried after it failed, an activity when its outcome is unknown"
-    raise Conflict("RETRY_NOT_ALLOWED", told, hint)
+    raise Conflict("RETRY_NOT_ALLOWED", message, hint)
 
 
 @operation(
@@ -198,8 +198,8 @@ async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: in
 
 
 def _taken(execution_id: str | None) -> Conflict:
-    told = f"there is an execution {execution_id} that began otherwise"
-    return Conflict("EXECUTION_ID_TAKEN", told, "choose another id, or leave it out")
+    message = f"there is an execution {execution_id} that began otherwise"
+    return Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
 
 
 @operation(
@@ -221,8 +221,8 @@ async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
     answer = Deleted(id=id_for_callers(context.tenant, row.run_id))
     await context.services.store.delete_runs(family, call=idempotency.answered(context, Reply(value=answer)))
     if await context.services.store.row(row.run_id) is not None:
-        told = f"the execution {given.execution_id} is {row.status}, or another one still needs it"
-        raise Conflict("EXECUTION_NOT_ENDED", told, "cancel it first, or delete its parent")
+        message = f"the execution {given.execution_id} is {row.status}, or another one still needs it"
+        raise Conflict("EXECUTION_NOT_ENDED", message, "cancel it first, or delete its parent")
     return answer
 
 

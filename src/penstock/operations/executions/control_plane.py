@@ -212,8 +212,8 @@ def _prepare(context: Context, function: str, arguments: JsonObject) -> function
             arguments["allow_existing_execution_id"] = True
     elif isinstance(named, str):
         if function == "workflow_start" and not _CHOSEN_ID.fullmatch(named):
-            told = "execution_id must begin with a letter or digit, followed by up to 127 of these, _, . and -"
-            return functions.CallProblem("VALIDATION_ERROR", told, {"execution_id": named[:200]})
+            message = "execution_id must begin with a letter or digit, followed by up to 127 of these, _, . and -"
+            return functions.CallProblem("VALIDATION_ERROR", message, {"execution_id": named[:200]})
         arguments["execution_id"] = id_in_tenant(context.tenant, named)
     return None
 

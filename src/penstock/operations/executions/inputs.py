@@ -1,6 +1,6 @@
 """What the operations on executions take.
 
-Above it: `reads`, `changes`, `streams`. Below it: nothing but data.
+Above it: `reads`, `changes`, `messages`, `streams`. Below it: nothing but data.
 """
 
 from __future__ import annotations

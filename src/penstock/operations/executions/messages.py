@@ -1,9 +1,9 @@
-"""Operations by which executions are told something: signals, answers to questions, results of activities.
+"""Operations that send an execution something: signals, answers to questions, results of activities.
 
-Each gives the run one input; what does not fit is refused and changes nothing. Whoever comes second learns who was
-first.
+Each gives the run one input; what does not fit is refused and changes nothing. A second answer is refused with who gave
+the first.
 
-Above it: the catalogue. Below it: `reads` (who may see what), `runtime.run_handle`.
+Above it: the catalogue. Below it: `runs.handles`, the handle of a run in `runtime`.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, er
     ]
     if len(asked) > 1:
         ids: list[JsonValue] = [item.interrupt_id for item in asked]
-        told = "several questions are open"
-        return Rejected("QUESTION_AMBIGUOUS", told, "say which one by `interrupt_id`", {"interrupt_ids": ids})
+        message = "several questions are open"
+        return Rejected("QUESTION_AMBIGUOUS", message, "say which one by `interrupt_id`", {"interrupt_ids": ids})
     if asked:
         return Rejected(
             "ANSWER_INVALID", error.message, error.hint, {"errors": await _violations(context, asked[0], given.answer)}
@@ -170,14 +170,14 @@ async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, er
         and _is_meant(given, body.node_id, body.visit, body.round)
     ]
     if not answered:
-        told = f"the execution {given.execution_id} asks nothing" + (f" at {given.node_id}" if given.node_id else "")
-        return Conflict("NO_OPEN_QUESTION", told, "look at `waiting_for` of execution.status")
+        message = f"the execution {given.execution_id} asks nothing" + (f" at {given.node_id}" if given.node_id else "")
+        return Conflict("NO_OPEN_QUESTION", message, "look at `waiting_for` of execution.status")
     body, at = answered[-1]
     by = body.answered_by
-    told = f"{body.node_id} was answered by {by or 'somebody'} at {instant(at)}"
+    message = f"{body.node_id} was answered by {by or 'somebody'} at {instant(at)}"
     details: JsonObject = {"answered_by": by, "answered_at": instant(at)}
     details.update({"node_id": body.node_id, "visit": body.visit})
-    return Conflict("ALREADY_ANSWERED", told, "the first answer counts; look at the execution", details)
+    return Conflict("ALREADY_ANSWERED", message, "the first answer counts; look at the execution", details)
 
 
 def _is_meant(given: AnswerQuestion, node_id: str, visit: int | None, round_number: int | None) -> bool:

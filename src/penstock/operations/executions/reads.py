@@ -1,9 +1,7 @@
-"""Operations that look at executions, and what the other operations on executions share.
+"""Operations that read executions: lists, status, history, queries.
 
-An execution is a run: `execution_id` is the run's id, as its tenant calls it. A run of another tenant is not found.
-
-Above it: the catalogue. Below it: the host port, the index, `views`. Executions are started in
-`starts`, changed in `changes` and `messages`, followed in `streams`.
+Above it: the catalogue. Below it: the host port, the index of runs, `runs.views`. Executions are started in `execute`,
+changed in `changes` and `messages`, followed in `streams`.
 """
 
 from __future__ import annotations

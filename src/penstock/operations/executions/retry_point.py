@@ -1,7 +1,9 @@
-"""Where a failed run can be taken up again: the record to fork from, so that what failed is tried once more.
+"""Where a failed run is taken up again: the record to fork from, so that what failed is tried once more.
 
-Above it: `execution.retry`. Below it: records. The cause of a failure is followed inwards, from the run to the node
-whose attempt failed first: a failed branch is not tried again as a whole if one activity inside of it will do.
+The cause of a failure is followed inwards, from the run to the node whose attempt failed first: a failed branch is not
+repeated as a whole if one activity inside it will do.
+
+Above it: `execution.retry`. Below it: records.
 """
 
 from __future__ import annotations
@@ -34,17 +36,17 @@ def retry_point(records: Sequence[Record]) -> RetryPoint:
     if ended is None:
         raise Conflict("RETRY_NOT_ALLOWED", "only a failed run can be tried again from its failure")
     if any(record.body_type is commands.StartCompensation for record in records):
-        told = "what the run had done was undone again; going on would build on it"
+        message = "what the run had done was undone again; going on would build on it"
         raise Conflict(
-            "RETRY_NOT_ALLOWED", told, "start a new run, or fork an earlier record with `penstock runs fork`"
+            "RETRY_NOT_ALLOWED", message, "start a new run, or fork an earlier record with `penstock runs fork`"
         )
     failure = _cause(records)
     if failure is not None and failure.reason == _BY_WORKFLOW:
-        told = f"the document ends the run at {failure.node_id}, and no failure led there"
-        raise Conflict("RETRY_NOT_ALLOWED", told, "fork an earlier record with `penstock runs fork`")
+        message = f"the document ends the run at {failure.node_id}, and no failure led there"
+        raise Conflict("RETRY_NOT_ALLOWED", message, "fork an earlier record with `penstock runs fork`")
     if failure is None:
-        told = f"the run failed as a whole: {ended.error}"
-        raise Conflict("RETRY_NOT_ALLOWED", told, "fork an earlier record with `penstock runs fork`")
+        message = f"the run failed as a whole: {ended.error}"
+        raise Conflict("RETRY_NOT_ALLOWED", message, "fork an earlier record with `penstock runs fork`")
     seq = _cut(records, failure.node_id, failure.visit)
     return RetryPoint(seq=seq, node_id=failure.node_id, code=str(failure.code))
 

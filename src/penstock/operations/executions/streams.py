@@ -74,8 +74,8 @@ def _wanted(text: str | None) -> frozenset[str]:
     names = frozenset(name.strip() for name in text.split(",") if name.strip())
     unknown = sorted(names.difference(EVENT_TYPES))
     if unknown or not names:
-        told = f"there are no events of type {', '.join(unknown)[:100]}" if unknown else "no event type is named"
-        raise Rejected("STREAM_EVENTS_UNKNOWN", told, f"choose from {', '.join(EVENT_TYPES)}")
+        message = f"there are no events of type {', '.join(unknown)[:100]}" if unknown else "no event type is named"
+        raise Rejected("STREAM_EVENTS_UNKNOWN", message, f"choose from {', '.join(EVENT_TYPES)}")
     return names
 
 
@@ -88,12 +88,12 @@ def _position(given: StreamExecution, row: RunRow) -> tuple[int, int]:
     if last:
         found = _EVENT_ID.fullmatch(last)
         if found is None:
-            told = f"{last[:32]!r} is not the id of an event of this stream"
-            raise Rejected("STREAM_POSITION_INVALID", told, "begin again without it")
+            message = f"{last[:32]!r} is not the id of an event of this stream"
+            raise Rejected("STREAM_POSITION_INVALID", message, "begin again without it")
         after, events = int(found[1]), int(found[2] or 0)
     if after > row.seq:
-        told = f"the execution has {row.seq} records; there is nothing after {after}"
-        raise Rejected("STREAM_POSITION_INVALID", told, "begin again without it", {"sequence": row.seq})
+        message = f"the execution has {row.seq} records; there is nothing after {after}"
+        raise Rejected("STREAM_POSITION_INVALID", message, "begin again without it", {"sequence": row.seq})
     return (after - 1, events) if events else (after, 0)
 
 

@@ -1,4 +1,4 @@
-"""Workflows and imported tools as capabilities that assistants call: tools, prompts and resources.
+"""Workflows that are exposed to assistants as tools, prompts and resources.
 
-Read `workflows` first.
+`workflows` reads what each tenant exposes; read it first. The data is in `catalogue.exposure`.
 """

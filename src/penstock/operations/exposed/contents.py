@@ -1,10 +1,10 @@
 """Exposed workflows that are read: resources with an address, and prompts with a name.
 
-Each has a capability beside its words, under a name of its own: reading it through the gate starts a durable execution
-of the version that was listed. Variables of an address and arguments of a prompt are texts; they become what the schema
-of the input says before they are checked.
+Each has a capability under a name of its own: reading it through the gate starts a durable run of the version that was
+listed. Variables of an address and arguments of a prompt are texts; they are converted to what the input schema says
+before they are checked.
 
-Above it: `workflows` keeps these for each tenant, surfaces list and read them. Below it: `parts`.
+Above it: `workflows` keeps these for each tenant, surfaces list and read them. Below it: `runs.capabilities`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Workflows that are exposed to assistants: each tool, prompt and resource that the documents of a tenant ask for.
+"""What each tenant exposes to assistants: the tools, prompts and resources that its workflows ask for.
 
-Tools that are imported from other MCP servers stand beside them.
+Tools that are imported from other MCP servers stand beside them. A workflow with `expose.tool` becomes a capability
+like any other: called through the gate, it starts a durable run of the version that was listed and waits for the
+result, as long as the call's patience lasts. What was read is kept until a workflow of the tenant is changed here;
+changes by other processes are noticed after a moment.
 
-A workflow with `expose.tool` becomes a capability like any other: called through the gate, it starts a durable
-execution of the version that was listed and waits with it, as long as the call's patience lasts. What was read is kept
-until a workflow of the tenant is changed here; what other processes change is noticed after a moment.
-
-Above it: the gate finds these beside the catalogue, surfaces list them. Below it: `workflow.execute`,
-`executions.waiting`.
+Above it: the gate looks here for what the catalogue does not have, surfaces list it. Below it: `runs`.
 """
 
 from __future__ import annotations

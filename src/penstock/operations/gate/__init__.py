@@ -1,3 +1,4 @@
-"""What every call passes before and after its handler: authentication, rate limits, idempotency, the audit log, and the
-context that handlers get. `penstock.operations.gate.pipeline` puts the parts in order; read it first.
+"""The path of every call: authentication, rate limits, idempotency, the audit log, and the context of a handler.
+
+`pipeline` puts the stages in order; read it first. The gate knows no resource. It may use the ports of `runtime`.
 """

@@ -1,10 +1,10 @@
-"""The audit trail as the gate writes it: one record for every outcome, refusals included.
+"""The audit log as the gate writes it: one record for every outcome, refusals included.
 
-The record of a change is stored with the change, in one transaction (`CallRecord`); what changed nothing has a record
-of its own, which is durable before the caller hears of it. Reads that were allowed are gathered: equal ones within a
-minute become one record with a count, so that polling does not fill the disk. So are refusals that anybody can cause
-(`refusals`). What is gathered is written every few seconds, when the window ends and when the process stops; a crash
-may lose the count of the last minute. While records cannot be written, no call succeeds, and nothing is put off.
+The record of a change is stored with the change, in one transaction (`CallRecord`). What changed nothing has a record
+of its own, which is durable before the caller gets the answer. Equal reads that were allowed within a minute become
+one record with a count, so that polling does not fill the disk; so do refusals that anybody can cause (`refusals`).
+What is gathered is written every few seconds, when the window ends and when the process stops; a crash may lose the
+count of the last minute. While records cannot be written, no call succeeds, and nothing is put off.
 
 Above it: `pipeline`, `app` (which flushes). Below it: `refusals`, the platform port, `governance.audit_chain`.
 """
@@ -33,7 +33,7 @@ ANONYMOUS_TENANT = "-"
 
 
 class AuditKey(NamedTuple):
-    """What makes reads equal."""
+    """What makes two calls equal in the audit log."""
 
     tenant: str
     principal: str
@@ -49,7 +49,7 @@ def seal_with(key: bytes) -> Seal:
 
 
 def audit_key(request: Request, principal: Principal, capability: Capability | None, code: str | None) -> AuditKey:
-    """Where a call belongs in the trail."""
+    """What makes two calls equal in the audit log."""
     subject = capability.authorization(request.arguments).resource_id if capability else None
     return AuditKey(
         principal.tenant,

@@ -1,4 +1,4 @@
-"""Who calls, with what, and what a handler may use.
+"""The request context: who calls, with what, and which services a handler may use.
 
 Above it: `pipeline` makes a context for each call, handlers use it. Below it: the runtime's ports.
 """
@@ -243,9 +243,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     capability: Capability
     call: CallRecord = msgspec.field(default_factory=CallRecord)
-    """What the call leaves behind: handlers hand it to the store with their changes; see `once.answered`."""
+    """What the call leaves behind: handlers hand it to the store with their changes; see `idempotency.answered`."""
     caller: Caller = msgspec.field(default_factory=Caller)
-    """Whether the caller still waits for the answer."""
+    """The caller, who may disconnect before the answer."""
 
     @property
     def tenant(self) -> str:
@@ -262,6 +262,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         return self.services.clock.now_ms()
 
     def run(self, run_id: str) -> Run:
-        """A run by id; use `executions.visible_run` for one that a caller names."""
+        """A run by id; use `runs.handles.visible_run` for one that a caller names."""
         services, untrusted = self.services, self.request.from_outside
         return Run(run_id, services.host, services.new_id, self.principal.id, untrusted, self.call)

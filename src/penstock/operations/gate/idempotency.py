@@ -1,13 +1,14 @@
-"""Idempotency: a call with a key happens once, and whoever asks again gets the first answer.
+"""Idempotency: a call with a key happens once, and a repeated call gets the first answer.
 
-The key is claimed with the first change that the call makes, in its transaction (`CallRecord`): a call that is refused
-leaves nothing that would have to be taken back, and of two calls that change something at once in two processes one is
-stored. Within a process a call with a key that is under way is refused at once. The answer is stored with the change
-too: a handler says it beforehand (`answered`), or how it is made of what a run decides (`answered_by`). Where a call
-first follows the run that it starts, the answer comes after the change; a process that dies in between leaves a claim
-that times out, and what is started or signalled has an id that handlers derive from the key (`derived_id`).
+The key is claimed with the first change that the call makes, in its transaction (`CallRecord`). So a call that is
+refused leaves nothing to undo, and of two processes that make the same change at once, one stores it. Within a
+process, a second call with a key that is in flight is refused at once. The answer is stored with the change, too: a
+handler gives it beforehand (`answered`), or says how it is made from what a run decides (`answered_by`). A call that
+first follows the run that it starts has its answer after the change. If the process dies in between, the claim times
+out; what is started or signalled has an id that is derived from the key (`derived_id`), so that a repeated call finds
+it.
 
-Above it: `pipeline`. Below it: the platform port.
+Above it: `pipeline`, handlers. Below it: the platform port.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ class IdempotentCalls:
         if key is None or capability.annotations.read_only:
             return None
         if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX or not _is_plain(key):
-            told = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
-            raise Rejected("IDEMPOTENCY_KEY_INVALID", told, "use a UUID")
+            message = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
+            raise Rejected("IDEMPOTENCY_KEY_INVALID", message, "use a UUID")
         now = services.clock.now_ms()
         claim = IdempotencyClaim(
             tenant=principal.tenant,
@@ -205,13 +206,13 @@ def _name_of(claim: IdempotencyClaim) -> _Name:
 
 
 def _reused() -> Rejected:
-    told = "this idempotency key was used with other arguments"
-    return Rejected("IDEMPOTENCY_KEY_REUSED", told, "use a new key for another call")
+    message = "this idempotency key was used with other arguments"
+    return Rejected("IDEMPOTENCY_KEY_REUSED", message, "use a new key for another call")
 
 
 def _in_flight() -> Conflict:
-    told = "a call with this idempotency key is under way"
-    return Conflict(_IN_FLIGHT, told, "ask again in a second", {"retry_after_seconds": 1})
+    message = "a call with this idempotency key is under way"
+    return Conflict(_IN_FLIGHT, message, "ask again in a second", {"retry_after_seconds": 1})
 
 
 def _repeated(services: Services, capability: Capability, answer: JsonObject) -> Reply[Any]:

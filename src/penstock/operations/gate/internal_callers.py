@@ -1,10 +1,10 @@
-"""Those who act inside of the process, and how what they change passes the gate like everybody's calls.
+"""Calls that the process itself makes: they pass the gate like everybody else's.
 
 The clock starts executions for whoever made a schedule; retention, the loading of files and the settings change things
-that nobody asks for at that moment. Each is a principal of its own kind with exactly the scopes that it needs. None has
-a credential: nobody outside can be one of them.
+without anybody asking at that moment. Each of them is a principal of its own with exactly the scopes it needs. None has
+a credential, so nobody outside can be one of them.
 
-Above it: `app`. Below it: the gate.
+Above it: `app`, the internal operations. Below it: the gate.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Looking after keys whose holders have something under way: when one is revoked or expires, that ends.
+"""Ending what is in flight with a key that is revoked or expires.
 
-A key that this process revokes is looked at once. What another process on the same file does is found by a number that
-the store changes with every change, asked for a few times a second; only then, and once a second for keys that expire,
-are the keys read again, and only those that somebody holds something open with.
+A key that this process revokes is looked at immediately. Changes by another process on the same file are noticed by a
+number that the store changes with every write, read a few times a second. Only then, and once a second for keys that
+expire, are keys read again, and only those with something open.
 
-Above it: `pipeline` holds calls here, `app` runs it. Below it: `authentication`, `open_streams`.
+Above it: `pipeline` registers calls here, `app` runs it. Below it: `authentication`, `open_streams`.
 """
 
 from __future__ import annotations

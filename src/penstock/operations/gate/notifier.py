@@ -1,4 +1,6 @@
-"""A notifier: made before those who tell and those who listen, so that neither has to be put into the other afterwards.
+"""A list of callbacks that exists before both those who notify and those who listen.
+
+Neither has to be put into the other afterwards.
 
 Above it: `context.Services` has some; the gate and the dispatcher of webhooks listen. Below it: nothing.
 """

@@ -1,4 +1,4 @@
-"""The streams that are open in this process: how many there are, whose they are, and how to reach them all.
+"""The streams that are open in this process: how many, whose, and how to wake them all.
 
 Above it: `context` keeps one of these, `executions.streams` takes places in it. Below it: nothing.
 """
@@ -40,11 +40,11 @@ class OpenStreams:
         """Take a place; `LimitExceeded` when there is none left for this principal, or for anybody."""
         held = self._held.get(principal_id, 0)
         if held >= of_one:
-            told = f"{of_one} streams are open with one key"
-            raise LimitExceeded("STREAMS_LIMITED", told, "close some of them first", {"limit": of_one})
+            message = f"{of_one} streams are open with one key"
+            raise LimitExceeded("STREAMS_LIMITED", message, "close some of them first", {"limit": of_one})
         if self.count >= at_most:
-            told = f"{at_most} streams are open on this server"
-            raise LimitExceeded("STREAMS_LIMITED", told, "try again later", {"retry_after_seconds": 5})
+            message = f"{at_most} streams are open on this server"
+            raise LimitExceeded("STREAMS_LIMITED", message, "try again later", {"retry_after_seconds": 5})
         self._held[principal_id] = held + 1
 
     def give_back(self, principal_id: str) -> None:

@@ -1,8 +1,8 @@
-"""The gate: the one path that every call takes, whatever surface it came from.
+"""The gate: the one path that every call takes, whichever surface it came from.
 
-`authenticate` says who calls, once for a request; `call` takes that principal and asks nobody again: find, authorize,
-validate, limits, idempotency, execute, audit; the outcome is a value. A capability that the caller has no scope for
-looks like one that needs a scope only if it is built in; everything else looks unknown.
+`authenticate` finds out who calls, once for each request. `call` takes that principal and asks nobody again: find,
+authorize, validate, limits, idempotency, execute, audit. The outcome is a value. A built-in operation for which the
+caller lacks a scope is refused with that scope; anything else that the caller may not use looks unknown.
 
 Above it: the surfaces. Below it: one module per stage. It knows no operation by name.
 """
@@ -346,13 +346,13 @@ def _missing(capability: Capability, principal: Principal) -> str | None:
 
 
 def _revoked() -> Denied:
-    told = "the key was revoked, or expired, while the call was under way"
-    return Denied("KEY_REVOKED", told, "ask the owner for a new one")
+    message = "the key was revoked, or expired, while the call was under way"
+    return Denied("KEY_REVOKED", message, "ask the owner for a new one")
 
 
 def _authorize(capability: Capability, principal: Principal) -> None:
     scope = _missing(capability, principal)
     if scope is None:
         return
-    told = f"{capability.name} needs the scope {scope}, which this key does not have"
-    raise Denied("SCOPE_REQUIRED", told, "ask the owner for a key with that scope", {"scope": scope})
+    message = f"{capability.name} needs the scope {scope}, which this key does not have"
+    raise Denied("SCOPE_REQUIRED", message, "ask the owner for a key with that scope", {"scope": scope})

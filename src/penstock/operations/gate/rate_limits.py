@@ -1,7 +1,7 @@
-"""How much one principal may ask for: a rate per bucket and a number of calls at once.
+"""Rate limits: how many calls a minute a principal may make in each bucket, and how many at once.
 
-Rates are token buckets that fill steadily; a burst of up to ten seconds' worth is let through. They live in this
-process: replicas each grant their own share.
+Rates are token buckets that fill steadily and hold ten seconds' worth. They live in this process: each replica grants
+its own share.
 
 Above it: `pipeline`. Below it: nothing but arithmetic on the time it is given.
 """
@@ -52,16 +52,16 @@ class RateLimiter:
         if tokens < 1:
             self._remember(place, tokens, now_ms)
             seconds = ceil((1 - tokens) * 60 / per_minute)
-            told = f"more than {per_minute} {bucket} calls a minute with one key"
-            raise LimitExceeded("RATE_LIMITED", told, f"wait {seconds} s", {"retry_after_seconds": seconds})
+            message = f"more than {per_minute} {bucket} calls a minute with one key"
+            raise LimitExceeded("RATE_LIMITED", message, f"wait {seconds} s", {"retry_after_seconds": seconds})
         self._remember(place, tokens - 1, now_ms)
 
     def enter(self, principal: str) -> None:
         """Take one of the places that a principal has for calls at once; `leave` gives it back."""
         held = self._in_flight.get(principal, 0)
         if held >= self._concurrent_max and not principal.startswith(_INSIDE):
-            told = f"more than {self._concurrent_max} calls at once with one key"
-            raise LimitExceeded("CONCURRENCY_LIMITED", told, "wait for some of them", {"retry_after_seconds": 1})
+            message = f"more than {self._concurrent_max} calls at once with one key"
+            raise LimitExceeded("CONCURRENCY_LIMITED", message, "wait for some of them", {"retry_after_seconds": 1})
         self._in_flight[principal] = held + 1
 
     def leave(self, principal: str) -> None:

@@ -1,10 +1,9 @@
-"""Refusals that somebody could cause without end, gathered: equal ones of a minute become one record with a count.
+"""Refusals that anybody can cause without end: equal ones of a minute become one audit record with a count.
 
-Whoever has no valid key, a request that never becomes a call (no such route, a body that cannot be read, a protocol
-that nobody speaks) and a caller above their limits cost a server nothing to refuse, and must not cost it more to write
-down. Equal refusals are counted; a tenant has so many different ones in a minute at most, and what comes beyond that is
-one record for all, with how often which code was given. An entry is written soon after it first comes, and once more at
-the end of its minute if it came again. So a flood of any kind writes a few dozen rows a minute.
+It costs a server nothing to refuse a call without a valid key, a request that never becomes a call, or a caller above
+its limits; writing that down must not cost more. Equal refusals are counted. A tenant has a bounded number of different
+ones in a minute; the rest share one record with the number of each code. An entry is written soon after it first comes,
+and once more at the end of its minute if it came again. So a flood of any kind writes a few dozen rows a minute.
 
 Above it: `audit_log` writes what this gives. Below it: nothing; no clock, no store.
 """

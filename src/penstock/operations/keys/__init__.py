@@ -1,1 +1,1 @@
-"""Operations on API keys. Read `operations`."""
+"""Operations on API keys: create, list, revoke, rotate. Read `operations`."""

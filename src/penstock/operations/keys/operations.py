@@ -193,8 +193,8 @@ def _check_scopes(context: Context, scopes: list[str]) -> None:
         if not is_scope(scope):
             raise Rejected("SCOPE_INVALID", f"{scope[:100]!r} is not a scope", SCOPE_HINT)
         if not scope_allows(context.principal.scopes, scope):
-            told = f"your key does not have the scope {scope}, so it cannot give it"
-            raise Denied("SCOPE_REQUIRED", told, "ask somebody who has it", {"scope": scope})
+            message = f"your key does not have the scope {scope}, so it cannot give it"
+            raise Denied("SCOPE_REQUIRED", message, "ask somebody who has it", {"scope": scope})
 
 
 async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[str]:
@@ -233,11 +233,13 @@ def _refuse_beyond(own: KeyRow | None, row: KeyRow) -> None:
     if own is None:
         return
     if own.expires_at is not None and (row.expires_at is None or row.expires_at > own.expires_at):
-        told = f"your key expires at {instant(own.expires_at)}, and a key that you make cannot be valid for longer"
-        raise Denied("KEY_BEYOND_YOURS", told, "leave `expires_in` out, or ask somebody whose key is valid for longer")
+        message = f"your key expires at {instant(own.expires_at)}, and a key that you make cannot be valid for longer"
+        raise Denied(
+            "KEY_BEYOND_YOURS", message, "leave `expires_in` out, or ask somebody whose key is valid for longer"
+        )
     if not _names(own.toolset) & {_ALL_TOOLS} and not _names(row.toolset) <= _names(own.toolset):
-        told = f"your key offers the tools {own.toolset}, and a key that you make cannot offer others"
-        raise Denied("KEY_BEYOND_YOURS", told, "leave `toolset` out, or name some of these")
+        message = f"your key offers the tools {own.toolset}, and a key that you make cannot offer others"
+        raise Denied("KEY_BEYOND_YOURS", message, "leave `toolset` out, or name some of these")
 
 
 def _names(toolset: str | None) -> set[str]:
@@ -264,8 +266,8 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     _check_scopes(context, given.scopes)
     tenant = given.tenant or context.tenant
     if tenant != context.tenant and not context.is_operator:
-        told = "only who owns everything in the default tenant may make keys of other tenants"
-        raise Denied("SCOPE_REQUIRED", told, "leave `tenant` out", {"scope": EVERYTHING})
+        message = "only who owns everything in the default tenant may make keys of other tenants"
+        raise Denied("SCOPE_REQUIRED", message, "leave `tenant` out", {"scope": EVERYTHING})
     now = context.now_ms()
     row = KeyRow(
         key_id="",

@@ -1,12 +1,10 @@
 """In whose name schedules and webhooks act, and what these people may do now.
 
-A schedule acts for whoever made it, changed it last, or stored the workflow whose document asks for it; a webhook for
+A schedule acts for whoever made it, changed it last, or stored the workflow whose document has it; a webhook for
 whoever stored the workflow. Their rights are looked up each time: a key that was revoked, has expired or lost a scope
-starts nothing any more, wherever it left a schedule or a webhook. The key that replaced another one stands for the same
-person.
+starts nothing any more, whatever it left behind. A key that replaced another one stands for the same person.
 
-Above it: `schedules.operations`, `schedules.starts`, `webhooks.receiver`, `webhooks.triggers`. Below it:
-`start_rights`, the ports.
+Above it: the operations on schedules and webhooks. Below it: `starting`, the ports.
 """
 
 from __future__ import annotations
@@ -107,8 +105,8 @@ async def check_maker(
     needed = await scopes_to_start(services, maker.tenant, versions)
     missing = first_missing(maker, needed)
     if missing is not None:
-        told = f"{maker.id}, who made {kind.label}, does not have the scope {missing}"
-        raise Denied("SCOPE_REQUIRED", told, "ask the owner for it", {"scope": missing})
+        message = f"{maker.id}, who made {kind.label}, does not have the scope {missing}"
+        raise Denied("SCOPE_REQUIRED", message, "ask the owner for it", {"scope": missing})
     return needed
 
 

@@ -42,8 +42,8 @@ UPSTREAM_RUN_SCOPE = "upstream:run"
 
 def unknown_workflow(name: str, definition_hash: str | None = None) -> NotFound:
     """There is no such workflow, or none for this caller: nobody can tell which."""
-    told = f"there is no workflow {name}" + (f" with hash {definition_hash}" if definition_hash else "")
-    return NotFound("WORKFLOW_NOT_FOUND", told, "list the workflows to see which there are")
+    message = f"there is no workflow {name}" + (f" with hash {definition_hash}" if definition_hash else "")
+    return NotFound("WORKFLOW_NOT_FOUND", message, "list the workflows to see which there are")
 
 
 def needs_of(services: Services, row: DefinitionRow) -> StartNeeds:
@@ -119,8 +119,8 @@ async def start_refusal(
         return None
     if not scope_allows(principal.scopes, READ_SCOPE):
         return unknown_workflow(name)
-    told = f"starting {name} needs the scope {missing}, which this key does not have"
-    return Denied("SCOPE_REQUIRED", told, "ask the owner for a key with that scope", {"scope": missing})
+    message = f"starting {name} needs the scope {missing}, which this key does not have"
+    return Denied("SCOPE_REQUIRED", message, "ask the owner for a key with that scope", {"scope": missing})
 
 
 def first_missing(principal: Principal, required: Iterable[str]) -> str | None:

@@ -1,6 +1,6 @@
-"""What the tools, resources and prompts of exposed workflows have in common: settings, schemas, scopes, the start.
+"""A workflow as a capability: the schemas, annotations and scopes that its document gives, and the start of a run.
 
-Above it: `workflows`, `contents`. Below it: `workflow.execute`, `executions.waiting`.
+Above it: `exposed`, `imported_tools`. Below it: `starting`, `results`.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
             first = found[0]
             place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            told = f"the arguments do not fit: {place}{more}"
-            raise Rejected("INVALID_ARGUMENTS", told, "see `errors` for every mistake", {"errors": found})
+            message = f"the arguments do not fit: {place}{more}"
+            raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": found})
     return arguments if _takes_object(schema) else arguments.get(_WRAPPED)
 
 

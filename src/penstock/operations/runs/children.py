@@ -1,6 +1,6 @@
-"""The children of an execution, and theirs, for somebody who waits with it: what they ask is asked of them too.
+"""The child runs of a run, and theirs, for somebody who waits for it: their questions are asked, too.
 
-Above it: `waiting`. Below it: the host port. No more of them are looked at than a person could answer.
+Above it: `results`, `following`. Below it: the host port. The number of children that are watched is bounded.
 """
 
 from __future__ import annotations

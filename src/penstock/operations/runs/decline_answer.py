@@ -1,12 +1,11 @@
-"""To decline a question is to answer it, as the document says: here is which answer that is.
+"""The answer that declines a question, as the document of the workflow means it.
 
-A document says it in so many words (`decline: {approve: false}`). One that does not has said it with the schema of the
-answer, where there is only one way to read it: the one truth value that has to be given, or the one choice that says
-no. Names do not matter, with one exception: what is called `reject` or `skip` is not declined by saying false. Where
-nothing fits the schema, declining has no answer, and the question stays open. To close a form is not to decline.
+A document can say it (`decline: {approve: false}`). If it does not, the schema of the answer may leave only one
+reading: the one boolean that is required, or the one choice that says no. Names do not matter, with one exception:
+something called `reject` or `skip` is not declined by saying false. If no such answer fits the schema, there is none,
+and the question stays open. Closing a form is not declining.
 
-Above it: views of questions, which tell it to every surface. Below it: the schemas of documents. The execution checks
-the answer like any other.
+Above it: views of questions. Below it: the schemas of documents. The run checks the answer like any other.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Records of a history as events of a stream.
 
-A pure function of the history: whoever reads it again, from anywhere and on any server, gets the same events. The
-status is told when it changes and the run has come to rest, not in the middle of a decision.
+A pure function of the history: reading it again, from any point and on any server, gives the same events. A status is
+reported when it has changed and the run has come to rest, not in the middle of a decision.
 
-Above it: `streams`. Below it: the engine's records and state.
+Above it: `executions.streams`, `results`. Below it: the engine's records and state.
 """
 
 from __future__ import annotations

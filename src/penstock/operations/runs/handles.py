@@ -33,8 +33,8 @@ async def visible_run(context: Context, execution_id: str) -> RunRow:
     if row is None and tenant != DEFAULT_TENANT:
         row = await store.row(execution_id)
     if row is None or row.tenant != tenant:
-        told = f"there is no execution {execution_id[:200]}"
-        raise NotFound("EXECUTION_NOT_FOUND", told, "list the executions to see which there are")
+        message = f"there is no execution {execution_id[:200]}"
+        raise NotFound("EXECUTION_NOT_FOUND", message, "list the executions to see which there are")
     return row
 
 

@@ -1,11 +1,11 @@
 """Tools of other MCP servers as capabilities: the same gate guards them, and every surface has them.
 
-A call is a small durable execution of one `tool_call` node: it can be waited for, looked at, cancelled and answered
-like any other, it is in the history, and the server's questions become questions of ours. Its workflow belongs to no
-tenant and is in nobody's list. What a call may do is what the operator says; the server's own hints are not looked at.
+A call is a small durable run of one `tool_call` node. It can be waited for, read, cancelled and answered like any
+other; questions of the server become questions of the run. Its workflow belongs to no tenant and is in nobody's list.
+What a call may do is what the operator says; the server's own hints are not used.
 
-Above it: `workflows` adds these to a tenant's catalogue, `upstreams.operations` calls them by server and name. Below
-it: `runtime.upstreams.tool_registry`, the engine.
+Above it: `exposed` adds these to what a tenant exposes, `upstreams` calls them by server and name. Below it:
+`runtime.upstreams`, `starting`, `results`.
 """
 
 from __future__ import annotations
@@ -164,9 +164,9 @@ def _output_schema(tool: UpstreamTool) -> JsonObject | None:
 
 async def _refuse(server: str, tool: str, status: str, context: Context, given: JsonValue) -> None:
     why = "describes it otherwise than it was accepted" if status == "changed" else "has it since a short while"
-    told = f"{tool} is quarantined: {server} {why}, and nobody has accepted it as it is"
+    message = f"{tool} is quarantined: {server} {why}, and nobody has accepted it as it is"
     hint = "somebody who may has to look at it with upstream.tools and accept it with upstream.accept"
-    raise Conflict(QUARANTINED, told, hint, {"server": server, "tool": tool, "status": status})
+    raise Conflict(QUARANTINED, message, hint, {"server": server, "tool": tool, "status": status})
 
 
 async def _execute(server: str, tool: str, context: Context, given: JsonValue) -> ExecutionResult:
@@ -188,8 +188,8 @@ async def _defined(context: Context, server: str, tool: str) -> Workflow:
     """What a call of a tool runs. The first one stores it, by a call of its own: it is every later caller's too."""
     upstreams = context.services.upstreams
     if upstreams is None or upstreams.act is None:
-        told = "this process only looks at what is stored"
-        raise Unavailable("UPSTREAM_UNAVAILABLE", told, "ask the server (`penstock serve`) instead of the file")
+        message = "this process only looks at what is stored"
+        raise Unavailable("UPSTREAM_UNAVAILABLE", message, "ask the server (`penstock serve`) instead of the file")
     workflow = call_workflow(server, tool, upstreams.rules[server])
     known = await context.services.store.definition_named(workflow.name, tenant=CALLS_OWNER)
     if known is None or known.hash != workflow.hash:

@@ -1,8 +1,8 @@
-"""Waiting with an execution: until it or a child of it asks somebody something, it ends, or time is up.
+"""Waiting for the result of a run: until it or a child run asks somebody something, it ends, or time is up.
 
-Whoever waits can be told what happens meanwhile. The execution does not notice: it goes on when nobody waits any more.
+Whoever waits can be told what happens meanwhile. The run goes on all the same when nobody waits any more.
 
-Above it: `execution.wait`, workflows that are called as tools. Below it: the host port, the views of executions.
+Above it: `execution.wait`, workflows that are called as tools. Below it: the host port, the views of runs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Starting executions: `workflow.execute`, and how new runs get their ids.
+"""Starting runs: what callers send, how a new run gets its id, and what is refused.
 
-A caller may choose the id; the same id with the same input is the same execution, however often it is asked for. With
-an idempotency key the id is made from the key: a call that is repeated after a crash finds what the first one did.
+A caller may choose the id; the same id with the same input is the same run, however often it is asked for. With an
+idempotency key the id is made from the key: a call that is repeated after a crash finds what the first one started.
 
-Above it: the catalogue, other operations that start runs. Below it: the host port, `reads`.
+Above it: every operation that starts a run. Below it: `permissions.starting`, the host port.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ async def started_run(
         await refuse_restart(context, known)
         return known
     if any(name.startswith(_OUR_LABELS) for name in given.labels):
-        told = f"labels that begin with {_OUR_LABELS} are the server's"
-        raise Rejected("LABEL_RESERVED", told, "choose another name")
+        message = f"labels that begin with {_OUR_LABELS} are the server's"
+        raise Rejected("LABEL_RESERVED", message, "choose another name")
     if definition_hash is None:
         definition_hash = (await startable_definition(context, given.workflow_id, given.hash)).hash
     start = inputs.StartRun(
@@ -189,10 +189,10 @@ async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> R
     if same and first is not None and first.input == _with_defaults(workflow, given.input):
         return row
     if given.execution_id is None:
-        told = "this idempotency key was used with another input"
-        raise Rejected("IDEMPOTENCY_KEY_REUSED", told, "use a new key for another call")
-    told = f"there is an execution {given.execution_id} with another workflow or input"
-    raise Conflict("EXECUTION_ID_TAKEN", told, "choose another id, or leave it out")
+        message = "this idempotency key was used with another input"
+        raise Rejected("IDEMPOTENCY_KEY_REUSED", message, "use a new key for another call")
+    message = f"there is an execution {given.execution_id} with another workflow or input"
+    raise Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
 
 
 def _with_defaults(workflow: Workflow | None, given: JsonValue) -> JsonValue:
@@ -234,5 +234,5 @@ async def refuse_unfit_input(context: Context, workflow: Workflow, given: JsonVa
     """`Rejected` with every violation, for an input that a workflow would not be started with."""
     listed = await _input_violations(context, workflow, given)
     if listed:
-        told = f"the input does not fit {workflow.name}"
-        raise Rejected("INPUT_INVALID", told, "look at the workflow's input schema", {"errors": listed})
+        message = f"the input does not fit {workflow.name}"
+        raise Rejected("INPUT_INVALID", message, "look at the workflow's input schema", {"errors": listed})

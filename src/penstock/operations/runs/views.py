@@ -1,6 +1,8 @@
-"""How executions look to callers: the handle, the row of a list, the whole view, records of the history.
+"""How runs look to callers: the handle, the row of a list, the whole view, the nodes, records of the history.
 
-Above it: the operations on executions. Below it: the engine's state, the index, `nodes`.
+The state of a run only knows where it is; what became of each node is read off its visits.
+
+Above it: the operations on executions and schedules. Below it: the engine's state and visits, the index of runs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an execution waits for, for callers: questions, activities, signals, timers and child executions.
+"""What a run waits for, as callers are shown it: questions, activities, signals, timers and child runs.
 
-Above it: `views`, the operations on executions. Below it: the engine's state.
+Above it: `views`, `results`, the operations on executions. Below it: the engine's state.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Operations on schedules, and the call by which the clock starts an execution."""
+"""Operations on schedules (`operations`), and the call by which the clock starts an execution (`starts`)."""

@@ -141,8 +141,8 @@ async def _found(context: Context, schedule_id: str) -> ScheduleRow:
     """A schedule of the caller's tenant, or NotFound."""
     row = await context.services.scheduler.find(id_in_tenant(context.tenant, schedule_id))
     if row is None or row.tenant != context.tenant:
-        told = f"there is no schedule {schedule_id[:200]}"
-        raise NotFound("SCHEDULE_NOT_FOUND", told, "list the schedules to see which there are")
+        message = f"there is no schedule {schedule_id[:200]}"
+        raise NotFound("SCHEDULE_NOT_FOUND", message, "list the schedules to see which there are")
     return row
 
 
@@ -202,8 +202,8 @@ def _mark(context: Context) -> JsonObject:
 
 def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:
     if origin_of(row) == "document":
-        told = f"the schedule {schedule_id} is part of the workflow {row.workflow_name}"
-        raise Conflict("SCHEDULE_OF_DOCUMENT", told, "change the workflow's `triggers`; pausing is possible here")
+        message = f"the schedule {schedule_id} is part of the workflow {row.workflow_name}"
+        raise Conflict("SCHEDULE_OF_DOCUMENT", message, "change the workflow's `triggers`; pausing is possible here")
 
 
 @operation(
@@ -239,14 +239,14 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
     there = next((row for row in known if row.schedule_id == stored_id), None) if is_repeated else None
     if there is None:
         if len(known) >= limits.SCHEDULES_PER_TENANT_MAX:
-            told = f"there are {limits.SCHEDULES_PER_TENANT_MAX} schedules already"
-            raise LimitExceeded("SCHEDULES_LIMITED", told, "delete some that are not needed any more")
+            message = f"there are {limits.SCHEDULES_PER_TENANT_MAX} schedules already"
+            raise LimitExceeded("SCHEDULES_LIMITED", message, "delete some that are not needed any more")
         await _check_start(context, given.workflow_id, given.input)
         there = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
         reply = await _created(context, there)
         if not await scheduler.keep(there, None, call=idempotency.answered(context, reply)):
-            told = f"there is a schedule {given.schedule_id} already"
-            raise Conflict("SCHEDULE_EXISTS", told, "change it with schedule.update, or choose another id")
+            message = f"there is a schedule {given.schedule_id} already"
+            raise Conflict("SCHEDULE_EXISTS", message, "change it with schedule.update, or choose another id")
         return reply
     return await _created(context, there)
 

@@ -1,9 +1,9 @@
-"""What the clock calls: the start of an execution that a schedule asks for, in the name of whoever made the schedule.
+"""The internal call by which the clock starts an execution, in the name of whoever made the schedule.
 
-Nobody outside can call this; the principal is the schedule, and the rights are those that its maker has now. What is
-refused is in the audit trail and on the schedule.
+The principal is the schedule, and the rights are those that its maker has now. A refusal is in the audit log and on the
+schedule.
 
-Above it: `app`, which listens to the scheduler. Below it: `makers`, `runtime.schedules`.
+Above it: `app`, which listens to the scheduler. Below it: `permissions.makers`, `runtime.schedules`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Operations about the server itself: health, audit log, retention."""
+"""Operations about the server itself: health, the audit log, and the internal calls of retention and of a restore."""

@@ -1,7 +1,7 @@
-"""Operations on the audit trail: list, verify, export.
+"""Operations on the audit log: list, verify, export.
 
-The trail of a tenant is a chain: each record's hash covers the record and the hash before it, under a key that is not
-in the store. Verifying finds what was altered, removed or moved.
+The audit log of a tenant is a chain: the hash of each record covers the record and the hash before it, under a key that
+is not in the store. Verifying finds what was altered, removed or moved.
 
 Above it: the catalogue. Below it: the platform port, `governance.audit_chain`.
 """
@@ -144,8 +144,8 @@ async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
     nobody could be found for: those with no valid key, and requests to addresses and webhooks that are not there.
     """
     if given.strangers and not context.is_operator:
-        told = "only who owns everything in the default tenant may see what strangers tried"
-        raise Denied("SCOPE_REQUIRED", told, "leave `strangers` out", {"scope": "*"})
+        message = "only who owns everything in the default tenant may see what strangers tried"
+        raise Denied("SCOPE_REQUIRED", message, "leave `strangers` out", {"scope": "*"})
     page = await context.services.platform.audit(
         AuditQuery(
             tenant=ANONYMOUS_TENANT if given.strangers else context.tenant,

@@ -1,11 +1,10 @@
-"""What whoever opens a restored file calls: that it was put back to an earlier moment goes into its audit trails.
+"""The internal call that puts the restore of a file on record, in every audit log of the file.
 
-`penstock restore` leaves a note in the file that it puts in place, before it is there: who, when, from what, and how
-the trails ended that were there before. The first gate with the secret of the file turns the note into a record in
-every trail, in one transaction, in the name of that user; as a rule that is the gate of the command itself. Nobody
-outside can call this.
+`penstock restore` leaves a note in the file before it puts it in place: who, when, from what, and how the audit logs
+ended that were there before. The first gate that has the secret of the file turns the note into a record in every audit
+log, in one transaction, in the name of that user; usually that is the gate of the command itself.
 
-Above it: `app.gate`. Below it: the platform port.
+Above it: `app.gateway`. Below it: the platform port.
 """
 
 from __future__ import annotations

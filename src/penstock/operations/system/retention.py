@@ -1,9 +1,8 @@
-"""What retention calls: runs and audit records that are past their time are forgotten, a batch by a call.
+"""The internal calls of retention: runs and audit records past their time are deleted, one batch per call.
 
-Nobody outside can call these; the principal is `system:retention`, in the tenant whose things are forgotten, so that
-the tenant's audit trail says how much went and when.
+The principal is `system:retention` in the tenant concerned, so that its audit log says how much was deleted and when.
 
-Above it: `app.retention` decides what is past its time. Below it: the ports.
+Above it: `app.housekeeping` decides what is past its time. Below it: the ports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What this process counts (`metrics`) and the events that it writes to its log (`log_events`).
+"""What this process counts (`metrics`), and the events that it writes to its log (`log_events`).
 
-The gate and the surfaces report here; nothing here knows of a request.
+The gate and the surfaces report here. Nothing here knows of a request.
 """

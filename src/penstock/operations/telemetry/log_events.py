@@ -1,8 +1,8 @@
-"""Lines of the log that are events: a name and some fields, without where in the source they were logged.
+"""Log lines that are events: a name and some fields, without the place in the source that logged them.
 
-A server writes several of them for each request. The standard library finds out for each line which function logged it,
-in which file, and formats arguments that these lines do not have; making the record of an event costs a third of that.
-Who chose another class for the records of their process (tracing libraries do, to add ids) gets records of that class.
+A server writes several of them for each request. The standard library finds the function and file of every line, and
+formats arguments that these lines do not have; making an event record costs a third of that. A process that chose
+another class for its log records (tracing libraries do, to add ids) gets records of that class.
 
 Above it: the access log, the log of commits. Below it: the standard library's logging.
 """

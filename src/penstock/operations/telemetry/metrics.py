@@ -1,10 +1,10 @@
 """What this process counts: requests, calls, runs, streams, and what its store does.
 
-Counting happens on every request, so it is a look-up and an addition; names, buckets and help stand here once, and
-whoever renders them (Prometheus text, `system.metrics`) reads them off. Labels come from closed sets (routes,
+Counting happens on every request, so it is a look-up and an addition. Names, buckets and help texts stand here once;
+whoever renders them (Prometheus text, `system.metrics`) reads them here. Labels come from closed sets (routes,
 operations, statuses), never from what callers write, and each family is bounded besides.
 
-Above it: the gate and the surfaces count, `app` adds gauges, `api.exposition` renders. Below it: the names of records.
+Above it: the gate and the surfaces count, `app` adds gauges, `rest.metrics` renders. Below it: the names of records.
 """
 
 from __future__ import annotations

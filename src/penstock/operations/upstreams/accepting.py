@@ -1,10 +1,10 @@
-"""What is decided about tools of other servers without a person: by the settings, and by what the servers say.
+"""What is decided about tools of other servers without a person: by the settings, and by what the servers list.
 
-Nobody outside can call these; the principal is `system:upstream`. What servers list belongs to no tenant, and is in
-the trail of the default one; what the settings accept at first sight, and the workflow of a tool's calls, is in the
-trail of the tenant that has the tool.
+These are internal calls; the principal is `system:upstream`. What servers list belongs to no tenant, and is in the
+audit log of the default one. What the settings accept at first sight, and the workflow of a tool's calls, is in the
+audit log of the tenant that has the tool.
 
-Above it: `app.gate`. Below it: `runtime.upstreams.tool_registry`, `exposed.upstream_tools`, the gate.
+Above it: `app.gateway`. Below it: `runtime.upstreams`, `runs.imported_tools`, the gate.
 """
 
 from __future__ import annotations

@@ -185,21 +185,21 @@ def _tool_registry(context: Context, server: str) -> tuple[UpstreamToolRegistry,
     upstreams = context.services.upstreams
     rules = upstreams.rules_for(context.tenant).get(server) if upstreams is not None else None
     if upstreams is None or rules is None:
-        told = f"there is no server {server} whose tools are imported"
-        raise NotFound("UPSTREAM_NOT_FOUND", told, "list those that there are with upstream.list")
+        message = f"there is no server {server} whose tools are imported"
+        raise NotFound("UPSTREAM_NOT_FOUND", message, "list those that there are with upstream.list")
     return upstreams, rules
 
 
 def _named(tool_reviews: list[ToolReview], server: str, tool: str) -> ToolReview:
     found = next((item for item in tool_reviews if item.name == tool), None)
     if found is None:
-        told = f"{server} has no tool {tool}"
-        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", told, "list what it has with upstream.tools")
+        message = f"{server} has no tool {tool}"
+        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", message, "list what it has with upstream.tools")
     return found
 
 
 def _tools_named(arguments: JsonObject) -> str:
-    """The tools that a call is about, as the audit trail names them."""
+    """The tools that a call is about, as the audit log names them."""
     tools = arguments.get("tools", arguments.get("tool"))
     named = ",".join(map(str, tools)) if isinstance(tools, list) else str(tools)
     return f"{arguments.get('server')}/{named}"
@@ -360,20 +360,20 @@ def _refuse_unseen(given: AcceptTools, chosen: list[ToolReview]) -> None:
     if len(chosen) != 1:
         raise Rejected("INVALID_ARGUMENTS", "`hash` is of one tool", "name exactly one tool, or leave the hash out")
     if chosen[0].seen_hash != given.hash:
-        told = f"{chosen[0].name} is not what you have seen: its hash is {chosen[0].seen_hash} now"
-        raise Conflict("PRECONDITION_FAILED", told, "look at it again with upstream.tools")
+        message = f"{chosen[0].name} is not what you have seen: its hash is {chosen[0].seen_hash} now"
+        raise Conflict("PRECONDITION_FAILED", message, "look at it again with upstream.tools")
 
 
 def _refuse_unfit(item: ToolReview) -> None:
     if item.seen is not None and item.seen.problem is not None:
-        told = f"{item.name} cannot be used: {item.seen.problem}"
-        raise Conflict("UPSTREAM_TOOL_QUARANTINED", told, "its server has to describe it otherwise")
+        message = f"{item.name} cannot be used: {item.seen.problem}"
+        raise Conflict("UPSTREAM_TOOL_QUARANTINED", message, "its server has to describe it otherwise")
     if item.status == "excluded":
-        told = f"{item.name} is not among the tools that the settings import"
-        raise Conflict("UPSTREAM_TOOL_EXCLUDED", told, f"add it to mcp_servers.{item.server}.import.tools")
+        message = f"{item.name} is not among the tools that the settings import"
+        raise Conflict("UPSTREAM_TOOL_EXCLUDED", message, f"add it to mcp_servers.{item.server}.import.tools")
     if item.status == "gone":
-        told = f"{item.server} does not list {item.name} any more"
-        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", told, "list what it has with upstream.tools")
+        message = f"{item.server} does not list {item.name} any more"
+        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", message, "list what it has with upstream.tools")
 
 
 @operation(
@@ -421,8 +421,8 @@ async def upstream_refresh(context: Context, given: NameServer) -> UpstreamToolP
     """
     upstreams, rules = _tool_registry(context, given.server)
     if upstreams.connections is None:
-        told = "this process is not connected to other servers"
-        raise Unavailable("UPSTREAM_UNAVAILABLE", told, "ask the server (`penstock serve`) instead of the file")
+        message = "this process is not connected to other servers"
+        raise Unavailable("UPSTREAM_UNAVAILABLE", message, "ask the server (`penstock serve`) instead of the file")
     await upstreams.connections.look(given.server)
     tool_reviews = await upstreams.tool_reviews(context.tenant, given.server)
     return UpstreamToolPage(items=[_view(item, rules) for item in tool_reviews])
@@ -451,8 +451,8 @@ async def upstream_call(context: Context, given: CallTool) -> ExecutionResult:
     capability = tools.get(_operation_name(rules, given.tool))
     granted = context.principal.scopes
     if capability is None or not all(scope_allows(granted, scope) for scope in capability.governance.scopes):
-        told = f"{given.server} has no tool {given.tool} that this key may call"
-        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", told, "list what it has with upstream.tools")
+        message = f"{given.server} has no tool {given.tool} that this key may call"
+        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", message, "list what it has with upstream.tools")
     result: ExecutionResult = await capability.handler(
         msgspec.structs.replace(context, capability=capability), capability.convert(given.arguments)
     )

@@ -1,1 +1,1 @@
-"""Webhooks: those that are sent (`endpoints`) and those that are received (`receiver`, `triggers`)."""
+"""Webhooks: those that are sent (`endpoints`, read it first) and those that are received (`receiver`, `triggers`)."""

@@ -1,8 +1,8 @@
-"""What deliveries call: a webhook whose receiver says that it is gone for good is disabled.
+"""The internal call by which deliveries disable a webhook whose receiver says that it is gone for good.
 
-Nobody outside can call this; the principal is `system:deliveries`, in the tenant whose webhook it is.
+The principal is `system:deliveries`, in the tenant of the webhook.
 
-Above it: `app.dispatching`. Below it: the platform port.
+Above it: `app`. Below it: the platform port.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEn
     if known is None:
         page = await _ENDPOINTS.page(context, limit=limits.ENDPOINTS_PER_TENANT_MAX, cursor=None)
         if len(page.rows) >= limits.ENDPOINTS_PER_TENANT_MAX:
-            told = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
-            raise LimitExceeded("WEBHOOKS_LIMITED", told, "delete those that nobody needs")
+            message = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
+            raise LimitExceeded("WEBHOOKS_LIMITED", message, "delete those that nobody needs")
         known = _row(context, endpoint_id, endpoint)
         context.call.about(endpoint_id)
         await _store(context, known, None, _with_secret(context, known, endpoint.secret_version))
@@ -250,8 +250,8 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
     """
     overlap_ms = parse_native_duration_ms(given.overlap)
     if overlap_ms is None or overlap_ms > limits.ENDPOINT_SECRET_OVERLAP_MS_MAX:
-        told = f"overlap: {given.overlap!r} is not a duration of at most 7 days"
-        raise Rejected("DURATION_INVALID", told, "write it like 1h, 24h or 7d")
+        message = f"overlap: {given.overlap!r} is not a duration of at most 7 days"
+        raise Rejected("DURATION_INVALID", message, "write it like 1h, 24h or 7d")
     was = await _ENDPOINTS.find(context, given.endpoint_id)
     known = endpoint_of(was)
     endpoint = replace(
@@ -302,9 +302,9 @@ async def webhook_test(context: Context, given: OneEndpoint) -> DeliveryView:
 def _refuse_disabled(row: ResourceRow) -> None:
     endpoint = endpoint_of(row)
     if not endpoint.enabled:
-        told = f"the webhook {row.resource_id} is disabled"
+        message = f"the webhook {row.resource_id} is disabled"
         why = f": {endpoint.disabled_because}" if endpoint.disabled_because else ""
-        raise Conflict("WEBHOOK_DISABLED", told + why, "enable it with webhook.update first")
+        raise Conflict("WEBHOOK_DISABLED", message + why, "enable it with webhook.update first")
 
 
 @operation(
@@ -332,9 +332,9 @@ async def delivery_list(context: Context, given: ListDeliveries) -> DeliveryPage
 async def _found_delivery(context: Context, delivery_id: str) -> DeliveryRow:
     row = await context.services.platform.delivery(context.tenant, delivery_id)
     if row is None:
-        told = f"there is no delivery {delivery_id}"
+        message = f"there is no delivery {delivery_id}"
         raise NotFound(
-            "DELIVERY_NOT_FOUND", told, "list them with delivery.list; those that ended are kept for a while"
+            "DELIVERY_NOT_FOUND", message, "list them with delivery.list; those that ended are kept for a while"
         )
     return row
 

@@ -1,12 +1,11 @@
-"""Webhooks that are received: from a request of a stranger to a call of the gate, or to a refusal.
+"""Webhooks that are received: from the request of a stranger to a call of the gate, or to a refusal.
 
-find, verify, read, filter, once, dispatch. The signature is the credential: whoever made it acts as the trigger, which
-may start its workflow or signal the runs of it, in the name of whoever stored it, and nothing else. The call itself
+Find, verify, interpret, filter, deduplicate, dispatch. The signature is the credential: whoever made it acts as the
+trigger, which may start its workflow or signal its runs, in the name of whoever stored it, and nothing else. The call
 goes through the gate like any other, with its limits, its checks and its audit record; what is refused before that is
-written down here, gathered.
+counted in the audit log here.
 
-Above it: the HTTP route for /hooks. Below it: `table`, `requests`, `governance.webhook_signatures`, the
-gate.
+Above it: the HTTP route for /hooks. Below it: `table`, `requests`, `governance.webhook_signatures`, the gate.
 """
 
 from __future__ import annotations
@@ -85,11 +84,11 @@ class WebhookReceiver:
             raise _not_found(request.path)
         if not fitting:
             allowed = ", ".join(sorted({hook.trigger.method for hook in found}))
-            told = f"{request.method[:20]} is not possible here"
-            raise Rejected("METHOD_NOT_ALLOWED", told, f"use {allowed}", {"allow": allowed})
+            message = f"{request.method[:20]} is not possible here"
+            raise Rejected("METHOD_NOT_ALLOWED", message, f"use {allowed}", {"allow": allowed})
         if len(fitting) > 1:
-            told = "several workflows have this address, so that none of them can be started by it"
-            raise Conflict("WEBHOOK_PATH_TAKEN", told, "trigger.list says which; give each a path of its own")
+            message = "several workflows have this address, so that none of them can be started by it"
+            raise Conflict("WEBHOOK_PATH_TAKEN", message, "trigger.list says which; give each a path of its own")
         return fitting[0]
 
     async def _taken(self, hook: Hook, request: HookRequest) -> HookAnswer:
@@ -159,8 +158,10 @@ class WebhookReceiver:
             case Claimed():
                 pass
             case InFlight():
-                told = "the same request is under way"
-                raise Conflict("IDEMPOTENCY_IN_FLIGHT", told, "send it again in a second", {"retry_after_seconds": 1})
+                message = "the same request is under way"
+                raise Conflict(
+                    "IDEMPOTENCY_IN_FLIGHT", message, "send it again in a second", {"retry_after_seconds": 1}
+                )
             case Finished(answer=kept):
                 execution_id = kept.get("execution_id")
                 known = execution_id if isinstance(execution_id, str) else None
@@ -223,10 +224,10 @@ class WebhookReceiver:
         try:
             scopes = await trigger_scopes(services, row, starts=hook.trigger.action != "signal")
         except Denied as error:
-            told = (
+            message = (
                 "whoever stored the workflow of this webhook may not start it any more, and nobody else has stored it"
             )
-            raise _MakerDenied(maker, Denied(error.code, told, "tell the owner of this server")) from error
+            raise _MakerDenied(maker, Denied(error.code, message, "tell the owner of this server")) from error
         return Principal(
             id=_principal_id(hook),
             tenant=hook.tenant,
@@ -293,8 +294,8 @@ def _details(answer: HookAnswer | PenstockError) -> JsonObject:
 
 
 def _not_found(path: str) -> NotFound:
-    told = f"there is no webhook at /hooks/{path[:200]}"
-    return NotFound("WEBHOOK_NOT_FOUND", told, "see trigger.list for the addresses of webhooks")
+    message = f"there is no webhook at /hooks/{path[:200]}"
+    return NotFound("WEBHOOK_NOT_FOUND", message, "see trigger.list for the addresses of webhooks")
 
 
 def _principal_id(hook: Hook) -> str:

@@ -133,8 +133,8 @@ def _body(request: HookRequest) -> JsonValue:
     if media_type in ("", "application/json") or media_type.endswith("+json"):
         return _json(request.body)
     if media_type != _FORM and not media_type.startswith("text/"):
-        told = f"{media_type[:80]!r} is not a media type that webhooks take"
-        raise Rejected("UNSUPPORTED_MEDIA_TYPE", told, "send application/json")
+        message = f"{media_type[:80]!r} is not a media type that webhooks take"
+        raise Rejected("UNSUPPORTED_MEDIA_TYPE", message, "send application/json")
     try:
         text = request.body.decode()
         form = parse_qsl(text, keep_blank_values=True, max_num_fields=_FORM_FIELDS_MAX) if media_type == _FORM else []
@@ -149,8 +149,8 @@ def _json(body: bytes) -> JsonValue:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Rejected("MALFORMED_JSON", "the body is not JSON", "send JSON in UTF-8") from None
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
-        told = f"the body is nested deeper than {limits.JSON_DEPTH_MAX} levels"
-        raise Rejected("ARGUMENTS_TOO_DEEP", told, "send a flatter value")
+        message = f"the body is nested deeper than {limits.JSON_DEPTH_MAX} levels"
+        raise Rejected("ARGUMENTS_TOO_DEEP", message, "send a flatter value")
     return value
 
 
@@ -162,8 +162,8 @@ def _check_body(trigger: WebhookTrigger, body: JsonValue, evaluator: Evaluator) 
         listed: list[JsonValue] = [
             {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message} for item in found
         ]
-        told = f"the body does not fit: {found[0].instance_path or '/'} {found[0].message}"
-        raise Rejected("WEBHOOK_BODY_INVALID", told, "see `errors` for every mistake", {"errors": listed})
+        message = f"the body does not fit: {found[0].instance_path or '/'} {found[0].message}"
+        raise Rejected("WEBHOOK_BODY_INVALID", message, "see `errors` for every mistake", {"errors": listed})
 
 
 def _value(name: str, expression: Expression, root: JsonObject, evaluator: Evaluator) -> JsonValue:
@@ -174,8 +174,8 @@ def _value(name: str, expression: Expression, root: JsonObject, evaluator: Evalu
 
 
 def _failed(name: str, found: EvaluationFailed) -> Rejected:
-    told = f"the webhook's {name} cannot be worked out for this request: {found.message}"
-    return Rejected("WEBHOOK_EXPRESSION_FAILED", told, "send a request of the form that the workflow expects")
+    message = f"the webhook's {name} cannot be worked out for this request: {found.message}"
+    return Rejected("WEBHOOK_EXPRESSION_FAILED", message, "send a request of the form that the workflow expects")
 
 
 def _run_id(trigger: WebhookTrigger, root: JsonObject, evaluator: Evaluator) -> str | None:
@@ -184,8 +184,8 @@ def _run_id(trigger: WebhookTrigger, root: JsonObject, evaluator: Evaluator) -> 
     found = _value("run", trigger.run, root, evaluator)
     text = str(found) if isinstance(found, int) and not isinstance(found, bool) else found
     if not isinstance(text, str) or not _RUN_ID.fullmatch(text):
-        told = "the webhook's run is not the id of a run for this request"
-        raise Rejected("WEBHOOK_RUN_INVALID", told, "ids have letters, digits, `_`, `.` and `-`, at most 128")
+        message = "the webhook's run is not the id of a run for this request"
+        raise Rejected("WEBHOOK_RUN_INVALID", message, "ids have letters, digits, `_`, `.` and `-`, at most 128")
     return text
 
 

@@ -1,7 +1,7 @@
 """Which workflows have which addresses: the webhooks of a tenant, found by path.
 
-Definitions are read when an address is not known, and at most so often, so that strangers who try addresses cost
-little; whether a definition that was found is still the newest is asked every time.
+Definitions are read when an address is unknown, but only so often, so that strangers who try addresses cost little.
+Whether a definition that was found is still the newest is checked every time.
 
 Above it: `receiver`, `triggers`. Below it: the store's definitions.
 """

@@ -1,7 +1,7 @@
-"""Operations that move workflows between servers: all documents in one piece, out of one and into another.
+"""Operations that move workflows between servers: all documents in one piece.
 
-An import is one transaction: every document that it changes is stored, each with an audit entry of its own, and with
-the answer of its idempotency key, or none is.
+An import is one transaction: every document that it changes is stored, each with an audit record of its own, together
+with the answer of the idempotency key; or none is.
 
 Above it: the catalogue. Below it: `operations`, `definitions`, the store's definitions.
 """
@@ -45,7 +45,7 @@ class _Plan:
 
     @property
     def told(self) -> list[tuple[str, JsonObject]]:
-        """What the audit trail says of each version."""
+        """What the audit log says about each version."""
         return [
             (row.name, {"hash": row.hash} if before is None else {"hash": row.hash, "replaces": before.hash})
             for row, before in self.changes

@@ -47,8 +47,8 @@ async def document_of(
 ) -> JsonObject:
     """The one document that was sent, whatever its form."""
     if sum(given is not None for given in (document, source, tasks)) != 1:
-        told = "send exactly one of `document`, `source` and `tasks`"
-        raise Rejected("INVALID_ARGUMENTS", told, "a document as an object, as text, or the tasks of a new workflow")
+        message = "send exactly one of `document`, `source` and `tasks`"
+        raise Rejected("INVALID_ARGUMENTS", message, "a document as an object, as text, or the tasks of a new workflow")
     if document is not None:
         return document
     if tasks is not None:
@@ -99,9 +99,9 @@ def _refuse_name(name: str) -> None:
     """Documents of other formats may have any name; one that stands in no path could be stored, and never called."""
     unspeakable = any(unicodedata.category(character) in _UNSPEAKABLE for character in name)
     if name in _RESERVED_NAMES or unspeakable or "/" in name or len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
-        told = f"a workflow cannot be called {name[:60]!r}"
+        message = f"a workflow cannot be called {name[:60]!r}"
         hint = f"use up to {limits.WORKFLOW_NAME_CHARACTERS_MAX} characters without `/` and line ends, and a word that "
-        raise Rejected("INVALID_DOCUMENT", told, f"{hint}is none of {', '.join(sorted(_RESERVED_NAMES))}")
+        raise Rejected("INVALID_DOCUMENT", message, f"{hint}is none of {', '.join(sorted(_RESERVED_NAMES))}")
 
 
 def _refuse_errors(findings: tuple[Finding, ...]) -> None:
@@ -109,8 +109,10 @@ def _refuse_errors(findings: tuple[Finding, ...]) -> None:
     if not errors:
         return
     first = errors[0]
-    told = f"the document has {len(errors)} mistakes; first, at {first.location or first.path or '/'}: {first.message}"
+    message = (
+        f"the document has {len(errors)} mistakes; first, at {first.location or first.path or '/'}: {first.message}"
+    )
     listed: list[JsonValue] = [item.to_json() for item in errors]
     raise Rejected(
-        "INVALID_DOCUMENT", told, "see `findings`; workflow.validate checks without storing", {"findings": listed}
+        "INVALID_DOCUMENT", message, "see `findings`; workflow.validate checks without storing", {"findings": listed}
     )

@@ -3,8 +3,8 @@
 A workflow is known by the name in its document. Every change makes a version, known by the hash of the document; runs
 stay with the version they began with. The hash is the ETag: whoever changes a workflow can say which version they saw.
 
-Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting runs is `executions.reads`, moving
-workflows between servers is `bundles`.
+Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting a run is `executions.execute`,
+moving workflows between servers is `bundles`.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ async def put_workflow(
         workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash, call=call
     )
     if isinstance(outcome, DefinitionChanged) and expected_hash is None:
-        told = f"there is a workflow {workflow.name} already"
-        raise Conflict("WORKFLOW_EXISTS", told, "change it with workflow.update", {"hash": outcome.current_hash})
+        message = f"there is a workflow {workflow.name} already"
+        raise Conflict("WORKFLOW_EXISTS", message, "change it with workflow.update", {"hash": outcome.current_hash})
     if not isinstance(outcome, DefinitionPut):
         raise not_put(workflow.name, outcome)
     services.definitions_changed(context.tenant)
@@ -117,8 +117,8 @@ def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conf
     """Why a version was not stored."""
     if isinstance(outcome, DefinitionNameTaken):
         return name_taken(name, outcome)
-    told = f"{name} was changed in between: its newest version is {outcome.current_hash}"
-    return Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+    message = f"{name} was changed in between: its newest version is {outcome.current_hash}"
+    return Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
 
 
 def has_triggers(workflow: Workflow) -> bool:
@@ -138,9 +138,9 @@ async def refuse_triggers(
     needed = await scopes_to_start(context.services, context.tenant, [start_needs(workflow.document)], newest)
     missing = first_missing(context.principal, needed)
     if missing is not None:
-        told = f"the triggers of {workflow.name} start executions, which needs the scope {missing}"
+        message = f"the triggers of {workflow.name} start executions, which needs the scope {missing}"
         hint = "ask the owner for a key with that scope, or store the workflow without `triggers`"
-        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": missing})
+        raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
 
 
 def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRow | None) -> None:
@@ -149,9 +149,9 @@ def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRo
     before = needs_of(context.services, current).scopes if current is not None else ()
     missing = first_missing(context.principal, [scope for scope in before if scope not in kept])
     if missing is not None:
-        told = f"{workflow.name} needs the scope {missing}; only a key that has it may take it out of the document"
+        message = f"{workflow.name} needs the scope {missing}; only a key that has it may take it out of the document"
         hint = "leave `governance.scopes` as they are, or ask the owner for a key with that scope"
-        raise Denied("SCOPE_REQUIRED", told, hint, {"scope": missing})
+        raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
 
 
 def expected_hash(if_match: str | None) -> str | AnyHash:
@@ -271,8 +271,8 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
     document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
     workflow = await compiled(context, document)
     if workflow.name != given.workflow_id:
-        told = f"the document is called {workflow.name}, not {given.workflow_id}"
-        raise Rejected("WORKFLOW_NAME_DIFFERS", told, "a workflow keeps its name; create another one instead")
+        message = f"the document is called {workflow.name}, not {given.workflow_id}"
+        raise Rejected("WORKFLOW_NAME_DIFFERS", message, "a workflow keeps its name; create another one instead")
     expected = expected_hash(given.if_match)
     if workflow.hash == current.hash and expected in (ANY, current.hash):
         return _changed(current)
@@ -299,8 +299,8 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
     call = idempotency.answered(context, Reply(value=answer))
     if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected, call=call):
         row = await found_definition(context, given.workflow_id)
-        told = f"{row.name} was changed in between: its newest version is {row.hash}"
-        raise Conflict("PRECONDITION_FAILED", told, "read it again")
+        message = f"{row.name} was changed in between: its newest version is {row.hash}"
+        raise Conflict("PRECONDITION_FAILED", message, "read it again")
     deleted = await context.services.host.workflow(row.hash)
     await scheduler.drop_triggers(row.name, tenant=context.tenant, workflow=deleted)
     await scheduler.follow(row.name, tenant=context.tenant)  # somebody may have created it anew meanwhile

@@ -137,8 +137,8 @@ async def _with_nodes(
     """The new version with these nodes; never on top of a version that the change was not made for."""
     expected = expected_hash(if_match)
     if expected is not ANY and expected != row.hash:
-        told = f"{row.name} was changed in between: its newest version is {row.hash}"
-        raise Conflict("PRECONDITION_FAILED", told, "read it again, and apply the change to that version")
+        message = f"{row.name} was changed in between: its newest version is {row.hash}"
+        raise Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
     document: JsonObject = {**row.document, "nodes": list(nodes)}
     # A signature was of the document as it was.
     document.pop("signature", None)
@@ -165,8 +165,8 @@ async def task_create(context: Context, given: CreateTask) -> Reply[TaskView]:
     row = await found_definition(context, given.workflow_id)
     nodes = _nodes(row)
     if any(node.get("id") == given.task.get("id") for node in nodes):
-        told = f"{row.name} has a task {given.task.get('id')} already"
-        raise Conflict("TASK_EXISTS", told, "change it with task.update")
+        message = f"{row.name} has a task {given.task.get('id')} already"
+        raise Conflict("TASK_EXISTS", message, "change it with task.update")
     number = len(nodes) if given.after is None else _position(row, given.after) + 1
 
     def created(stored: DefinitionRow) -> Reply[TaskView]:
@@ -237,8 +237,8 @@ async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
     row = await found_definition(context, given.workflow_id)
     number = _position(row, given.task_id)
     if given.task.get("id") != given.task_id:
-        told = f"the task is called {given.task.get('id')}, not {given.task_id}"
-        raise Rejected("TASK_ID_DIFFERS", told, "a task keeps its id; create another one instead")
+        message = f"the task is called {given.task.get('id')}, not {given.task_id}"
+        raise Rejected("TASK_ID_DIFFERS", message, "a task keeps its id; create another one instead")
     nodes = _nodes(row)
     nodes[number] = given.task
 
