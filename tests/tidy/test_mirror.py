@@ -7,12 +7,15 @@ about several packages is no unit test: see the folders beside `unit` in CONTRIB
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 
+# The first cells of the rows of the table of folders.
+_TABLE = re.compile(r"^  \| (`[^|]*`) \|", re.MULTILINE)
 # Tests that stand elsewhere, each with its reason.
 EXCEPTIONS: dict[str, str] = {}
 
@@ -68,3 +71,11 @@ def test_a_folder_of_unit_tests_is_a_package_of_the_source() -> None:
 )
 def test_a_test_is_about_what_its_name_and_its_folder_say(test: str, about: str | None) -> None:
     assert subject_of(test, frozenset({"a", "a/b", "a/b/c", "a/b/c_d"})) == about
+
+
+def test_each_folder_of_tests_is_explained() -> None:
+    explained = set(
+        re.findall(r"`(\w+)`", "".join(_TABLE.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))))
+    )
+    folders = {path.parent.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").glob("*/**/*.py")}
+    assert folders == explained
