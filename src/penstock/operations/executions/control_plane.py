@@ -248,10 +248,6 @@ def _with_public_ids(tenant: str, body: JsonObject) -> dict[str, Any]:
     return found
 
 
-def _route(function: str) -> Route:
-    return Route(method="POST", path=f"/control/{function}")
-
-
 def _started(arguments: JsonObject) -> str | None:
     """The run that is to be started, if the call says which; else the workflow."""
     chosen = arguments.get("execution_id")
@@ -261,142 +257,103 @@ def _started(arguments: JsonObject) -> str | None:
 _START: JsonValue = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
 
 
-@operation(
-    "control.workflow_start",
-    route=_route("workflow_start"),
-    scopes=("workflow:write", "workflow:run"),
-    open_world=True,
-    risk="medium",
-    subject=_started,
-    errors=("VALIDATION_ERROR", "DUPLICATE_EXECUTION_ID", "SUBMIT_VALIDATION_ERROR", "ENGINE_FAILURE"),
-    examples=(Example(arguments={"definition": _START, "input": {}}),),
-)
-async def control_workflow_start(context: Context, given: WorkflowStart) -> dict[str, Any]:
-    """Start a run of a definition that is sent along (workflow profile).
-
-    Follows the run until it waits for somebody or ends. To start a workflow that is stored, call workflow.execute.
-    """
-    return await _called(context, "workflow_start")
+_FOLLOWS = "Follows the run until it waits for somebody or ends."
 
 
-@operation(
-    "control.workflow_status",
-    route=_route("workflow_status"),
-    scopes=("execution:read",),
-    reads=True,
-    subject="execution_id",
-    errors=_RUNS,
-)
-async def control_workflow_status(context: Context, given: WorkflowStatus) -> dict[str, Any]:
-    """Say what a run is doing (workflow profile).
+def _function(
+    name: str, takes: type[msgspec.Struct], words: str, *, errors: tuple[str, ...], **more: Any
+) -> Capability:
+    """A published function as an operation; unless it says otherwise, it writes to the run that it names."""
 
-    Phase, current node, state and what it waits for, in the published words; execution.status says more.
-    """
-    return await _called(context, "workflow_status")
+    async def handler(context: Context, given: msgspec.Struct) -> dict[str, Any]:
+        return await _called(context, name)
 
-
-@operation(
-    "control.workflow_resume",
-    route=_route("workflow_resume"),
-    scopes=("execution:write",),
-    subject="execution_id",
-    errors=(
-        "EXECUTION_NOT_FOUND",
-        "INVALID_RESUME_PAYLOAD",
-        "PERSON_REQUIRED",
-        "APPROVER_REQUIRED",
-        "ENGINE_FAILURE",
-        "VALUE_NOT_JSON",
-    ),
-)
-async def control_workflow_resume(context: Context, given: WorkflowResume) -> dict[str, Any]:
-    """Answer the open question of a run (workflow profile).
-
-    Follows the run until it waits for somebody or ends.
-    """
-    return await _called(context, "workflow_resume")
-
-
-@operation(
-    "control.workflow_submit_activity",
-    route=_route("workflow_submit_activity"),
-    scopes=("execution:write",),
-    subject="execution_id",
-    errors=(
-        "ACTIVITY_SUBMIT_NOT_AWAITING",
-        "ACTIVITY_SUBMIT_NODE_MISMATCH",
-        "ACTIVITY_SUBMIT_PARALLEL_MISMATCH",
-        "ACTIVITY_LEASE_LOST",
-        "SUBMIT_VALIDATION_ERROR",
-        "ENGINE_FAILURE",
-        "VALUE_NOT_JSON",
-    ),
-)
-async def control_workflow_submit_activity(context: Context, given: WorkflowSubmitActivity) -> dict[str, Any]:
-    """Report the outcome of an activity (workflow profile).
-
-    Follows the run until it waits for somebody or ends.
-    """
-    return await _called(context, "workflow_submit_activity")
-
-
-@operation(
-    "control.workflow_signal",
-    route=_route("workflow_signal"),
-    scopes=("execution:write",),
-    subject="execution_id",
-    errors=(
-        "EXECUTION_NOT_FOUND",
-        "SIGNAL_VALIDATION_ERROR",
-        "SIGNAL_NOT_AWAITING",
-        "SIGNAL_LIMIT_EXCEEDED",
-        "ENGINE_FAILURE",
-        "VALUE_NOT_JSON",
-    ),
-)
-async def control_workflow_signal(context: Context, given: WorkflowSignal) -> dict[str, Any]:
-    """Send a signal to a run (workflow profile).
-
-    Follows the run until it waits for somebody or ends.
-    """
-    return await _called(context, "workflow_signal")
-
-
-@operation(
-    "control.workflow_cancel",
-    route=_route("workflow_cancel"),
-    scopes=("execution:control",),
-    destructive=True,
-    risk="medium",
-    subject="execution_id",
-    errors=("EXECUTION_NOT_FOUND", "CANCEL_VALIDATION_ERROR", "CANCEL_NOT_ALLOWED", "ENGINE_FAILURE"),
-)
-async def control_workflow_cancel(context: Context, given: WorkflowCancel) -> dict[str, Any]:
-    """Cancel a run and its children (workflow profile)."""
-    return await _called(context, "workflow_cancel")
-
-
-@operation(
-    "control.workflow_list",
-    route=_route("workflow_list"),
-    scopes=("execution:read",),
-    reads=True,
-    errors=("VALIDATION_ERROR",),
-)
-async def control_workflow_list(context: Context, given: WorkflowList) -> dict[str, Any]:
-    """List runs (workflow profile).
-
-    Newest first, by phase, name and time; execution.list says more.
-    """
-    return await _called(context, "workflow_list")
+    declared = {"scopes": ("execution:write",), "subject": "execution_id", **more}
+    route = Route(method="POST", path=f"/control/{name}")
+    make = operation(
+        f"control.{name}", route=route, errors=errors, takes=takes, gives=dict[str, Any], words=words, **declared
+    )
+    return make(handler)
 
 
 OPERATIONS: tuple[Capability, ...] = (
-    control_workflow_start,
-    control_workflow_status,
-    control_workflow_resume,
-    control_workflow_submit_activity,
-    control_workflow_signal,
-    control_workflow_cancel,
-    control_workflow_list,
+    _function(
+        "workflow_start",
+        WorkflowStart,
+        "Start a run of a definition that is sent along (workflow profile).\n\n"
+        f"{_FOLLOWS} To start a workflow that is stored, call workflow.execute.",
+        errors=("VALIDATION_ERROR", "DUPLICATE_EXECUTION_ID", "SUBMIT_VALIDATION_ERROR", "ENGINE_FAILURE"),
+        scopes=("workflow:write", "workflow:run"),
+        open_world=True,
+        risk="medium",
+        subject=_started,
+        examples=(Example(arguments={"definition": _START, "input": {}}),),
+    ),
+    _function(
+        "workflow_status",
+        WorkflowStatus,
+        "Say what a run is doing (workflow profile).\n\n"
+        "Phase, current node, state and what it waits for, in the published words; execution.status says more.",
+        errors=_RUNS,
+        scopes=("execution:read",),
+        reads=True,
+    ),
+    _function(
+        "workflow_resume",
+        WorkflowResume,
+        f"Answer the open question of a run (workflow profile).\n\n{_FOLLOWS}",
+        errors=(
+            "EXECUTION_NOT_FOUND",
+            "INVALID_RESUME_PAYLOAD",
+            "PERSON_REQUIRED",
+            "APPROVER_REQUIRED",
+            "ENGINE_FAILURE",
+            "VALUE_NOT_JSON",
+        ),
+    ),
+    _function(
+        "workflow_submit_activity",
+        WorkflowSubmitActivity,
+        f"Report the outcome of an activity (workflow profile).\n\n{_FOLLOWS}",
+        errors=(
+            "ACTIVITY_SUBMIT_NOT_AWAITING",
+            "ACTIVITY_SUBMIT_NODE_MISMATCH",
+            "ACTIVITY_SUBMIT_PARALLEL_MISMATCH",
+            "ACTIVITY_LEASE_LOST",
+            "SUBMIT_VALIDATION_ERROR",
+            "ENGINE_FAILURE",
+            "VALUE_NOT_JSON",
+        ),
+    ),
+    _function(
+        "workflow_signal",
+        WorkflowSignal,
+        f"Send a signal to a run (workflow profile).\n\n{_FOLLOWS}",
+        errors=(
+            "EXECUTION_NOT_FOUND",
+            "SIGNAL_VALIDATION_ERROR",
+            "SIGNAL_NOT_AWAITING",
+            "SIGNAL_LIMIT_EXCEEDED",
+            "ENGINE_FAILURE",
+            "VALUE_NOT_JSON",
+        ),
+    ),
+    _function(
+        "workflow_cancel",
+        WorkflowCancel,
+        "Cancel a run and its children (workflow profile).",
+        errors=("EXECUTION_NOT_FOUND", "CANCEL_VALIDATION_ERROR", "CANCEL_NOT_ALLOWED", "ENGINE_FAILURE"),
+        scopes=("execution:control",),
+        destructive=True,
+        risk="medium",
+    ),
+    _function(
+        "workflow_list",
+        WorkflowList,
+        "List runs (workflow profile).\n\nNewest first, by phase, name and time; execution.list says more.",
+        errors=("VALIDATION_ERROR",),
+        scopes=("execution:read",),
+        reads=True,
+        subject=None,
+    ),
 )
