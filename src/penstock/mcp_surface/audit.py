@@ -21,11 +21,11 @@ from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Gate
 
-__all__ = ["MESSAGE", "heard", "reason_in", "reason_of", "record_error", "record_refusal"]
+__all__ = ["MESSAGE", "note_error_code", "reason_in", "reason_of", "record_error", "record_refusal"]
 
 MESSAGE = "mcp.message"
-"""The operation of a message that has no method which there is."""
-_HEARD = "mcp_error"
+"""The operation of a message without a known method."""
+_IS_ERROR = "mcp_error"
 _ERROR_STATUS = 400
 _OTHER = "MALFORMED_REQUEST"
 _REASONS = {
@@ -47,7 +47,7 @@ def reason_of(code: object) -> str:
 
 
 def record_refusal(gate: Gate, caller: Caller, operation: str, code: str) -> None:
-    """Note that a message of a caller is refused; `operation` is the method, or the tool that there is not."""
+    """Record that a message of a caller is refused; `operation` is the method, or the name of the unknown tool."""
     request = Request(
         operation=operation,
         arguments={},
@@ -60,19 +60,19 @@ def record_refusal(gate: Gate, caller: Caller, operation: str, code: str) -> Non
 
 
 def record_error(gate: Gate, caller: Caller, operation: str, error: ProtocolFault | PenstockError) -> None:
-    """Note that a message is answered with an error, unless the trail has it."""
+    """Record that a message is answered with an error, unless the audit log has it."""
     if error.on_record:
         return
     code = error.code if isinstance(error, PenstockError) else error.reason or reason_of(error.code)
     record_refusal(gate, caller, operation, code)
 
 
-def heard(state: State, message: Message) -> None:
-    """Find out with which error of the protocol the SDK refuses a request, for the log and the audit trail."""
+def note_error_code(state: State, message: Message) -> None:
+    """Note the code of the error with which the SDK refuses a request, for the access log and the audit log."""
     if message["type"] == "http.response.start":
         if message["status"] >= _ERROR_STATUS:
-            state[_HEARD] = True
-    elif _HEARD in state and CODE not in state:
+            state[_IS_ERROR] = True
+    elif _IS_ERROR in state and CODE not in state:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             state[CODE] = reason_in(msgspec.json.decode(message.get("body", b"")))
 

@@ -1,8 +1,8 @@
 """The endpoint of MCP over HTTP: which requests are let through, before the SDK sees any of them.
 
 Host and Origin are checked first (a web page must not reach a server on this machine under another name), then the key:
-without a valid one the answer is 401 and says how to send one. A principal cannot take all of the places for requests
-in flight. The backend, and with it the SDK, is loaded by the first request that gets through.
+without a valid one the answer is 401 and says how to send one. No principal can take all of the places for requests in
+flight. The backend, and with it the SDK, is loaded by the first request that gets through.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = ["CALLER", "CALLER_STATE", "HEADERS_STATE", "WHOLE_KEYS_STATE", "McpBa
 
 CALLER: ContextVar[Caller | None] = ContextVar("penstock_mcp_caller", default=None)
 CALLER_STATE = "mcp_caller"
-"""Where the caller of a request stands in the state of its scope."""
+"""In the state of a request: its caller."""
 HEADERS_STATE = "mcp_headers"
-"""Where its headers stand by name; of several with one name, the first."""
+"""In the state of a request: its headers by name; of several with one name, the first."""
 WHOLE_KEYS_STATE = "mcp_whole_keys"
-"""Where it stands that questions are to be called by their whole ids."""
+"""In the state of a request: whether questions are named by their whole ids."""
 
-_WORK_STATE = "mcp_work"
+_IN_FLIGHT_STATE = "mcp_work"
 # The part of all places that one principal may have when there are no more.
 _SHARES = 4
 _HOSTS_KEPT = 64
@@ -60,7 +60,7 @@ _Headers: TypeAlias = dict[bytes, bytes]
 
 
 class McpBackend(Protocol):
-    """What speaks MCP with those who were let in."""
+    """What answers requests that the endpoint has authenticated."""
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -70,15 +70,15 @@ class McpBackend(Protocol):
 
 
 class _EarlyRefusal(NamedTuple):
-    """Why a request is not let in, for its sender and for the log."""
+    """Why a request is refused before anybody looks at its key, for its sender and for the log."""
 
     status: int
-    words: str
+    message: str
     reason: str
 
 
 class McpEndpoint:
-    """The endpoint."""
+    """The ASGI application at the MCP path."""
 
     surface = "mcp"
 
@@ -86,13 +86,13 @@ class McpEndpoint:
         self._gate = gate
         self._options = options
         self._load = load
-        self._engine: McpBackend | None = None
+        self._backend: McpBackend | None = None
         self._loading = asyncio.Lock()
-        self._places = _InFlight()
+        self._in_flight = _InFlight()
         self._share = max(1, options.max_concurrent_requests // _SHARES)
-        """As many requests of one principal do not keep others out; so many places are kept for those with fewer."""
+        """How many requests one principal may have in flight when there are more than allowed in all."""
         self._known_hosts: dict[bytes, str] = {}
-        """Names that were looked at and that the server answers to: as they were sent, and as text."""
+        """Host headers that were checked and are allowed, as they were sent, with their text."""
         self._idle = asyncio.Event()
         self._closed = False
 
@@ -103,37 +103,37 @@ class McpEndpoint:
         state = scope.setdefault("state", {})
         if refused is not None:
             state[CODE] = refused.reason
-            await _send_error(send, refused.status, refused.words)
+            await _send_error(send, refused.status, refused.message)
             return
         state[HEADERS_STATE] = headers
         if scope["method"] != "POST":
-            await self._authenticate(headers, scope, receive, send)
+            await self._authenticate_and_handle(headers, scope, receive, send)
             return
-        places = self._places
-        if places.taken >= self._options.max_concurrent_requests + self._share:
+        in_flight = self._in_flight
+        if in_flight.total >= self._options.max_concurrent_requests + self._share:
             await _send_busy(send, state)
             return
-        state[_WORK_STATE] = work = _InFlightRequest(places)
+        state[_IN_FLIGHT_STATE] = counted = _InFlightRequest(in_flight)
         try:
-            await self._authenticate(headers, scope, receive, send)
+            await self._authenticate_and_handle(headers, scope, receive, send)
         finally:
-            work.end()
-            if places.taken == 0 and self._closed:
+            counted.end()
+            if in_flight.total == 0 and self._closed:
                 self._idle.set()
 
     def _is_too_much(self, principal: Principal) -> bool:
-        """Whether somebody who has their share comes when there are only places for others."""
-        is_full = self._places.taken > self._options.max_concurrent_requests
-        return is_full and self._places.of_one.get(principal.id, 0) >= self._share
+        """Whether a principal that has its share sends one more when only the places for others are left."""
+        is_full = self._in_flight.total > self._options.max_concurrent_requests
+        return is_full and self._in_flight.by_principal.get(principal.id, 0) >= self._share
 
-    async def _authenticate(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _authenticate_and_handle(self, headers: _Headers, scope: Scope, receive: Receive, send: Send) -> None:
         credentials, state = Credentials(bearer=_bearer(headers)), scope["state"]
         request_id, remote = request_id_of(scope), remote_of(scope)
         try:
             principal = self._gate.recognised(credentials) or await self._gate.authenticate(
                 credentials, surface="mcp", request_id=request_id, remote=remote
             )
-            engine = self._engine or await self._loaded()
+            backend = self._backend or await self._loaded()
         except PenstockError as error:
             state[CODE] = error.code
             if error.on_record:
@@ -141,12 +141,12 @@ class McpEndpoint:
             await _send_refusal(send, error, key_was_sent=credentials.bearer is not None)
             return
         state["principal"] = principal
-        work: _InFlightRequest | None = state.get(_WORK_STATE)
-        if work is not None:
+        counted: _InFlightRequest | None = state.get(_IN_FLIGHT_STATE)
+        if counted is not None:
             if self._is_too_much(principal):
                 await _send_busy(send, state)
                 return
-            work.belongs_to(principal.id)
+            counted.belongs_to(principal.id)
         only = self._options.protocol_version
         if only is not None:
             wrong = refused_version(only, scope)
@@ -164,35 +164,35 @@ class McpEndpoint:
             address=self._options.public_url or self._address(scope, headers),
         )
         state[CALLER_STATE] = caller
-        await engine.handle(principal, scope, receive, send)
+        await backend.handle(principal, scope, receive, send)
 
     async def load(self) -> None:
-        """Load the engine before somebody needs it, unless the server stops."""
+        """Load the backend before the first request needs it, unless the server is stopping."""
         if not self._closed:
             await self._loaded()
 
     async def _loaded(self) -> McpBackend:
-        if self._engine is not None:
-            return self._engine
+        if self._backend is not None:
+            return self._backend
         async with self._loading:
-            if self._engine is None:
-                self._engine = await self._load()
-            return self._engine
+            if self._backend is None:
+                self._backend = await self._load()
+            return self._backend
 
     async def close(self) -> None:
         """Take no more requests, answer those under way for a moment, then end every session and every stream."""
         self._closed = True
         self._idle.clear()
-        if self._places.taken:
+        if self._in_flight.total:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), limits.DRAIN_WAIT_SECONDS)
         async with self._loading:
-            if self._engine is not None:
-                await self._engine.stop()
-                self._engine = None
+            if self._backend is not None:
+                await self._backend.stop()
+                self._backend = None
 
     def _early_refusal(self, scope: Scope, headers: _Headers) -> _EarlyRefusal | None:
-        """Why a request is not let in, whoever sends it."""
+        """Why a request is refused, whoever sends it."""
         if self._closed:
             return _EarlyRefusal(503, "the server is stopping", "SERVER_STOPPING")
         if scope["method"] not in ("GET", "POST", "DELETE"):
@@ -213,7 +213,7 @@ class McpEndpoint:
         return None
 
     def _address(self, scope: Scope, headers: _Headers) -> str | None:
-        """Under which address the caller reached the server."""
+        """The address under which the caller reached the server."""
         host = self._known_hosts.get(headers.get(b"host", b"")) or _text(headers, b"host")
         return f"{scope.get('scheme', 'http')}://{host}" if host else None
 
@@ -225,57 +225,57 @@ class McpEndpoint:
 
 
 class _InFlight:
-    """How many requests are worked on, and how many of them are of which principal."""
+    """How many requests are in flight, in all and by principal."""
 
-    __slots__ = ("of_one", "taken")
+    __slots__ = ("by_principal", "total")
 
     def __init__(self) -> None:
-        self.taken = 0
-        self.of_one: dict[str, int] = {}
+        self.total = 0
+        self.by_principal: dict[str, int] = {}
 
 
 class _InFlightRequest:
-    """One request that is worked on, and whose it is; while its caller is asked something, it is none."""
+    """One request in flight, and its principal; while its caller is asked something, it does not count."""
 
-    __slots__ = ("_asking", "_is_open", "_places", "_principal_id")
+    __slots__ = ("_asking", "_in_flight", "_is_open", "_principal_id")
 
-    def __init__(self, places: _InFlight) -> None:
-        self._places = places
+    def __init__(self, in_flight: _InFlight) -> None:
+        self._in_flight = in_flight
         self._principal_id = ""
         self._is_open = True
         self._asking = 0
-        places.taken += 1
+        in_flight.total += 1
 
     def belongs_to(self, principal_id: str) -> None:
-        """Count it for somebody from now on."""
+        """Count it for a principal from now on."""
         self._principal_id = principal_id
-        of_one = self._places.of_one
-        of_one[principal_id] = of_one.get(principal_id, 0) + 1
+        by_principal = self._in_flight.by_principal
+        by_principal[principal_id] = by_principal.get(principal_id, 0) + 1
 
     def end(self) -> None:
-        """It is done."""
+        """The request is answered."""
         self._is_open = False
         if not self._asking:
             self._leave()
 
     def _leave(self) -> None:
-        places, principal_id = self._places, self._principal_id
-        places.taken -= 1
+        in_flight, principal_id = self._in_flight, self._principal_id
+        in_flight.total -= 1
         if principal_id:
-            left = places.of_one[principal_id] - 1
+            left = in_flight.by_principal[principal_id] - 1
             if left:
-                places.of_one[principal_id] = left
+                in_flight.by_principal[principal_id] = left
             else:
-                del places.of_one[principal_id]
+                del in_flight.by_principal[principal_id]
 
     def _come_back(self) -> None:
-        self._places.taken += 1
+        self._in_flight.total += 1
         if self._principal_id:
             self.belongs_to(self._principal_id)
 
     @contextmanager
     def not_in_flight(self) -> Iterator[None]:
-        """Do not count it meanwhile. In a session, the request may end before whoever was asked answers."""
+        """Do not count it meanwhile. In a session, the request may end before the person who was asked answers."""
         if self._is_open and not self._asking:
             self._leave()
         self._asking += 1
@@ -288,9 +288,9 @@ class _InFlightRequest:
 
 
 def not_in_flight(scope: Scope) -> AbstractContextManager[None]:
-    """While a request waits for somebody, or only listens, it is no work: that may take an hour."""
-    work: _InFlightRequest | None = scope.get("state", {}).get(_WORK_STATE)
-    return nullcontext() if work is None else work.not_in_flight()
+    """Do not count a request while it waits for a person, or only listens: that may take an hour."""
+    counted: _InFlightRequest | None = scope.get("state", {}).get(_IN_FLIGHT_STATE)
+    return nullcontext() if counted is None else counted.not_in_flight()
 
 
 def _headers(scope: Scope) -> _Headers:
@@ -310,7 +310,7 @@ async def _send_version_error(only: str, wrong: str, receive: Receive, send: Sen
 
 
 async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
-    """What comes, with the one revision that there is where a client proposes another one."""
+    """A `receive` in which an `initialize` proposes the one revision that is served."""
     if is_modern(only) or scope["method"] != "POST" or b"mcp-session-id" in _headers(scope):
         return receive
     came, body = await read_messages(receive)

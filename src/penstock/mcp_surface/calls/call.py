@@ -61,16 +61,16 @@ _CAPABILITIES: dict[str, frozenset[Kind]] = {
 }
 
 Render: TypeAlias = Callable[[ExecutionResult], JsonObject]
-"""What is made of the result of an execution that is no tool's."""
+"""Makes a result of an execution that was not started by a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What all conversations use."""
+    """What all calls share."""
 
     gate: Gate
     options: McpOptions
-    seal: Signer[RequestState]
+    signer: Signer[RequestState]
     links: AnswerLinks
 
 
@@ -86,7 +86,7 @@ _Given: TypeAlias = Literal["taken", "opened", "left"] | _Unfit
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call."""
+    """One call of one client."""
 
     context: CallContext
     caller: Caller
@@ -96,12 +96,12 @@ class Call:
     arguments: JsonObject
     render: Render | None = None
     begun: list[str] = field(default_factory=list)
-    """The execution that the call waits with, once there is one."""
+    """The id of the execution that the call waits for, once there is one."""
     begun_late: list[Callable[[str], None]] = field(default_factory=list)
-    """Told of an execution that was started for a client that had left by then."""
+    """Called with the id of an execution that started after the client had left."""
 
     async def give_up(self, execution_id: str) -> None:
-        """Stop an execution that nobody waits for any more; what has ended stays as it is."""
+        """Cancel an execution that nobody waits for any more; one that has ended stays as it is."""
         arguments: JsonObject = {"execution_id": execution_id, "reason": _LEFT}
         try:
             await call_operation(self.context.gate, self.caller, "execution.cancel", arguments)
@@ -109,7 +109,7 @@ class Call:
             _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
 
     async def result(self) -> JsonObject:
-        """What the call is answered with, in the words of the wire."""
+        """The result of the call, as it goes over the wire."""
         self._refuse_unable()
         characters_max = self.context.options.result_characters
         try:
@@ -136,7 +136,7 @@ class Call:
         return self.context.options.answer_page(self.caller.address)
 
     def _refuse_unable(self) -> None:
-        """Refuse a client that could not be asked what will be asked, or could not come back for the task."""
+        """Refuse a client that lacks a capability which the call needs, or that cannot come back for a task."""
         missing: JsonObject = {name: {} for name in self._required() if not _CAPABILITIES[name] & self.client.kinds}
         if missing:
             raise capabilities_missing(self.tool.name, missing)
@@ -144,7 +144,7 @@ class Call:
             raise tasks_missing(self.tool.name)
 
     def _required(self) -> list[str]:
-        """What the client must be able to do: as the document says, else what its nodes cannot do without."""
+        """The capabilities that the client needs: as the document says, or else what its nodes cannot do without."""
         metadata = self.tool.capability.metadata
         said, models = metadata.get("requires"), metadata.get("client_models")
         if isinstance(said, list):
@@ -172,7 +172,7 @@ class Call:
     async def _through_gate(
         self, operation: str, arguments: JsonObject, *, first: bool = False, from_person: bool = False
     ) -> object:
-        """What an operation answers; raises what it refuses with. `first` is the call that the client made."""
+        """Call an operation; a refusal is raised. `first` marks the call that the client itself made."""
         return await call_operation(
             self.context.gate,
             self.caller,
@@ -193,7 +193,7 @@ class Call:
                 tell(result.execution_id)
 
     def _client_kinds(self) -> tuple[str, ...]:
-        """What the execution may ask the client: what can be brought to it and back."""
+        """What the execution may ask the client: only what can be delivered to it and answered."""
         reached = self.client.completes or self.client.ask is not None or self._is_task()
         if not reached or not self.tool.starts_execution or not self._may_answer():
             return ()
@@ -228,11 +228,11 @@ class Call:
         return observe
 
     def _is_task(self) -> bool:
-        """Whether what takes longer becomes a task: the client can, and may look after it."""
+        """Whether a long call becomes a task: the client supports tasks, and may read the execution."""
         return self.client.tasks and self.tool.starts_execution and self.tool_list.operations >= _TASK_OPERATIONS
 
     def _task(self, result: ExecutionResult) -> JsonObject:
-        """The result if there is one already; else only where it will be, which the surface makes a task of."""
+        """The result if there is one already; else the id of the execution, which becomes a task."""
         if result.status in _ENDED and self._task_mode() == "auto":
             return self._shown(result)
         return {"resultType": "task", "taskId": result.execution_id}
@@ -243,8 +243,8 @@ class Call:
         return value
 
     def _opened(self, text: str) -> RequestState:
-        """What the client was given with the questions that it answers now."""
-        state = self.context.seal.open(text, now_ms=self.context.gate.services.clock.now_ms())
+        """The request state that the client was given with the questions it answers now."""
+        state = self.context.signer.verify(text, now_ms=self.context.gate.services.clock.now_ms())
         principal = self.caller.principal
         if state is None or (state.principal, state.tenant, state.digest) != (
             principal.id,
@@ -255,7 +255,7 @@ class Call:
         return state
 
     async def _resumed(self, state: RequestState) -> ExecutionResult:
-        """The execution that the client was asked about, as it is now; nothing is started a second time."""
+        """The execution that asked the client, as it is now; nothing is started a second time."""
         result = await self._waited(state.execution_id, wait_seconds=0)
         open_now = {identity_of(question) for question in result.questions}
         if not open_now & set(state.interrupt_ids) and await self._was_used(state):
@@ -264,7 +264,7 @@ class Call:
         return result if result.questions else await self._waited(state.execution_id)
 
     async def _was_used(self, state: RequestState) -> bool:
-        """Whether the caller has answered with it: what others answered, or a page, is no use of a state."""
+        """Whether the caller has answered with this state before; answers of others, or by a page, do not count."""
         mine = set(state.interrupt_ids) - set(state.elsewhere)
         for child in sorted({identity.rpartition("/")[0] for identity in mine}):
             asked: JsonObject = {
@@ -313,14 +313,14 @@ class Call:
         return await self._with_person(result, unfit)
 
     async def _with_person(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject:
-        """The result; whoever is at the client is asked first if the execution asks and the client can."""
+        """The result; the person at the client is asked first, if the execution asks and the client can show it."""
         note, tries = None, 0
         while self.client.ask is not None and tries < _TRIES:
             ask = next(iter(self._asks(result)), None)
-            answers = await self.client.ask(_retold(ask, note)) if ask is not None else None
+            answers = await self.client.ask(_asked_again(ask, note)) if ask is not None else None
             if ask is None or answers is None:
                 break
-            # That may have taken an hour.
+            # The answer may have taken an hour.
             caller = self.caller
             await self.context.gate.recheck(
                 caller.principal, surface="mcp", request_id=caller.request_id, remote=caller.remote
@@ -381,7 +381,7 @@ class Call:
         return "taken"
 
     async def _gone_on(self, before: ExecutionResult, *, opened: bool) -> ExecutionResult:
-        """The execution after an answer; after somebody opened a page, when that has answered or patience is over."""
+        """The execution after an answer; for a page that was opened, once it has answered or the patience is over."""
         result = await self._waited(before.execution_id)
         if opened and result.sequence == before.sequence:
             result = await self._waited(before.execution_id, after_sequence=before.sequence)
@@ -404,16 +404,16 @@ class Call:
         )
         return {
             "resultType": "input_required",
-            "inputRequests": input_requests(_retold(ask, unfit.get(ask.key)) for ask in asks),
-            "requestState": self.context.seal.close(state),
+            "inputRequests": input_requests(_asked_again(ask, unfit.get(ask.key)) for ask in asks),
+            "requestState": self.context.signer.sign(state),
         }
 
     def _digest(self) -> str:
         return request_digest(self.tool.capability.name, self.arguments)
 
 
-def _retold(ask: ClientQuestion, note: str | None) -> ClientQuestion:
-    """A question that is asked again, with why."""
+def _asked_again(ask: ClientQuestion, note: str | None) -> ClientQuestion:
+    """A question that is asked again, with the reason."""
     return ask if note is None else replace(ask, message=f"{note}\n\n{ask.message}")
 
 

@@ -31,7 +31,7 @@ __all__ = ["ToolCalls"]
 
 
 class ToolCalls:
-    """Calls tools for everybody."""
+    """Calls tools and reads for all callers."""
 
     def __init__(self, gate: Gate, registry: ToolRegistry, options: McpOptions) -> None:
         self._gate = gate
@@ -42,7 +42,7 @@ class ToolCalls:
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def call(self, caller: Caller, name: str, arguments: JsonObject, client: Client) -> JsonObject:
-        """The result of a call, in the words of the wire; `ProtocolFault` for one that is none."""
+        """The result of a call, as it goes over the wire; `ProtocolFault` for a call that is not valid."""
         tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
         tool = tool_list.find(name)
         if tool is None:
@@ -99,7 +99,7 @@ class ToolCalls:
 
 
 def _looked_up(tool: Tool, tool_list: ToolList, arguments: JsonObject) -> JsonObject | tuple[Tool, JsonObject]:
-    """What is known of tools that are not listed, or the one that is to be called and its arguments."""
+    """The answer of a catalogue tool, or the tool that it is to call and the arguments for that."""
     match tool.capability.name:
         case "tools.search":
             return found_tools(tool_list, arguments)

@@ -82,7 +82,7 @@ def execution_uri(execution_id: str) -> str:
 
 
 def result_uri(execution_id: str) -> str:
-    """The address of what came of an execution."""
+    """The address of the output of an execution."""
     return f"{execution_uri(execution_id)}/result"
 
 
@@ -96,7 +96,7 @@ def _complete(text: str, structured: JsonValue, *links: JsonObject, is_error: bo
 
 
 def is_untrusted(operation: str, value: object) -> bool:
-    """Whether an operation answered with what somebody outside has said, or may have."""
+    """Whether the answer of an operation has, or may have, text from outside."""
     said = getattr(value, "untrusted", None)
     return operation in _OF_RUNS if said is None else said is True
 

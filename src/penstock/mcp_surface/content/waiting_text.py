@@ -26,12 +26,12 @@ _CLIENT_ASKS = {
 
 
 def is_for_person(status: str, questions: Sequence[QuestionView]) -> bool:
-    """Whether an execution with this status goes on only when somebody has said something."""
+    """Whether an execution with this status waits for a person."""
     return status == _DECIDES or (status.startswith("waiting_") and bool(questions))
 
 
 def status_line(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
-    """How an execution stands, in a line; `questions` are its own and its children's."""
+    """The status of an execution in a line; `questions` are its own and its children's."""
     message = waiting_text(view, questions, page)
     return f"{view.status}: {message}" if message else view.status
 

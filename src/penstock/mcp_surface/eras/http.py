@@ -26,7 +26,7 @@ from penstock.asgi import header
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.audit import heard
+from penstock.mcp_surface.audit import note_error_code
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.endpoint import CALLER, CALLER_STATE
 from penstock.mcp_surface.eras.event_memory import EventMemory, SessionEvents
@@ -130,7 +130,7 @@ class SdkHttpBackend:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Get ready; what is started here ends in the same task, as the SDK needs it."""
+        """Start the SDK's managers, in a task of their own: they must be stopped by the task that started them."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self._run(ready))
         await ready
@@ -177,7 +177,7 @@ class SdkHttpBackend:
             await self._running
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of somebody who was let in."""
+        """Answer one request whose caller is authenticated."""
         known = CALLER.set(scope["state"][CALLER_STATE])
         try:
             await self._answer_within(principal, scope, receive, send)
@@ -185,13 +185,13 @@ class SdkHttpBackend:
             CALLER.reset(known)
 
     async def _answer_within(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; who takes nothing of the answer is not waited for."""
+        """Answer; a client that reads nothing of the answer is not waited for."""
         loop, state = asyncio.get_running_loop(), scope["state"]
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as patience:
 
                 async def bounded(message: Message) -> None:
-                    heard(state, message)
+                    note_error_code(state, message)
                     patience.reschedule(loop.time() + limits.STREAM_SEND_SECONDS_MAX)
                     await send(message)
                     patience.reschedule(None)
@@ -217,7 +217,7 @@ class SdkHttpBackend:
             await self._dispatched(scope, receive, send)
 
     async def _dispatched(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the transport answer that a request is for."""
+        """Hand a request to its transport."""
         path = _path(scope)
         if self._legacy.serves(path, scope):
             await self._legacy.handle(path, scope, receive, send)

@@ -43,13 +43,13 @@ def severity(level: int) -> types.LoggingLevel:
 
 
 async def set_level(context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-    """From now on this session hears this level and what is above it."""
+    """From now on this session gets lines of this level and above."""
     connection_of(context).state[_CHOSEN] = params.level
     return types.EmptyResult()
 
 
 def logging_to(context: Context) -> Callable[[int, JsonObject], Awaitable[None]] | None:
-    """What tells the client of a request a line of a log; None if it wants to hear nothing."""
+    """A function that sends log lines to the client of a request; None if it wants none."""
     wanted = _wanted(context)
     if wanted is None:
         return None

@@ -21,13 +21,13 @@ ALREADY_ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAnswer:
-    """What came back for a question: what a person did, or what the client itself says."""
+    """The answer to a question: what a person did with a form, or what the client answered itself."""
 
     action: Action = "accept"
     content: JsonObject = field(default_factory=dict)
     kind: Literal["elicitation", "sampling", "roots"] = "elicitation"
     result: JsonObject = field(default_factory=dict)
-    """Of sampling and roots."""
+    """The answer to sampling and roots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +35,24 @@ class Client:
     """What the client can do on this request."""
 
     report: Callable[[float, str, JsonObject], Awaitable[None]] | None = None
-    """Tell it how far the call is, with what the metadata says of the words."""
+    """Report progress, with metadata about the message."""
     log: Callable[[int, JsonObject], Awaitable[None]] | None = None
-    """Tell it what a step wrote into its log, and how important that is (in the numbers of the standard library)."""
+    """Send a log line of a step, with its level as a number of the standard library."""
     kinds: frozenset[Kind] = frozenset()
-    """What it can be asked."""
+    """Which kinds of questions it takes."""
     ask: Callable[[ClientQuestion], Awaitable[ClientAnswer | None]] | None = None
-    """Ask now; None comes back when that was not possible."""
+    """Ask now; returns None when that was not possible."""
     settled: Callable[[ClientQuestion], Awaitable[None]] | None = None
-    """Tell it that a page has answered a question."""
+    """Notify it that a page has answered a question."""
     tasks: bool = False
-    """Whether it comes back for what takes longer."""
+    """Whether it supports tasks."""
     completes: bool = False
     """Whether it answers questions by calling again."""
     answers: Mapping[str, ClientAnswer] = field(default_factory=dict)
     state: str | None = None
-    """With `filled`: what it was given with the questions that it answers now."""
+    """With `answers`: the request state that it was given with the questions."""
     idempotency_key: str | None = None
     cancelled: Callable[[], bool] = lambda: False
-    """Whether it said that it does not want this request any more; to hang up says nothing."""
+    """Whether it cancelled this request; hanging up is not cancelling."""
     strict: bool = False
-    """Whether arguments that do not fit are a fault of the protocol, as some profiles want it."""
+    """Whether invalid arguments are an error of the protocol, as some profiles want it."""

@@ -27,7 +27,7 @@ class AnswerLinks:
     def __init__(self, services: Services, path: str) -> None:
         self._services = services
         self._path = path
-        self._seal = link_signer(services.pepper)
+        self._signer = link_signer(services.pepper)
 
     def address(self, caller: Caller, execution_id: str, interrupt_id: str) -> str | None:
         """Where a question of the caller's is answered; None if they cannot get there, or nobody could tell whose."""
@@ -41,7 +41,7 @@ class AnswerLinks:
             interrupt_id=interrupt_id,
             until_ms=(self._services.clock.now_ms() // _WINDOW_MS + 2) * _WINDOW_MS,
         )
-        return f"{caller.address.rstrip('/')}{self._path}/{self._seal.close(link).rstrip('=')}"
+        return f"{caller.address.rstrip('/')}{self._path}/{self._signer.sign(link).rstrip('=')}"
 
     def askable(
         self, caller: Caller, execution_id: str, questions: Iterable[QuestionView], kinds: Set[Kind]
@@ -59,4 +59,4 @@ class AnswerLinks:
         """What an address says; None for one that is not ours or has ended."""
         # Without what fills it up: chats and terminals leave that out of what can be clicked.
         padded = token.rstrip("=") + "=" * (-len(token.rstrip("=")) % 4)
-        return self._seal.open(padded, now_ms=self._services.clock.now_ms())
+        return self._signer.verify(padded, now_ms=self._services.clock.now_ms())

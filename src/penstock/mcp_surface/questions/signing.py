@@ -65,12 +65,12 @@ class Signer(Generic[Sealed]):
         self._key = hmac.digest(pepper, purpose, "sha256")
         self._kind: type[Sealed] = kind
 
-    def close(self, state: Sealed) -> str:
+    def sign(self, state: Sealed) -> str:
         """The text that is given away."""
         body = msgspec.json.encode(state)
         return base64.urlsafe_b64encode(hmac.digest(self._key, body, "sha256") + body).decode()
 
-    def open(self, text: str, *, now_ms: int) -> Sealed | None:
+    def verify(self, text: str, *, now_ms: int) -> Sealed | None:
         """What a text says; None if it is not ours, was changed, or has ended."""
         if len(text) > _CHARACTERS_MAX:
             return None

@@ -34,7 +34,7 @@ _TRUTH = ("true", "false")
 
 
 class Contents:
-    """Reads for everybody."""
+    """Lists and reads resources and prompts for all callers."""
 
     def __init__(self, gate: Gate, registry: ToolRegistry, calls: ToolCalls) -> None:
         self._gate = gate
@@ -61,7 +61,7 @@ class Contents:
         )
 
     async def read(self, caller: Caller, uri: str, client: Client = _NOBODY_THERE, *, legacy: bool) -> JsonObject:
-        """What stands at an address, or what is to be asked first; one that the caller may not read is not there."""
+        """The contents of a resource, or the questions to be answered first; what a caller may not read is unknown."""
         address = normalised_address(uri)
         try:
             found = None if address is None else await self._found(caller, uri, address, client)
@@ -87,7 +87,7 @@ class Contents:
         return {"contents": [{"uri": uri, **own}], **meta}
 
     async def _exposed(self, caller: Caller, uri: str, address: str, client: Client) -> JsonObject | None:
-        """What a workflow gives for an address; None if none stands there, or it says that nothing does."""
+        """The contents that a workflow returns for an address; None if there is no such workflow, or it says so."""
         for resource in await self._visible_resources(caller):
             values = resource.address.values(address)
             if values is not None:
@@ -162,7 +162,7 @@ class Contents:
         return {"description": prompt.description or name, "messages": said}
 
     async def _request(self, caller: Caller, prompt: ExposedPrompt, values: JsonObject) -> str:
-        """What a prompt says whose document does not say anything: run the workflow."""
+        """The text of a prompt whose document has none: run the workflow."""
         tool_list = await self._registry.of(caller.principal, caller.toolset)
         named = f"{prompt.title or prompt.workflow_id} ({prompt.workflow_id})"
         tool = tool_list.name_of(f"workflow:{prompt.workflow_id}") or tool_list.name_of("workflow.execute")
@@ -203,7 +203,7 @@ class Contents:
         return []
 
     async def _choices(self, caller: Caller, reference: str, argument: str) -> list[str]:
-        """What the schema of an input lets an argument be."""
+        """The values that the input schema allows for an argument."""
         schemas = [
             prompt.input_schema for name, prompt in (await self._visible_prompts(caller)).items() if name == reference
         ]
@@ -225,7 +225,7 @@ def _listed(resource: ExposedResource, key: str) -> JsonObject:
 
 
 def _completed(made: JsonObject, item: ExposedPrompt | ExposedResource) -> JsonObject:
-    """With pictures, and which version of the workflow it is."""
+    """With icons, and the version of the workflow."""
     pinned = {"_meta": pinned_version(item.capability)}
     return {**made, "icons": item.icons, **pinned} if item.icons else {**made, **pinned}
 

@@ -102,7 +102,7 @@ def prompt_messages(prompt: ExposedPrompt, output: JsonValue) -> JsonObject:
 
 
 def _messages(item: JsonValue) -> list[JsonValue]:
-    """A message for each block of content; a person says what nobody is said to say."""
+    """A message for each block of content; the role is `user` unless the item says otherwise."""
     role: JsonValue = "user"
     if isinstance(item, dict) and item.get("role") in _ROLES and "content" in item:
         role, item = item["role"], item["content"]

@@ -76,7 +76,7 @@ TEMPLATES: tuple[JsonObject, ...] = (
 
 
 class OwnResources:
-    """Reads for everybody."""
+    """Lists and reads the server's resources for all callers."""
 
     def __init__(self, gate: Gate, registry: ToolRegistry) -> None:
         self._gate = gate
@@ -109,7 +109,7 @@ class OwnResources:
         return [_workflow_resource(item) for item in workflows] + [_execution_resource(item) for item in executions]
 
     async def read(self, caller: Caller, uri: str) -> JsonObject | None:
-        """What stands at an address; None for one where nothing does, as far as the caller may know."""
+        """The contents at an address; None where there is nothing, as far as the caller may know."""
         match = _URI.fullmatch(uri)
         if match is None:
             return None
@@ -152,7 +152,7 @@ def _contents(value: JsonValue) -> JsonObject:
 
 
 def _result(view: JsonObject) -> JsonObject:
-    """The output of an execution; how it stands, if there is none."""
+    """The output of an execution; its status, if there is none yet."""
     if view["status"] != "completed":
         message = {name: view[name] for name in ("execution_id", "workflow_id", "status", "error") if view.get(name)}
         return _contents(message)

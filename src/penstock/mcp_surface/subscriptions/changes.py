@@ -57,27 +57,27 @@ LISTS: tuple[ListKind, ...] = ("tools", "prompts", "resources")
 
 @dataclass(frozen=True, slots=True)
 class ListChanged:
-    """A list is another one."""
+    """A list changed."""
 
     kind: ListKind
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceUpdated:
-    """Something else stands at an address."""
+    """A resource changed."""
 
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaskChanged:
-    """A task may stand otherwise."""
+    """A task may have changed."""
 
     task_id: str
 
 
 _Mark: TypeAlias = tuple[int, int]
-"""Another one once anybody has stored anything, or the catalogue is another one."""
+"""Differs once anybody has stored anything, or the catalogue has changed."""
 Change: TypeAlias = ListChanged | ResourceUpdated | TaskChanged
 
 
@@ -91,7 +91,7 @@ class _Followed:
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """What one listener hears of. `wake` is called when there is something to take, and at the end."""
+    """What one client is notified of. `wake` is called when there is something to take, and at the end."""
 
     caller: Caller
     lists: frozenset[ListKind]
@@ -109,7 +109,7 @@ class Subscription:
         self.wake()
 
     def take(self) -> list[Change]:
-        """Everything that has not been heard yet."""
+        """Every change that was not delivered yet."""
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
@@ -120,14 +120,14 @@ class Subscription:
         return len(self.uris) + sum(len(item.changes) for item in self.runs.values())
 
     def end(self) -> None:
-        """Nothing more is told."""
+        """Nothing more is reported."""
         self.ended = True
         self.wake()
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A tenant at a look."""
+    """A tenant as it was when somebody looked."""
 
     revisions: tuple[int, int]
     """Of the catalogue, and of what the tenant exposes."""
@@ -135,7 +135,7 @@ class _Seen:
 
 
 def _group(subscription: Subscription) -> Hashable:
-    """Subscriptions with the same are shown the same."""
+    """Subscriptions of the same group are shown the same lists."""
     caller = subscription.caller
     return caller.principal.scopes, caller.principal.toolset, caller.toolset, subscription.lists
 
@@ -160,7 +160,7 @@ class ChangeWatcher:
     # --- subscriptions ---------------------------------------------------------------------------
 
     async def open(self, caller: Caller, lists: Iterable[ListKind], wake: Callable[[], None]) -> Subscription:
-        """Begin to tell a caller what changes; the lists are compared with what they are now."""
+        """Subscribe a caller; the lists are compared with what they are now."""
         subscription, tenant = Subscription(caller, frozenset(lists), wake), caller.principal.tenant
         while True:
             looks, mark = self._looks, self._mark()
@@ -181,7 +181,7 @@ class ChangeWatcher:
         return subscription
 
     def close(self, subscription: Subscription) -> None:
-        """Stop telling."""
+        """End a subscription."""
         for followed in subscription.runs.values():
             followed.task.cancel()
         subscription.runs.clear()
@@ -195,7 +195,7 @@ class ChangeWatcher:
             self._arrived.set()
 
     async def add_address(self, subscription: Subscription, uri: str) -> bool:
-        """Tell when something else stands at an address; False if there is none such for this caller."""
+        """Report changes of a resource; False if this caller has no such resource."""
         self.refuse_more(subscription, 1)
         caller, address = subscription.caller, normalised_address(uri)
         if address is None:
@@ -217,7 +217,7 @@ class ChangeWatcher:
         return True
 
     def remove_address(self, subscription: Subscription, uri: str) -> None:
-        """Tell nothing more about an address."""
+        """Report no more changes of a resource."""
         subscription.uris.pop(uri, None)
         for run_id, followed in list(subscription.runs.items()):
             followed.changes.discard(ResourceUpdated(uri))
@@ -226,7 +226,7 @@ class ChangeWatcher:
                 del subscription.runs[run_id]
 
     async def add_task(self, subscription: Subscription, task_id: str) -> bool:
-        """Tell how a task stands, now and whenever it moves; False if there is none such for this caller."""
+        """Report the task now and whenever it changes; False if this caller has no such task."""
         self.refuse_more(subscription, 1)
         known = await self._add_run(subscription, task_id, TaskChanged(task_id))
         if known:

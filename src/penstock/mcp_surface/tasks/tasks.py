@@ -64,7 +64,7 @@ def task_of(
 
 
 class Tasks:
-    """The methods of the extension."""
+    """Reads, answers and cancels tasks for all callers."""
 
     def __init__(self, gate: Gate, registry: ToolRegistry, options: McpOptions) -> None:
         self._gate = gate
@@ -86,7 +86,7 @@ class Tasks:
         return result.questions
 
     async def _view(self, caller: Caller, task_id: str) -> ExecutionView:
-        """The execution of a task; one that the caller may not see is as unknown as one that there is not."""
+        """The execution of a task; one that the caller may not see is unknown to them."""
         try:
             value = await call_operation(self._gate, caller, "execution.status", {"execution_id": task_id})
         except PenstockError as error:
@@ -99,7 +99,7 @@ class Tasks:
     async def _shown_asks(
         self, caller: Caller, view: ExecutionView, questions: list[QuestionView], kinds: Set[Kind]
     ) -> list[ClientQuestion]:
-        """The same, none for a caller who may not answer."""
+        """The questions that the client can be asked; none for a caller who may not answer."""
         asks = self._links.askable(caller, view.execution_id, questions, kinds)
         if not asks:
             return []
@@ -107,12 +107,12 @@ class Tasks:
         return asks if "execution.answer" in tool_list.operations else []
 
     async def created(self, caller: Caller, execution_id: str) -> JsonObject:
-        """What a call is answered with that became a task."""
+        """The result of a call that became a task."""
         view = await self._view(caller, execution_id)
         return {"resultType": "task", **self._task(caller, view, await self._questions(caller, view))}
 
     async def get(self, caller: Caller, task_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
-        """How a task stands, with its questions of the kinds that the client takes, or its result."""
+        """The status of a task, with its result or with the questions of the kinds that the client takes."""
         view = await self._view(caller, task_id)
         questions = await self._questions(caller, view)
         task: JsonObject = {"resultType": "complete", **self._task(caller, view, questions)}
@@ -128,7 +128,7 @@ class Tasks:
     async def update(
         self, caller: Caller, task_id: str, answers: Mapping[str, ClientAnswer], kinds: Set[Kind] = _FORMS
     ) -> JsonObject:
-        """Answer questions of a task. What was answered before, by whomever, is acknowledged and changes nothing."""
+        """Answer questions of a task. One that was answered before, by anybody, is acknowledged and changes nothing."""
         view = await self._view(caller, task_id)
         questions = await self._questions(caller, view)
         askable = self._links.askable(caller, view.execution_id, questions, kinds)

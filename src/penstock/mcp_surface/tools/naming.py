@@ -22,7 +22,7 @@ _TOLD = "description"
 
 @dataclass(frozen=True, slots=True)
 class ToolNaming:
-    """The names of operations in texts, as tools are called."""
+    """Replaces the names of operations in texts by the names of tools."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     _pattern: re.Pattern[str] | None = field(init=False, default=None, repr=False, compare=False)
@@ -35,13 +35,13 @@ class ToolNaming:
             object.__setattr__(self, "_pattern", re.compile(rf"(?<![\w.:/-])(?:{alternatives})(?![\w-]|\.\w)"))
 
     def of(self, text: str) -> str:
-        """A text that names tools."""
+        """The text with the names of tools."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: self.names[match.group()], text)
 
     def of_schema(self, schema: JsonObject) -> JsonObject:
-        """A schema whose descriptions name tools; the same one if there is nothing to change."""
+        """The schema with the names of tools in its descriptions; the same object if nothing changes."""
         if self._pattern is None or not self._pattern.search(msgspec.json.encode(schema).decode()):
             return schema
         return self._of_object(schema)

@@ -23,24 +23,24 @@ from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["ToolRegistry", "build_tool_list"]
 
-_BOOKS_KEPT = 256
+_LISTS_KEPT = 256
 # Who gets a name that several want: built-in operations, then workflows, then what is imported from other servers.
 _ORDER = {"builtin": 0, "workflow": 1, "upstream": 2}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class ToolRegistry:
-    """The books of all callers: those who may call the same share one."""
+    """The tool lists of all callers: those who may call the same tools share one."""
 
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
         self._options = options
-        self._books: LruCache[Hashable, ToolList] = LruCache(_BOOKS_KEPT)
-        self._newest: LruCache[Hashable, tuple[Hashable, ToolList]] = LruCache(_BOOKS_KEPT)
-        """The book that was given last, with the revisions that it was made of."""
+        self._lists: LruCache[Hashable, ToolList] = LruCache(_LISTS_KEPT)
+        self._newest: LruCache[Hashable, tuple[Hashable, ToolList]] = LruCache(_LISTS_KEPT)
+        """The list that was given last, with the revisions that it was made from."""
 
     async def of(self, principal: Principal, toolset: str | None = None) -> ToolList:
-        """The book of a caller as it is now. Their address chooses among what their key offers, or the settings."""
+        """The list of a caller as it is now. The toolset of the address, the key or the settings narrows it."""
         chosen = self._chosen(principal, toolset)
         exposure = await self._gate.exposed.of(principal.tenant)
         who = _class_of(principal)
@@ -49,22 +49,22 @@ class ToolRegistry:
         if known is not None and known[0] == revisions:
             return known[1]
         key = (who, revisions)
-        tool_list = self._books.get((key, chosen))
+        tool_list = self._lists.get((key, chosen))
         if tool_list is None:
-            whole = self._books.get(key)
+            whole = self._lists.get(key)
             if whole is None:
                 reserved = self._gate.catalogue.all()
                 whole = build_tool_list(await self._gate.visible(principal), self._options, reserved)
                 if principal.toolset is not None:
                     whole = toolset_list(whole, principal.toolset, self._options)
-                self._books.put(key, whole)
+                self._lists.put(key, whole)
             tool_list = toolset_list(whole, chosen, self._options)
-            self._books.put((key, chosen), tool_list)
+            self._lists.put((key, chosen), tool_list)
         self._newest.put((who, chosen), (revisions, tool_list))
         return tool_list
 
     def at_hand(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
-        """The book of a caller as it is now, if nothing has to be read or made for it."""
+        """The current list of a caller, if it is known without reading or building anything."""
         exposure = self._gate.exposed.at_hand(principal.tenant)
         known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
         if exposure is None or known is None or known[0] != (self._gate.catalogue.revision, exposure.revision):
@@ -72,7 +72,7 @@ class ToolRegistry:
         return known[1]
 
     def last_of(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
-        """The book that a caller was given last, for those who cannot wait."""
+        """The list that a caller was given last, for code that cannot wait."""
         known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
         return None if known is None else known[1]
 
@@ -84,7 +84,7 @@ class ToolRegistry:
 
 
 def _class_of(principal: Principal) -> Hashable:
-    """Those who may call the same, and are offered the same."""
+    """The same for all principals that may call, and are offered, the same."""
     return (principal.tenant, principal.scopes, principal.toolset)
 
 
@@ -124,13 +124,13 @@ def build_tool_list(
 
 
 def _naming(capabilities: Iterable[Capability], excluded: list[re.Pattern[str]], options: McpOptions) -> ToolNaming:
-    """What texts call the operations that are tools, whether this caller has them or not."""
+    """How texts name the operations that are tools, whether this caller has them or not."""
     offered = (item for item in capabilities if item.populator == "builtin" and _is_offered(item, excluded, options))
     return ToolNaming({item.name: _names(item, options)[0] for item in offered})
 
 
 def _own_names(capabilities: Iterable[Capability], options: McpOptions) -> Iterator[str]:
-    """Every name of what is built in."""
+    """Every name of a built-in operation."""
     yield from trio_names(options)
     for capability in capabilities:
         if capability.populator == "builtin":
@@ -159,7 +159,7 @@ def _is_stream(capability: Capability) -> bool:
 
 
 def _names(capability: Capability, options: McpOptions) -> list[str]:
-    """What a capability may be called, the best first."""
+    """The names that a capability may get, the preferred one first."""
     underscored = options.tool_names == "underscore"
     if capability.populator == "builtin":
         return [_shortened(_builtin(capability.name, options.tool_prefix, "_" if underscored else "."))]
@@ -175,7 +175,7 @@ def _names(capability: Capability, options: McpOptions) -> list[str]:
 
 
 def _spellings(capability: Capability, options: McpOptions) -> list[str]:
-    """Everything else that a capability answers to."""
+    """Every other name under which a capability is found."""
     if capability.populator == "builtin":
         dotted = [_builtin(capability.name, options.tool_prefix, mark) for mark in "._"]
         # The functions of the workflow profile answer to their published names too.
@@ -191,7 +191,7 @@ def _builtin(name: str, prefix: str, mark: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """The name, or as much of it as clients take with a digest of all of it."""
+    """The name, shortened to what clients accept and made unique by a digest."""
     if len(name) <= limits.MCP_TOOL_NAME_CHARACTERS_MAX:
         return name
     digest = sha256(name.encode()).hexdigest()[:8]

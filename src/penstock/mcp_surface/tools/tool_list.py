@@ -26,7 +26,7 @@ _PINNED = ("workflow", "version", "hash", "schema_hash")
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A capability as a tool; `listed` is how it stands in a list, in the words of the wire."""
+    """A capability as a tool; `listed` is its entry in `tools/list`."""
 
     name: str
     capability: Capability
@@ -39,7 +39,7 @@ class Tool:
 
     @property
     def withheld(self) -> bool:
-        """Whether nobody is shown it: whoever calls it all the same hears why."""
+        """Whether it is not listed; a caller who calls it nevertheless is told why."""
         return self.capability.metadata.get("withheld") is True
 
 
@@ -52,10 +52,10 @@ class ToolList:
     operations: frozenset[str] = field(repr=False)
     """Everything that the caller may call through the gate, whether it is a tool or not."""
     naming: ToolNaming = field(default=UNCHANGED, repr=False)
-    """What texts for models call the tools."""
+    """How texts for models name the tools."""
 
     def size(self) -> JsonObject:
-        """What the list costs: whoever reads it has so much less room to think."""
+        """The size of the list: a model that reads it has so much less context left."""
         size = catalogue_bytes(self.tools)
         return {"tools": len(self.tools), "bytes": size, "tokens": -(-size // BYTES_PER_TOKEN)}
 
@@ -70,12 +70,12 @@ class ToolList:
 
 
 def catalogue_bytes(tools: Iterable[Tool]) -> int:
-    """How large a list of these is."""
+    """The size of a list of these tools."""
     return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
 
 
 def pinned_version(capability: Capability) -> JsonObject:
-    """Which version of which workflow is run."""
+    """Which version of which workflow a call runs."""
     known = [key for key in _PINNED if key in capability.metadata]
     return {f"{_META}{key}": capability.metadata[key] for key in known}
 
@@ -105,7 +105,7 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
 
 
 def _hints(capability: Capability) -> JsonObject:
-    """What a client may assume. What the protocol assumes anyway is left out, but for what clients ask people about."""
+    """The annotations of a tool. The protocol's defaults are left out, except those that clients ask people about."""
     said = capability.annotations
     hints: JsonObject = {
         "title": capability.title,

@@ -55,7 +55,7 @@ _Action: TypeAlias = Literal["search", "describe", "call"]
 
 
 def toolset_list(whole: ToolList, toolset: str, options: McpOptions) -> ToolList:
-    """The book of a toolset: its tools in order, and what can be called through it."""
+    """The list of a toolset: its tools in order, and what can be called through it."""
     words = frozenset(word for word in (part.strip() for part in toolset.split(",")) if word) or frozenset({"default"})
     if "all" in words:
         return whole

@@ -69,8 +69,8 @@ async def test_what_assistants_need_is_loaded_early_if_there_is_something_for_th
         async with McpMount(gate, McpOptions()) as mount:
             assert mount._warming is not None
             await asyncio.wait_for(asyncio.shield(mount._warming), SECONDS_MAX)
-            assert (mount._edge._engine is not None) is is_exposed
-        assert mount._edge._engine is None
+            assert (mount._edge._backend is not None) is is_exposed
+        assert mount._edge._backend is None
 
 
 @pytest.mark.anyio

@@ -184,17 +184,17 @@ async def test_whatever_is_wrong_with_an_address_it_leads_nowhere(tmp_path: Path
             "x",
             token[:-4] + "AAAA",
             result["requestState"],
-            seal.close(changed(**{**fields, "until_ms": 1})),
-            seal.close(changed(**{**fields, "tenant": "other"})),
-            seal.close(changed(**{**fields, "key_id": "nobody"})),
-            seal.close(changed(**{**fields, "execution_id": "r_nothing"})),
-            link_signer(b"another").close(link),
+            seal.sign(changed(**{**fields, "until_ms": 1})),
+            seal.sign(changed(**{**fields, "tenant": "other"})),
+            seal.sign(changed(**{**fields, "key_id": "nobody"})),
+            seal.sign(changed(**{**fields, "execution_id": "r_nothing"})),
+            link_signer(b"another").sign(link),
         ]
         shown = [await browser.get(f"{base}/{one}") for one in wrong]
         sent = [await browser.post(f"{base}/{one}", **{"field.token": "s3cret"}) for one in wrong]
         assert {answer.status_code for answer in (*shown, *sent)} == {404}
         assert len({answer.text for answer in (*shown, *sent)}) == 1
-        used = seal.close(changed(**{**fields, "interrupt_id": "question:2"}))
+        used = seal.sign(changed(**{**fields, "interrupt_id": "question:2"}))
         assert (await browser.get(f"{base}/{used}")).status_code == 409
         assert (await browser.http.post(urlsplit(url).path, json={"token": "s3cret"})).status_code == 415
         assert (await browser.http.delete(urlsplit(url).path)).status_code == 405
@@ -213,7 +213,7 @@ async def test_a_key_that_may_not_answer_does_not_on_a_page_either(tmp_path: Pat
         watcher = (await (await assistant.other("execution:read")).who()).principal
         seal = link_signer(services.pepper)
         fields = {name: getattr(link, name) for name in type(link).__struct_fields__}
-        theirs = seal.close(type(link)(**{**fields, "key_id": watcher.key_id}))
+        theirs = seal.sign(type(link)(**{**fields, "key_id": watcher.key_id}))
         sent = await Browser(assistant).post(f"{url.rpartition('/')[0]}/{theirs}", **{"field.token": "s3cret"})
         assert sent.status_code == 403
 

@@ -35,7 +35,7 @@ async def refused(assistant: Assistant, state: str, **arguments: Any) -> Protoco
 
 
 def opened(assistant: Assistant, state: str) -> RequestState:
-    found = state_signer(assistant.caller.gate.services.pepper).open(state, now_ms=0)
+    found = state_signer(assistant.caller.gate.services.pepper).verify(state, now_ms=0)
     assert found is not None
     return found
 
@@ -43,7 +43,7 @@ def opened(assistant: Assistant, state: str) -> RequestState:
 def resealed(assistant: Assistant, state: RequestState, **changes: Any) -> str:
     """What only the server itself could write."""
     fields = {name: getattr(state, name) for name in RequestState.__struct_fields__}
-    return state_signer(assistant.caller.gate.services.pepper).close(RequestState(**{**fields, **changes}))
+    return state_signer(assistant.caller.gate.services.pepper).sign(RequestState(**{**fields, **changes}))
 
 
 async def test_what_is_not_ours_or_not_for_this_is_refused_in_the_same_words(tmp_path: Path) -> None:

@@ -15,27 +15,27 @@ STATE = RequestState(
 
 
 def test_a_state_comes_back_as_it_was() -> None:
-    assert state_signer(b"pepper").open(state_signer(b"pepper").close(STATE), now_ms=999) == STATE
+    assert state_signer(b"pepper").verify(state_signer(b"pepper").sign(STATE), now_ms=999) == STATE
 
 
 def test_a_state_ends() -> None:
-    assert state_signer(b"pepper").open(state_signer(b"pepper").close(STATE), now_ms=1_000) is None
+    assert state_signer(b"pepper").verify(state_signer(b"pepper").sign(STATE), now_ms=1_000) is None
 
 
 def test_another_server_does_not_know_it() -> None:
-    assert state_signer(b"salt").open(state_signer(b"pepper").close(STATE), now_ms=0) is None
+    assert state_signer(b"salt").verify(state_signer(b"pepper").sign(STATE), now_ms=0) is None
 
 
 @given(st.integers(min_value=0), st.integers(min_value=1, max_value=255))
 def test_a_changed_byte_is_found(place: int, change: int) -> None:
-    raw = bytearray(base64.urlsafe_b64decode(state_signer(b"pepper").close(STATE)))
+    raw = bytearray(base64.urlsafe_b64decode(state_signer(b"pepper").sign(STATE)))
     raw[place % len(raw)] ^= change
-    assert state_signer(b"pepper").open(base64.urlsafe_b64encode(raw).decode(), now_ms=0) is None
+    assert state_signer(b"pepper").verify(base64.urlsafe_b64encode(raw).decode(), now_ms=0) is None
 
 
 @given(st.text(max_size=300))
 def test_any_other_text_is_none_of_ours(text: str) -> None:
-    assert state_signer(b"pepper").open(text, now_ms=0) is None
+    assert state_signer(b"pepper").verify(text, now_ms=0) is None
 
 
 def test_a_digest_does_not_depend_on_the_order_of_arguments() -> None:
