@@ -20,6 +20,8 @@ __all__ = [
     "is_flat",
     "json_pointer",
     "json_problem",
+    "list_or_empty",
+    "object_or_empty",
 ]
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
@@ -37,6 +39,16 @@ class JsonProblem:
     path: str
     message: str
     is_depth: bool = False
+
+
+def object_or_empty(value: JsonValue) -> JsonObject:
+    """The value, or an empty object when it is something else: for documents that may be broken."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_or_empty(value: JsonValue) -> list[JsonValue]:
+    """The value, or an empty list when it is something else."""
+    return value if isinstance(value, list) else []
 
 
 def json_pointer(parts: Iterable[str | int]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.base.addresses import own_address
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.webhooks import hook_path
 
 __all__ = ["ClaimedName", "claimed_names"]
@@ -37,14 +37,14 @@ def claimed_names(workflow_name: str, document: JsonObject) -> tuple[ClaimedName
 
 
 def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
-    exposed = _object(document.get("expose"))
+    exposed = object_or_empty(document.get("expose"))
     tool, prompt, resource = (_shown(exposed.get(kind)) for kind in ("tool", "prompt", "resource"))
     if tool is not None:
         yield ClaimedName("tool", _NOT_IN_TOOL_NAMES.sub("_", _text(tool.get("name")) or workflow_name))
     if prompt is not None:
         yield ClaimedName("prompt", _text(prompt.get("name")) or workflow_name)
     if resource is not None:
-        required = _object(document.get("input")).get("required")
+        required = object_or_empty(document.get("input")).get("required")
         needed = tuple(str(name) for name in required) if isinstance(required, list) else ()
         address = _text(resource.get("uri")) or own_address(workflow_name, needed)
         yield ClaimedName("resource", _VARIABLE.sub("{}", address))
@@ -54,8 +54,8 @@ def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
 def _webhooks(document: JsonObject) -> Iterator[ClaimedName]:
     triggers = document.get("triggers")
     for trigger in triggers if isinstance(triggers, list) else []:
-        webhook = _object(trigger).get("webhook")
-        if isinstance(webhook, dict) and _object(trigger).get("enabled") is not False:
+        webhook = object_or_empty(trigger).get("webhook")
+        if isinstance(webhook, dict) and object_or_empty(trigger).get("enabled") is not False:
             method = _text(webhook.get("method")) or "POST"
             yield ClaimedName("webhook", f"{method} /hooks/{hook_path(str(webhook.get('path')))}")
 
@@ -64,10 +64,6 @@ def _shown(said: JsonValue) -> JsonObject | None:
     if said is True:
         return {}
     return said if isinstance(said, dict) else None
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: JsonValue) -> str | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.base.text import clean
-from penstock.definitions.node_parts.captions import duration_text, object_or_empty, text_or_empty
+from penstock.definitions.node_parts.captions import duration_text, text_or_empty
 from penstock.definitions.node_parts.kind import Category
 from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import OutlineNode, Route, is_native, outline_of

@@ -7,7 +7,7 @@ with errors gets `Rejected`, which says to validate first.
 
 from __future__ import annotations
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.build.nodes import NodeBuilder
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.model import Checkpointing, Format, Node, RunBody, Workflow
@@ -23,14 +23,10 @@ _CHECKPOINT_STRATEGIES = {"off": "disabled", "none": "disabled", "interval": "ev
 def build_workflow(document: JsonObject) -> Workflow:
     """Compile a document in either format. Validate it first: mistakes here are `Rejected`, one at a time."""
     outline = outline_of(document)
-    nodes = NodeBuilder(outline=outline, defaults=_object(document.get("defaults"))).build()
+    nodes = NodeBuilder(outline=outline, defaults=object_or_empty(document.get("defaults"))).build()
     if outline.native:
         return _native(document, outline, nodes)
     return _published(document, outline, nodes)
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: JsonValue) -> str | None:
@@ -47,7 +43,7 @@ def _bodies(outline: Outline) -> dict[str, RunBody]:
 
 
 def _reducers(schema: JsonObject) -> dict[str, str]:
-    properties = _object(schema.get("properties"))
+    properties = object_or_empty(schema.get("properties"))
     return {
         name: reducer
         for name, declared in properties.items()
@@ -69,10 +65,10 @@ def _checkpointing(document: JsonObject, default: str) -> Checkpointing:
 
 
 def _published(document: JsonObject, outline: Outline, nodes: dict[str, Node]) -> Workflow:
-    about = _object(document.get("document"))
-    state_schema = _object(document.get("state_schema"))
+    about = object_or_empty(document.get("document"))
+    state_schema = object_or_empty(document.get("state_schema"))
     starts = [node for node in outline.nodes if begins_run(node)]
-    input_schema = _object(starts[0].fields.get("input_schema")) if starts else {}
+    input_schema = object_or_empty(starts[0].fields.get("input_schema")) if starts else {}
     return Workflow(
         format=Format.PUBLISHED,
         name=str(about.get("name", "")),
@@ -96,7 +92,7 @@ def _native(document: JsonObject, outline: Outline, nodes: dict[str, Node]) -> W
     input_schema = document.get("input")
     state_schema = document.get("state")
     triggers, tests, secrets = document.get("triggers"), document.get("tests"), document.get("secrets")
-    initial_state = apply_defaults(_object(state_schema), {}) if state_schema else {}
+    initial_state = apply_defaults(object_or_empty(state_schema), {}) if state_schema else {}
     return Workflow(
         format=Format.NATIVE,
         name=str(document.get("name", "")),
@@ -108,18 +104,18 @@ def _native(document: JsonObject, outline: Outline, nodes: dict[str, Node]) -> W
         nodes=nodes,
         bodies=_bodies(outline),
         input_schema=optional_schema(input_schema, "/input"),
-        input_schema_json=_object(input_schema) or None,
+        input_schema_json=object_or_empty(input_schema) or None,
         output_schema=optional_schema(document.get("output"), "/output"),
         state_schema=optional_schema(state_schema, "/state"),
-        state_schema_json=_object(state_schema) or None,
-        reducers=_reducers(_object(state_schema)),
+        state_schema_json=object_or_empty(state_schema) or None,
+        reducers=_reducers(object_or_empty(state_schema)),
         checkpointing=_checkpointing(document, "disabled"),
         timeout_ms=duration_of(document.get("timeout")),
         on_error=build_error_routes(document.get("on_error"), "/on_error"),
         secrets=frozenset(str(name) for name in secrets) if isinstance(secrets, list) else frozenset(),
-        expose=_object(document.get("expose")),
-        governance=_object(document.get("governance")),
-        triggers=tuple(_object(trigger) for trigger in triggers) if isinstance(triggers, list) else (),
-        tests=tuple(_object(test) for test in tests) if isinstance(tests, list) else (),
+        expose=object_or_empty(document.get("expose")),
+        governance=object_or_empty(document.get("governance")),
+        triggers=tuple(object_or_empty(trigger) for trigger in triggers) if isinstance(triggers, list) else (),
+        tests=tuple(object_or_empty(test) for test in tests) if isinstance(tests, list) else (),
         initial_state=initial_state,
     )

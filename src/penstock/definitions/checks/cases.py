@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.base.json import JsonObject, JsonValue, json_pointer
+from penstock.base.json import JsonObject, JsonValue, json_pointer, list_or_empty, object_or_empty
 from penstock.definitions.checks.declared import Declarations
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.node_parts.kind import Pace
@@ -35,26 +35,18 @@ def case_findings(document: JsonObject, declarations: Declarations, suggestions:
             yield from _answers(test, path, declarations)
 
 
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
-
-
 def _names(test: JsonObject, path: str, declarations: Declarations, suggestions: NameSuggestions) -> Iterator[Finding]:
     named = [
         (name, f"{path}/{field}{json_pointer((name,))}")
         for field in ("mock", "answers")
-        for name in _object(test.get(field))
+        for name in object_or_empty(test.get(field))
     ]
-    visited = _list(_object(test.get("expect")).get("path"))
+    visited = list_or_empty(object_or_empty(test.get("expect")).get("path"))
     named += [(name, f"{path}/expect/path/{index}") for index, name in enumerate(visited) if isinstance(name, str)]
-    timed_out = enumerate(_list(test.get("time_outs")))
+    timed_out = enumerate(list_or_empty(test.get("time_outs")))
     named += [(name, f"{path}/time_outs/{index}") for index, name in timed_out if isinstance(name, str)]
-    for index, signal in enumerate(_list(test.get("signals"))):
-        after = _object(signal).get("after")
+    for index, signal in enumerate(list_or_empty(test.get("signals"))):
+        after = object_or_empty(signal).get("after")
         if isinstance(after, str) and parse_native_duration_ms(after) is None:
             named.append((after, f"{path}/signals/{index}/after"))
     for name, place in named:
@@ -74,7 +66,7 @@ def _is_undo(name: str, declarations: Declarations) -> bool:
 
 
 def _expects_failure(test: JsonObject) -> bool:
-    expect = _object(test.get("expect"))
+    expect = object_or_empty(test.get("expect"))
     return expect.get("status", "completed") != "completed" or "error" in expect
 
 
@@ -95,7 +87,7 @@ def _input(test: JsonObject, path: str, document: JsonObject) -> Iterator[Findin
 
 
 def _output(test: JsonObject, path: str, document: JsonObject) -> Iterator[Finding]:
-    schema, expect = document.get("output"), _object(test.get("expect"))
+    schema, expect = document.get("output"), object_or_empty(test.get("expect"))
     if isinstance(schema, dict) and "output" in expect and not _expects_failure(test):
         yield from _misfits(
             schema,
@@ -107,7 +99,7 @@ def _output(test: JsonObject, path: str, document: JsonObject) -> Iterator[Findi
 
 
 def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[Finding]:
-    for name, mock in _object(test.get("mock")).items():
+    for name, mock in object_or_empty(test.get("mock")).items():
         node = declarations.nodes.get(name)
         if node is None:
             continue
@@ -165,13 +157,13 @@ def _is_question(mock: JsonValue) -> bool:
 
 def _asks(test: JsonObject, name: str) -> bool:
     """Whether a test lets an activity ask a person."""
-    mock = _object(test.get("mock")).get(name)
+    mock = object_or_empty(test.get("mock")).get(name)
     return any(_is_question(value) for value, _ in _in_sequence(mock, ""))
 
 
 def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterator[Finding]:
-    status = _object(test.get("expect")).get("status")
-    for name, answer in _object(test.get("answers")).items():
+    status = object_or_empty(test.get("expect")).get("status")
+    for name, answer in object_or_empty(test.get("answers")).items():
         node = declarations.nodes.get(name)
         if node is None:
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.base.addresses import AddressTemplate, read_template
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, object_or_empty
 from penstock.definitions.jq.prompt_texts import placeholders
 from penstock.definitions.source.findings import Finding
 
@@ -17,9 +17,9 @@ __all__ = ["exposure_findings"]
 
 def exposure_findings(document: JsonObject) -> Iterator[Finding]:
     """What is wrong with the exposure of a document."""
-    exposed = _object(document.get("expose"))
-    resource, prompt = _object(exposed.get("resource")), _object(exposed.get("prompt"))
-    schema = _object(document.get("input"))
+    exposed = object_or_empty(document.get("expose"))
+    resource, prompt = object_or_empty(exposed.get("resource")), object_or_empty(exposed.get("prompt"))
+    schema = object_or_empty(document.get("input"))
     if isinstance(resource.get("uri"), str):
         yield from _address(str(resource["uri"]), str(document.get("name")), schema)
     messages = prompt.get("messages")
@@ -70,7 +70,3 @@ def _placeholders(text: str, path: str, schema: JsonObject) -> Iterator[Finding]
                 path=path,
                 hint=f"the input has {', '.join(known[:10])}" if known else "give the workflow an `input` with it",
             )
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from penstock.base.json import JsonObject, JsonValue, json_pointer
+from penstock.base.json import JsonObject, JsonValue, json_pointer, object_or_empty
 from penstock.base.text import clean
 from penstock.definitions.diff.fields import effect_of
 from penstock.definitions.diff.model import Change, InFlight, Subject
@@ -43,7 +43,7 @@ class _Side:
 
     @property
     def about(self) -> JsonObject:
-        return self.document if self.outline.native else _object(self.document.get("document"))
+        return self.document if self.outline.native else object_or_empty(self.document.get("document"))
 
     @property
     def about_path(self) -> str:
@@ -95,14 +95,10 @@ def compare_contract(before: JsonObject, after: JsonObject, outlines: tuple[Outl
     yield from _output(old, new)
     yield from _state(old, new)
     yield from _expose(old, new)
-    yield from _governance(_object(before.get("governance")), _object(after.get("governance")))
+    yield from _governance(object_or_empty(before.get("governance")), object_or_empty(after.get("governance")))
     yield from _triggers(_objects(before.get("triggers")), _objects(after.get("triggers")))
     yield from _tests(_objects(before.get("tests")), _objects(after.get("tests")))
     yield from _rest(old, new)
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _objects(value: JsonValue) -> list[JsonObject]:
@@ -167,7 +163,7 @@ def _rest(old: _Side, new: _Side) -> Iterator[Change]:
 
 def _effect(key: str, before: JsonValue, after: JsonValue, path: str) -> Effect:
     if key == "defaults":
-        return effect_of("", "retry", (_object(before).get("retry"), _object(after).get("retry")))
+        return effect_of("", "retry", (object_or_empty(before).get("retry"), object_or_empty(after).get("retry")))
     if key in _REASONS or path:
         return Effect(reason=_REASONS.get(key, "it only describes"))
     return Effect(in_flight=InFlight.UNKNOWN, reason="this member is not known here")
@@ -245,7 +241,7 @@ def _from_schema(
 
 
 def _expose(old: _Side, new: _Side) -> Iterator[Change]:
-    was, now = _object(old.document.get("expose")), _object(new.document.get("expose"))
+    was, now = object_or_empty(old.document.get("expose")), object_or_empty(new.document.get("expose"))
     # What callers address it by; the workflow's name when the document does not say.
     addresses = {"tool": "name", "prompt": "name", "resource": "uri"}
     for kind, address in addresses.items():
@@ -259,8 +255,8 @@ def _expose(old: _Side, new: _Side) -> Iterator[Change]:
             values = (before, None) if gone else (None, after)
             yield change_of(Subject.EXPOSE, path, message, values, effect)
         elif _is_exposed(before):
-            old_fields = {address: old.name(), **_object(before)}
-            new_fields = {address: new.name(), **_object(after)}
+            old_fields = {address: old.name(), **object_or_empty(before)}
+            new_fields = {address: new.name(), **object_or_empty(after)}
             yield from _exposed_fields(kind, address, old_fields, new_fields)
     for kind in ("sampling", "elicitation", "roots"):
         if _is_exposed(was.get(kind)) != _is_exposed(now.get(kind)):
@@ -353,7 +349,7 @@ def _position(scale: tuple[str, ...], value: JsonValue) -> int:
 
 def _rate(value: JsonValue) -> float | None:
     """Calls per millisecond, or None for no limit."""
-    fields = _object(value)
+    fields = object_or_empty(value)
     limit, per = fields.get("limit"), fields.get("per")
     per_ms = parse_native_duration_ms(per) if isinstance(per, str | int) else None
     return limit / per_ms if isinstance(limit, int | float) and per_ms else None
@@ -369,8 +365,12 @@ def _triggers(before: list[JsonObject], after: list[JsonObject]) -> Iterator[Cha
         new, new_index = now.get(key, (None, 0))
         if alike(old, new):
             continue
-        kind = "webhook" if "webhook" in _object(old or new) else "schedule"
-        breaking = _breaks_senders(_object(old), _object(new)) if kind == "webhook" and old is not None else False
+        kind = "webhook" if "webhook" in object_or_empty(old or new) else "schedule"
+        breaking = (
+            _breaks_senders(object_or_empty(old), object_or_empty(new))
+            if kind == "webhook" and old is not None
+            else False
+        )
         word = {"added": "is new", "removed": "is gone", "changed": "changed"}[kind_of(old, new)]
         yield change_of(
             Subject.TRIGGER,
@@ -397,7 +397,7 @@ def _by_key(triggers: list[JsonObject]) -> dict[str, tuple[JsonObject, int]]:
 def _breaks_senders(before: JsonObject, after: JsonObject) -> bool:
     if before.get("enabled") is False:
         return False
-    was, now = _object(before.get("webhook")), _object(after.get("webhook"))
+    was, now = object_or_empty(before.get("webhook")), object_or_empty(after.get("webhook"))
     moved = any(not alike(was.get(key), now.get(key)) for key in ("path", "secret", "verify", "action", "signal"))
     return moved or was.get("method", "POST") != now.get("method", "POST") or after.get("enabled") is False
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, list_or_empty, object_or_empty
 from penstock.definitions.diff.schemas import compare_schemas
 from penstock.definitions.diff.values import alike
 from penstock.definitions.durations import parse_native_duration_ms
@@ -147,9 +147,11 @@ def effect_of(node_type: str, name: str, values: tuple[JsonValue, JsonValue]) ->
 
 def _retry_changed(before: JsonValue, after: JsonValue) -> Effect:
     """A replay decides again, for every failed attempt on record, whether another one follows."""
-    was, now = _object(_retry(before or {})), _object(_retry(after or {}))
+    was, now = object_or_empty(_retry(before or {})), object_or_empty(_retry(after or {}))
     codes = [
-        code for code in _list(now.get("non_retryable_errors")) if code not in _list(was.get("non_retryable_errors"))
+        code
+        for code in list_or_empty(now.get("non_retryable_errors"))
+        if code not in list_or_empty(was.get("non_retryable_errors"))
     ]
     fewer = _less(now.get("max_attempts"), was.get("max_attempts"))
     shorter = "max_elapsed" in now and ("max_elapsed" not in was or _less(now["max_elapsed"], was["max_elapsed"]))
@@ -162,14 +164,6 @@ def _retry_changed(before: JsonValue, after: JsonValue) -> Effect:
 
 def _less(first: JsonValue, second: JsonValue) -> bool:
     return isinstance(first, int | float) and isinstance(second, int | float) and first < second
-
-
-def _object(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
 
 
 def _output_schema_changed(before: JsonValue, after: JsonValue) -> Effect:

@@ -11,12 +11,7 @@ from collections.abc import Callable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 
-__all__ = ["duration_text", "first_text", "object_or_empty", "text_or_empty"]
-
-
-def object_or_empty(value: JsonValue) -> JsonObject:
-    """The value, or an empty object when it is something else."""
-    return value if isinstance(value, dict) else {}
+__all__ = ["duration_text", "first_text", "text_or_empty"]
 
 
 def text_or_empty(value: JsonValue) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.base.scopes import SCOPE_HINT, is_scope
 from penstock.definitions.jq.templates import LiteralTemplate, Template
 from penstock.definitions.model import InterruptDetail, NodeType
-from penstock.definitions.node_parts.captions import first_text, object_or_empty, text_or_empty
+from penstock.definitions.node_parts.captions import first_text, text_or_empty
 from penstock.definitions.node_parts.changes import Comparison, unsafe
 from penstock.definitions.node_parts.compiling import schema_of, template_of
 from penstock.definitions.node_parts.jq_places import template

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.base.json import JsonObject, json_pointer
+from penstock.base.json import JsonObject, json_pointer, object_or_empty
 from penstock.definitions.model import NodeType, SetStateDetail
-from penstock.definitions.node_parts.captions import object_or_empty
 from penstock.definitions.node_parts.changes import COMPUTED_AGAIN, Comparison
 from penstock.definitions.node_parts.compiling import template_of
 from penstock.definitions.node_parts.jq_places import JqForm, JqPlace, JqReader, Purpose, field_pointer
