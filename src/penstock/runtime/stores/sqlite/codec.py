@@ -161,16 +161,15 @@ class RowCodec(Generic[R]):
         self.columns = ", ".join(names)
         """The columns, in the order of the fields."""
         self.insert = f"({self.columns}) VALUES ({','.join('?' * len(names))})"
-        self._type = row_type
         self._names = names
-        self._read = tuple((names.index(name), reader) for name, reader in read.items())
-
-    def row(self, columns: Sequence[Any]) -> R:
+        # Written out as one call, as dataclasses do it: every request reads an API key, and `dict(zip(...))` would take
+        # several times as long. The names are those of our own structs.
+        given = ", ".join(
+            f"{name}={f'{name}_' if name in read else ''}(c[{index}])" for index, name in enumerate(names)
+        )
+        readers = {f"{name}_": reader for name, reader in read.items()}
+        self.row: Callable[[Sequence[Any]], R] = eval(f"lambda c: row_type({given})", {"row_type": row_type, **readers})
         """A row from its columns; further columns are ignored."""
-        values = list(columns)
-        for index, reader in self._read:
-            values[index] = reader(values[index])
-        return self._type(**dict(zip(self._names, values, strict=False)))
 
     def values(self, row: R, **encoded: str | bytes) -> list[object]:
         """The columns of a row; `encoded` has the JSON ones, which callers encode before they are in a transaction."""
