@@ -1,6 +1,6 @@
 """What a workflow document asks of whoever starts it: its own scopes, and the workflows that it runs as children.
 
-Above it: `operations.start_rights`, which decides. Below it: `outline.document`.
+Above it: `operations.permissions.starting`, which decides. Below it: `outline.document`.
 """
 
 from __future__ import annotations

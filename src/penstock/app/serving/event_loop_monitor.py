@@ -6,7 +6,7 @@ of it was computing, and for how much of it no processor was free. The rest is a
 that hold the interpreter.
 
 Above it: `shutdown`, which starts it when the server listens: nobody waits for what takes time before that.
-Below it: `operations.gate.telemetry`.
+Below it: `operations.telemetry.metrics`.
 """
 
 from __future__ import annotations

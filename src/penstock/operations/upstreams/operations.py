@@ -2,7 +2,7 @@
 
 Accepting is for people: it is not offered over MCP, where a model that read a server's words could be talked into it.
 
-Above it: the catalogue. Below it: `runtime.upstreams.tool_registry`, `exposed.upstream_tools`.
+Above it: the catalogue. Below it: `runtime.upstreams.tool_registry`, `runs.imported_tools`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ nothing, and a process that starts knows at once what is quarantined.
 What is stored here is stored by calls of the gate, with their audit records: those of people, and those that it makes
 itself (`accepting`) when a server lists something else, or the settings accept what is new.
 
-Above it: `operations.exposed.upstream_tools` makes capabilities of what is pinned, `operations.upstreams.operations`
+Above it: `operations.runs.imported_tools` makes capabilities of what is pinned, `operations.upstreams.operations`
 the operations; executors ask before they call. Below it: the platform port. It speaks to no server.
 """
 

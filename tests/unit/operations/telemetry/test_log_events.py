@@ -18,7 +18,7 @@ def heard() -> Iterator[list[logging.LogRecord]]:
         def emit(self, record: logging.LogRecord) -> None:
             records.append(record)
 
-    logger, handler = logging.getLogger("penstock.test_event_lines"), Hearing()
+    logger, handler = logging.getLogger("penstock.test_log_events"), Hearing()
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     yield records
@@ -28,7 +28,7 @@ def heard() -> Iterator[list[logging.LogRecord]]:
 def test_an_event_has_every_attribute_that_a_record_of_the_standard_library_has(
     heard: list[logging.LogRecord],
 ) -> None:
-    logger = logging.getLogger("penstock.test_event_lines")
+    logger = logging.getLogger("penstock.test_log_events")
     logger.info("request", extra={"fields": {"status": 200}})
     log_event(logger, logging.INFO, "request", {"status": 200})
     theirs, ours = heard
@@ -39,11 +39,11 @@ def test_an_event_has_every_attribute_that_a_record_of_the_standard_library_has(
         assert getattr(ours, name) == getattr(theirs, name), name
     assert abs(ours.created - theirs.created) < 60
     assert 0 <= ours.msecs < 1000
-    assert logging.Formatter(EVERYTHING).format(ours).startswith("penstock.test_event_lines INFO request ")
+    assert logging.Formatter(EVERYTHING).format(ours).startswith("penstock.test_log_events INFO request ")
 
 
 def test_an_event_below_the_level_is_not_logged(heard: list[logging.LogRecord]) -> None:
-    log_event(logging.getLogger("penstock.test_event_lines"), logging.DEBUG, "request", {})
+    log_event(logging.getLogger("penstock.test_log_events"), logging.DEBUG, "request", {})
     assert heard == []
 
 
@@ -53,7 +53,7 @@ def test_who_chose_a_class_for_records_gets_records_of_it(heard: list[logging.Lo
 
     logging.setLogRecordFactory(Traced)
     try:
-        log_event(logging.getLogger("penstock.test_event_lines"), logging.INFO, "request", {"status": 200})
+        log_event(logging.getLogger("penstock.test_log_events"), logging.INFO, "request", {"status": 200})
     finally:
         logging.setLogRecordFactory(logging.LogRecord)
     (record,) = heard
