@@ -41,7 +41,7 @@ def serving(readiness: Any, *, status: int = 200) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("checks", "status", "found", "told"),
+    ("checks", "status", "found", "message"),
     [
         ({"store": "ok", "runs": "ok"}, 200, "ok", "runs, store: ok"),
         ({"store": "ok", "runs": "2 stuck"}, 200, "warn", "runs: 2 stuck"),
