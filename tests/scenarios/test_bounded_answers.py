@@ -99,7 +99,7 @@ UPSTREAMS = {
 }
 
 
-def outcome_of(upstream: Upstream, attack: Attack, *, timeout_ms: int = 30_000) -> ActivityOutcome:
+def outcome_of(upstream: Upstream, attack: Attack, *, timeout_ms: int = 240_000) -> ActivityOutcome:
     async def work() -> ActivityOutcome:
         with hostile_answers(attack, upstream.spoken) as url:
             executor = upstream.make(url)

@@ -28,7 +28,7 @@ async def upstream(kind: str) -> AsyncIterator[McpServerConfig]:
         yield McpServerConfig(url=url)
 
 
-async def outcome_of(kind: str, tool: str, arguments: JsonObject, timeout_ms: int = 20_000) -> ActivityOutcome:
+async def outcome_of(kind: str, tool: str, arguments: JsonObject, timeout_ms: int = 240_000) -> ActivityOutcome:
     async def work() -> ActivityOutcome:
         async with upstream(kind) as config, executor_of(config) as executor:
             await executor.perform(called("pid"))

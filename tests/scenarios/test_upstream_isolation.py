@@ -34,7 +34,7 @@ PIPE = McpServerConfig(command=sys.executable, args=pipe_arguments())
 
 
 def called(
-    tool: str, arguments: JsonObject | None = None, *, tenant: str = "acme", by: str = "ada", timeout_ms: int = 30_000
+    tool: str, arguments: JsonObject | None = None, *, tenant: str = "acme", by: str = "ada", timeout_ms: int = 240_000
 ) -> ActivityCall:
     call = call_of("tool_call", {"server": "shop", "tool": tool}, arguments or {}, timeout_ms=timeout_ms)
     return replace(call, tenant=tenant, principal=by)

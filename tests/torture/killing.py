@@ -40,7 +40,7 @@ _SYSCALL_STOP = signal.SIGTRAP | 0x80
 _ENTRY = 1
 _INFO_BYTES = 88
 _THIRD_ARGUMENT = 12 * 8  # rdx in the user area of x86-64
-_TRACED_SECONDS_MAX = 60.0
+_TRACED_SECONDS_MAX = 240.0
 _STORE_FILES = (".db", ".db-wal", ".db-shm")
 
 

@@ -46,7 +46,7 @@ from tests.torture.worker import read_lines
 __all__ = ["Suspension", "suspend"]
 
 _ROOT = Path(__file__).resolve().parents[2]
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS = 240
 _UNENDED = ("running", "waiting_activity", "waiting_decision")
 DOCUMENT: JsonObject = {
     "penstock": "v1",

@@ -44,7 +44,7 @@ from tests.torture.worker import read_lines
 from tests.torture.workflows import WORKFLOWS
 
 _ROOT = Path(__file__).resolve().parents[2]
-_ROUND_SECONDS_MAX = 120
+_ROUND_SECONDS_MAX = 240
 _INSIDE_SHARE = 0.5  # of the kills
 _ROUNDS_PER_SUSPENSION = 10
 _ROUNDS_PER_AUDIT = 2

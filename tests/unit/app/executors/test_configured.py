@@ -39,7 +39,7 @@ async def performed(settings: Settings, *calls: ActivityCall) -> list[ActivityOu
 
 
 def add(server: str = "tools") -> ActivityCall:
-    return call_of("tool_call", {"server": server, "tool": "add"}, {"a": 2, "b": 3}, timeout_ms=30_000)
+    return call_of("tool_call", {"server": server, "tool": "add"}, {"a": 2, "b": 3}, timeout_ms=240_000)
 
 
 def summed(outcome: ActivityOutcome) -> JsonValue:
@@ -53,7 +53,7 @@ def prompt(**config: Any) -> ActivityCall:
 
 
 def delegation(agent_id: str, protocol: str) -> ActivityCall:
-    call = call_of("agent_delegate", {"agent_id": agent_id, "protocol": protocol}, {"a": 1, "b": 2}, timeout_ms=30_000)
+    call = call_of("agent_delegate", {"agent_id": agent_id, "protocol": protocol}, {"a": 1, "b": 2}, timeout_ms=240_000)
     delegate: JsonObject = {"agentId": agent_id, "protocol": protocol, "delegateCorrelationId": "c_1"}
     return replace(call, activity=replace(call.activity, delegate=delegate))
 

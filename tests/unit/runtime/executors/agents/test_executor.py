@@ -39,7 +39,7 @@ JSON = {"content-type": "application/json"}
 
 
 def delegation(
-    given: JsonValue, *, protocol: str = "a2a", agent_id: str = "reviewer", timeout_ms: int = 30_000
+    given: JsonValue, *, protocol: str = "a2a", agent_id: str = "reviewer", timeout_ms: int = 240_000
 ) -> ActivityCall:
     """A delegation as the engine asks for it, native: with rendered arguments."""
     call = call_of("agent_delegate", {"agent_id": agent_id, "protocol": protocol}, given, timeout_ms=timeout_ms)
@@ -315,7 +315,7 @@ def test_json_in_the_text_of_an_agent_counts_where_json_is_wanted(
 
 
 def task_api(
-    statuses: list[JsonObject], *, timeout_ms: int = 30_000, **config: Any
+    statuses: list[JsonObject], *, timeout_ms: int = 240_000, **config: Any
 ) -> tuple[ActivityOutcome, list[Seen]]:
     async def work() -> tuple[ActivityOutcome, list[Seen]]:
         left = iter(statuses)

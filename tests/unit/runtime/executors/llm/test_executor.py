@@ -20,6 +20,7 @@ from penstock.runtime.executors.llm.port import LlmRequest
 from penstock.runtime.executors.llm.pydantic_ai import LlmProviderConfig, PydanticProvider, TokenPrices
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
 from tests.unit.runtime.executors.web_server import Answer, Seen, WebServer, serving
+from tests.waiting import SECONDS_MAX
 
 TOPICS: JsonObject = {
     "type": "object",
@@ -246,7 +247,7 @@ def exchange(
     config: JsonObject,
     make: Callable[[WebServer], LlmProviderConfig] = compatible,
     *,
-    timeout_ms: int = 60_000,
+    timeout_ms: int = round(SECONDS_MAX * 1000),  # the first call imports the library of its provider
 ) -> tuple[ActivityOutcome, list[Seen]]:
     """One call through pydantic-ai to a server of our own."""
 

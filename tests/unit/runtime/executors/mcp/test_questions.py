@@ -27,7 +27,7 @@ SERVER = Path(__file__).parents[4] / "fixtures" / "upstream_server.py"
 
 
 def order(item: str = "tea") -> ActivityCall:
-    return call_of("tool_call", {"server": "shop", "tool": "order"}, {"item": item}, timeout_ms=30_000)
+    return call_of("tool_call", {"server": "shop", "tool": "order"}, {"item": item}, timeout_ms=240_000)
 
 
 def again(call: ActivityCall, asked: ActivityOutcome, answer: JsonValue, *, at_most_once: bool = False) -> ActivityCall:
