@@ -68,7 +68,7 @@ def test_two_answers_at_once_are_taken_once(open_caller: OpenGate) -> None:
         await start(caller, "ask", "x")
         answers = [caller.outcome("execution.answer", execution_id="x", answer={"ok": bool(n % 2)}) for n in range(8)]
         outcomes = [type(outcome).__name__ for outcome in await asyncio.gather(*answers)]
-        assert sorted(outcomes) == ["Answered"] + ["RefusedCall"] * 7
+        assert sorted(outcomes) == ["AnsweredCall"] + ["RefusedCall"] * 7
 
     run(open_caller, test)
 
