@@ -1,10 +1,10 @@
 """The audit log as the gate writes it: one record for every outcome, refusals included.
 
-The record of a change is stored with the change, in one transaction (`CallRecord`). What changed nothing has a record
-of its own, which is durable before the caller gets the answer. Equal reads that were allowed within a minute become
-one record with a count, so that polling does not fill the disk; so do refusals that anybody can cause (`refusals`).
-What is gathered is written every few seconds, when the window ends and when the process stops; a crash may lose the
-count of the last minute. While records cannot be written, no call succeeds, and nothing is put off.
+The record of a change is stored with the change, in one transaction (`CallRecord`). A call that changes nothing gets a
+separate record, which is durable before the caller gets the answer. Equal reads that were allowed within a minute
+become one record with a count, so that polling does not fill the disk. So do refusals that anybody can cause
+(`refusals`). Gathered entries are written every few seconds, when the window ends and when the process stops; a crash
+may lose the counts of the last minute. While records cannot be written, no call succeeds and nothing is gathered.
 
 Above it: `pipeline`, `app` (which flushes). Below it: `refusals`, the platform port, `governance.audit_chain`.
 """
@@ -28,12 +28,12 @@ from penstock.runtime.ports.platform import AuditEntry, AuditOutcome, Seal
 __all__ = ["ANONYMOUS_TENANT", "AuditKey", "AuditLog", "audit_key", "seal_with"]
 
 
-# The tenant of records of whoever showed no valid key; no tenant is called so.
+# The tenant in records of callers without a valid key. No real tenant can have this name.
 ANONYMOUS_TENANT = "-"
 
 
 class AuditKey(NamedTuple):
-    """What makes two calls equal in the audit log."""
+    """The fields that make two calls equal in the audit log."""
 
     tenant: str
     principal: str
@@ -44,12 +44,12 @@ class AuditKey(NamedTuple):
 
 
 def seal_with(key: bytes) -> Seal:
-    """The function by which a store links an entry to its chain."""
+    """Return the function with which a store links an entry to its chain."""
     return ChainSeal(key)
 
 
 def audit_key(request: Request, principal: Principal, capability: Capability | None, code: str | None) -> AuditKey:
-    """What makes two calls equal in the audit log."""
+    """Return the key under which equal calls are gathered."""
     subject = capability.authorization(request.arguments).resource_id if capability else None
     return AuditKey(
         principal.tenant,
@@ -62,23 +62,23 @@ def audit_key(request: Request, principal: Principal, capability: Capability | N
 
 
 class AuditLog:
-    """Writes entries, gathering those of equal reads."""
+    """Writes entries, and gathers those of equal reads."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self.seal = seal_with(services.pepper)
         self._gathered: dict[AuditKey, AuditEntry] = {}
         self._again: dict[AuditKey, int] = {}
-        """How often what is gathered came again."""
+        """How many more times each gathered entry has occurred."""
         self._gathered_since = 0
         self._refusals = GatheredRefusals()
         self._failing = False
-        """Whether the last attempt to write failed: then nothing is put off any more."""
+        """Whether the last write failed. If so, nothing is gathered until a write succeeds."""
 
     def entry(
         self, place: AuditKey, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
     ) -> AuditEntry:
-        """What is written down about a call; of a read no digest, so that equal ones can be gathered."""
+        """Return the entry for a call. A read has no digest of its arguments, so that equal reads can be gathered."""
         details: JsonObject = {}
         if request.remote is not None:
             details["remote"] = request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX]
@@ -103,7 +103,7 @@ class AuditLog:
         )
 
     def refused(self, place: AuditKey, request: Request, *, outcome: AuditOutcome = "refused") -> None:
-        """Note a refusal that anybody can cause, to be written with others like it; nothing is written now."""
+        """Count a refusal that anybody can cause. It is written later, together with equal ones."""
         if not self._services.audited:
             return
         key = (*place[1:], request.remote)
@@ -111,7 +111,7 @@ class AuditLog:
             self._refusals.add(key, self.entry(place, request, outcome, reads=True))
 
     def refused_entry(self, entry: AuditEntry) -> None:
-        """As `refused`, with an entry that is made already."""
+        """Do the same as `refused` for an entry that already exists."""
         remote = entry.details.get("remote")
         place = (entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
         key = (*place, remote if isinstance(remote, str) else None)
@@ -119,7 +119,7 @@ class AuditLog:
             self._refusals.add(key, entry)
 
     async def write(self, entry: AuditEntry, *, gather: bool) -> None:
-        """Note what happened; durable on return, unless it is gathered."""
+        """Write an entry. It is durable on return, unless it is gathered."""
         if not self._services.audited:
             return
         if not gather:
@@ -137,24 +137,24 @@ class AuditLog:
             await self._flush_reads()
 
     def counted(self, place: AuditKey) -> bool:
-        """Count what is gathered already and came again; False for what is not, which has to be written."""
+        """Count one more occurrence of a gathered entry; return False if the entry is not gathered yet."""
         if place not in self._gathered:
             return False
         self._again[place] = self._again.get(place, 0) + 1
         return True
 
     def counted_in_time(self, place: AuditKey, now_ms: int) -> bool:
-        """The same of what need not be written now either; False, and nothing counted, if there is more to do."""
+        """Count as `counted` does, unless a flush is due; return False, and count nothing, if it is."""
         return not self._is_over(now_ms) and self.counted(place)
 
     def _is_over(self, now_ms: int) -> bool:
-        """Whether what is gathered is to be written."""
+        """Whether the gathered entries have to be written."""
         return self._failing or now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
 
     async def flush(self, *, final: bool = False) -> None:
-        """Write what was gathered; what cannot be written is kept for the next time, as far as there is room.
+        """Write the gathered entries; keep those that cannot be written for the next flush, as far as there is room.
 
-        Refusals that came again wait for the end of their minute, unless this is the last time.
+        The counts of repeated refusals wait for the end of their minute, unless this is the final flush.
         """
         await self._flush_reads()
         refused = self._refusals.take(self._services.clock.now_ms(), final=final)

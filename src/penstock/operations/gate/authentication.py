@@ -1,9 +1,9 @@
-"""Who is calling: API keys, looked up and compared in constant time.
+"""Authentication: API keys, looked up and compared in constant time.
 
-A key that does not exist, has a wrong secret or a wrong form gets one and the same answer. A key that was revoked or
-has expired says so only to somebody who has its secret. A key revoked by any process fails on the very next request:
-what was found is used again only while the store says that nobody has changed anything in it, and it is asked each
-time. Secrets are not remembered, only digests of them.
+A key that does not exist, has a wrong secret or is malformed gets the same answer in all three cases. Only a caller
+with the right secret learns that a key was revoked or has expired. A key that any process revokes fails on the very
+next request: cached rows are used only while the store reports no change, and every request asks the store for that.
+Secrets are never cached, only digests of them.
 
 Above it: `pipeline`. Below it: the platform port, `governance.keys`.
 """
@@ -24,14 +24,14 @@ from penstock.runtime.ports.platform import KeyRow, PlatformStore
 __all__ = ["Authenticator", "principal_of"]
 
 _HINT = "send a key as `Authorization: Bearer pen_…`; an owner makes one with `penstock key create`"
-# Compared with when there is no such key, so that the answer takes as long.
+# Compared against when the key does not exist, so that the answer takes as long.
 _NO_HASH = "0" * 64
 
 _Proven: TypeAlias = tuple[KeyRow, Principal]
 
 
 def principal_of(key: KeyRow) -> Principal:
-    """The principal that a key stands for."""
+    """Return the principal that a key stands for."""
     return Principal(
         id=f"key:{key.key_id}",
         tenant=key.tenant,
@@ -43,7 +43,7 @@ def principal_of(key: KeyRow) -> Principal:
 
 
 class Authenticator:
-    """Resolves credentials, and remembers which keys were used until that is written down."""
+    """Resolves credentials, and collects the times at which keys were used until they are written."""
 
     def __init__(self, platform: PlatformStore, clock: Clock, pepper: bytes) -> None:
         self._platform = platform
@@ -52,13 +52,14 @@ class Authenticator:
         self._used_at: dict[str, int] = {}
         self._written_at = 0
         self._proven: LruCache[bytes, _Proven] = LruCache(limits.KEYS_PROVEN_KEPT)
-        """By the digest of what was shown: the key whose secret that is, as it was when it was read."""
+        """By the digest of the bearer token: the key that it belongs to, as it was when it was read, and its principal.
+        """
         self._looked_up: LruCache[str, KeyRow] = LruCache(limits.KEYS_PROVEN_KEPT)
-        """By their ids, as they are since the store was changed last; streams ask before each event."""
+        """By id: keys read since the store last changed. Streams look a key up before each event."""
         self._mark: int | None = None
 
     async def authenticate(self, credentials: Credentials) -> Principal:
-        """The principal of valid credentials; `Denied` with code UNAUTHENTICATED, KEY_REVOKED or KEY_EXPIRED."""
+        """Return the principal of valid credentials; raise `Denied` (UNAUTHENTICATED, KEY_REVOKED, KEY_EXPIRED)."""
         recognised = self.recognised(credentials)
         if recognised is not None:
             return recognised
@@ -69,7 +70,7 @@ class Authenticator:
         key = None if found is None else looked_up.get(found[0].key_id)
         if found is None or key is None or key.secret_hash != found[0].secret_hash:
             key = await self._key(bearer, found)
-            # If the store was changed meanwhile, this is where nobody looks any more.
+            # If the store changed in the meantime, this cache was replaced, and the outdated row is never read.
             looked_up.put(key.key_id, key)
         if found is None or key is not found[0]:
             found = (key, found[1] if found is not None and key == found[0] else principal_of(key))
@@ -83,11 +84,11 @@ class Authenticator:
         return found[1]
 
     def recognised(self, credentials: Credentials) -> Principal | None:
-        """The principal of a key that was read since anything was stored, if nothing has to be said or written."""
+        """Return the principal if the cache knows it and nothing has to be read, written or refused; else None."""
         self._forget_outdated()
         bearer = credentials.bearer or ""
         found = self._proven.get(blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest())
-        # What was proven stays; the row of the key must have been read since the store was changed last.
+        # The proof of a secret stays valid, but the row of the key must have been read since the store last changed.
         if found is None or self._looked_up.get(found[0].key_id) is not found[0]:
             return None
         key, now = found[0], self._clock.now_ms()
@@ -97,14 +98,17 @@ class Authenticator:
         return found[1]
 
     def _forget_outdated(self) -> None:
-        """Keep what was found since the store was changed last."""
+        """Drop the cached rows if the store has changed since they were read."""
         mark = self._platform.change_mark()
         if mark is None or mark != self._mark:
             self._mark = mark
             self._looked_up = LruCache(limits.KEYS_PROVEN_KEPT)
 
     async def _key(self, bearer: str, proven: _Proven | None) -> KeyRow:
-        """The key that is shown, with its secret. What was proven holds for as long as the key has that secret."""
+        """Read the key that the bearer token names, and check its secret.
+
+        A secret that was proven before is not checked again while the key still has the same hash.
+        """
         if proven is not None:
             key = await self._platform.key(proven[0].key_id)
             if key is not None and key.secret_hash == proven[0].secret_hash:
@@ -119,7 +123,7 @@ class Authenticator:
         return key
 
     async def still_valid(self, principal: Principal) -> bool:
-        """Whether a principal that was authenticated before may go on; for streams that stay open."""
+        """Whether a principal that was authenticated earlier may go on. Open streams ask this."""
         return principal.key_id is None or await self.holds(principal.key_id)
 
     async def holds(self, key_id: str) -> bool:
@@ -135,7 +139,7 @@ class Authenticator:
         return key is not None and _is_alive(key, now)
 
     async def flush(self) -> None:
-        """Write down which keys were used."""
+        """Store when each key was last used."""
         used, self._used_at = self._used_at, {}
         if used:
             await self._platform.touch_keys(used)

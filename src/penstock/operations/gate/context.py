@@ -1,6 +1,6 @@
 """The request context: who calls, with what, and which services a handler may use.
 
-Above it: `pipeline` makes a context for each call, handlers use it. Below it: the runtime's ports.
+Above it: `pipeline` makes a context for each call, and handlers use it. Below it: the ports of the runtime.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", 
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller from outside shows: a bearer token."""
+    """The credentials of an outside caller: a bearer token."""
 
     bearer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who calls: `Gate.authenticate` found out, or the process itself knows (the local owner, a trigger)."""
+    """Who calls. `Gate.authenticate` returns it, or the process makes it itself (the local owner, a trigger)."""
 
     id: str
     tenant: str
@@ -68,21 +68,21 @@ class Principal:
     key_id: str | None = None
     name: str = ""
     toolset: str | None = None
-    """The tools that their key offers them; None for those that the server offers."""
+    """The toolset of the key; None for the server's default."""
     attributes: Mapping[str, JsonValue] = field(default_factory=dict)
     on_behalf_of: str | None = None
-    """The principal whose rights count, for one that acts by the clock."""
+    """The principal whose permissions apply, for one that acts on a schedule."""
     credential: str | None = None
-    """What they showed instead of a key: the name of a secret, never the secret."""
+    """What authenticated the caller instead of a key: the name of a secret, never the secret."""
 
     @property
     def starter(self) -> Initiator:
-        """What the first record of a run says of them."""
+        """The initiator that the first record of a run names."""
         return Initiator(principal=self.id, credential=self.key_id or self.credential, on_behalf_of=self.on_behalf_of)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One call, as a surface hands it to the gate: whoever makes one has found out who calls."""
+    """One call, as a surface hands it to the gate. The surface has authenticated the caller already."""
 
     operation: str
     arguments: JsonObject
@@ -92,31 +92,31 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     trusted: bool = False
     from_person: bool = False
-    """Whether a person said this in a form of their client; what stands in a tool's arguments is a model's word."""
+    """Whether a person entered this in a form of their client. Arguments of a tool call come from a model instead."""
     remote: str | None = None
     patience_seconds: float | None = None
-    """How long a call may wait for an execution, where the surface decides that and not an argument."""
+    """How long the call may wait for an execution, if the surface decides that and not an argument."""
     observe: Callable[[JsonObject], Awaitable[None]] | None = None
-    """Told what happens while a call waits."""
+    """Called with progress while the call waits."""
     client_kinds: tuple[str, ...] = ()
-    """What the calling program can be asked by an execution that the call starts: sampling, roots."""
+    """What an execution that the call starts may ask the client for: sampling, roots."""
     after_leaving: Callable[[Reply[Any] | EventStream | PenstockError], None] | None = None
-    """Told what came of a call whose caller was cancelled before it heard."""
+    """Called with the outcome if the caller was cancelled before it could get it."""
 
     @property
     def from_outside(self) -> bool:
-        """Whether what the call brings is untrusted: a model chose it, or somebody whom nobody let in by a key."""
+        """Whether the arguments are untrusted: a model chose them, or a sender without a key."""
         return self.surface in ("mcp", "webhook")
 
     @property
     def from_inside(self) -> bool:
-        """Whether the process itself calls: nobody who comes over a surface can."""
+        """Whether the process itself calls. No caller on a surface can."""
         return self.surface in ("schedule", "system")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateLimits:
-    """How much one key may ask for; the operator's choice."""
+    """Limits of a single key, as the operator configured them."""
 
     read_per_minute: int = limits.READ_CALLS_PER_MINUTE
     write_per_minute: int = limits.WRITE_CALLS_PER_MINUTE
@@ -130,29 +130,29 @@ class GateLimits:
     streams_max: int = limits.STREAMS_MAX
     streams_per_key: int = limits.STREAMS_PER_KEY
     key_expiry_ms: int | None = None
-    """How long a new key is valid when nobody says; None: until it is revoked."""
+    """How long a new key is valid by default; None: until it is revoked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookChoices:
-    """What holds for webhooks, received and sent; the operator's choice."""
+    """Settings for webhooks, received and sent, as the operator configured them."""
 
     public_url: str | None = None
-    """The address under which others reach the server, for what they are told to call."""
+    """The address under which others reach the server; used in the URLs that they are given."""
     max_body_bytes: int = limits.WEBHOOK_BYTES_MAX
     allow_unsigned: bool = False
     allow_private_addresses: bool = False
 
     def address(self, path: str) -> str:
-        """A path of this server as others call it; the path alone when nobody said under which address."""
+        """Return the URL of a path on this server, or the path alone if no public address is configured."""
         return (self.public_url or "").rstrip("/") + path
 
 
 class CatalogueView(Protocol):
-    """What handlers may know of the catalogue."""
+    """The part of the catalogue that handlers may use."""
 
     def all(self) -> tuple[Capability, ...]:
-        """Every capability, by name."""
+        """Every capability, sorted by name."""
 
 
 async def _no_checks() -> dict[str, str]:
@@ -165,15 +165,15 @@ async def _no_metrics() -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerParts:
-    """What a process that serves others adds to the services of its gate."""
+    """What a server process adds to the services of its gate."""
 
     base_path: str = "/api/v0"
-    """Where the operations stand in REST, for the addresses in answers."""
+    """The prefix of the REST routes, for the addresses in answers."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     checks: Callable[[], Awaitable[dict[str, str]]] = field(default=_no_checks)
-    """What `system.health` looks at: a name and `ok`, or what is wrong."""
+    """The checks of `system.health`: each name with `ok` or with what is wrong."""
     telemetry: Telemetry = field(default_factory=Telemetry)
-    """What this process counts."""
+    """The counters of this process."""
     read_metrics: Callable[[], Awaitable[dict[str, float]]] = field(default=_no_metrics)
 
 
@@ -183,7 +183,7 @@ async def _always(principal: Principal) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What operations work with: made once by `app`, complete from then on, and never changed."""
+    """What operations work with. `app` makes it once; it is complete from then on and never changes."""
 
     store: RunStore
     platform: PlatformStore
@@ -193,57 +193,57 @@ class Services:
     new_id: Callable[[], str]
     new_key_material: Callable[[], ParsedKey]
     pepper: bytes
-    """Key of the hashes of API keys, and of the audit chain; kept outside the store."""
+    """The key for the hashes of API keys and for the audit chain. It is kept outside the store."""
     audited: bool = True
-    """False for a look into a store that has no secret yet: nothing is sealed there, and looking seals nothing."""
+    """False when only looking into a store that has no secret yet: no audit entry can be sealed there."""
     limits: GateLimits = field(default_factory=GateLimits)
     catalogue: CatalogueView | None = None
     information: JsonObject = field(default_factory=dict)
-    """What `system.info` tells about this process: version, when it started, which executors are configured."""
+    """What `system.info` reports about this process: version, start time, configured executors."""
     resolve_secret: Callable[[str], str | None] = field(default=lambda name: None)
     checks: Callable[[], Awaitable[dict[str, str]]] = field(default=_no_checks)
-    """What `system.health` looks at: a name and `ok`, or what is wrong."""
+    """The checks of `system.health`: each name with `ok` or with what is wrong."""
     telemetry: Telemetry = field(default_factory=Telemetry)
-    """What this process counts."""
+    """The counters of this process."""
     read_metrics: Callable[[], Awaitable[dict[str, float]]] = field(default=_no_metrics)
     keys_changed: Notifier[[]] = field(default_factory=Notifier)
-    """Told when a key was revoked, so that open streams look at once whether theirs still holds."""
+    """Called when a key was revoked, so that open streams check at once whether their key is still valid."""
     still_valid: Callable[[Principal], Awaitable[bool]] = field(default=_always)
-    """Whether somebody who was let in may stay: asked again and again while a stream is open."""
+    """Whether an authenticated principal may go on. Open streams ask this repeatedly."""
     open_streams: OpenStreams = field(default_factory=OpenStreams)
     execution_views: LruCache[Hashable, Any] = field(default_factory=lambda: LruCache(limits.EXECUTION_VIEWS_KEPT))
-    """Views of executions, by everything that they depend on: whoever polls a run that does not move reads little."""
+    """Views of executions, by everything that they depend on, so that polling an idle run reads little."""
     start_needs: LruCache[str, StartNeeds] = field(default_factory=lambda: LruCache(limits.START_NEEDS_KEPT))
-    """What starting a version of a workflow needs, by its hash."""
+    """What starting a version of a workflow needs, by the hash of the version."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     hook_evaluator: Evaluator | None = None
-    """For the expressions and schemas of webhooks: what strangers send holds up nobody else."""
+    """Evaluates expressions and schemas of webhooks, so that payloads from strangers do not block other work."""
     view_threads: FairThreadPool = field(
         default_factory=lambda: FairThreadPool("penstock-views", places=1, per_holder=1)
     )
-    """For views of executions with a long history."""
+    """Threads that build the views of executions with a long history."""
     hook_threads: FairThreadPool = field(default_factory=lambda: FairThreadPool.for_workers("penstock-hooks"))
     documents: DocumentChecks = field(default_factory=DocumentChecks)
     """Checks the documents that callers send."""
     nudge_deliveries: Notifier[[]] = field(default_factory=Notifier)
-    """Told when there is something to be sent to a webhook now."""
+    """Called when a delivery to a webhook is due now."""
     definitions_changed: Notifier[[str]] = field(default_factory=Notifier)
-    """Told whose workflows were changed, so that what is made of them is made anew."""
+    """Called with the tenant whose workflows changed, so that everything derived from them is built again."""
     upstreams: UpstreamToolRegistry | None = None
     """The MCP servers whose tools are imported."""
     base_path: str = "/api/v0"
-    """Where the operations stand in REST, for the addresses in answers."""
+    """The prefix of the REST routes, for the addresses in answers."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """One call on its way through a handler."""
+    """The context of one call, as its handler gets it."""
 
     services: Services
     principal: Principal
     request: Request
     capability: Capability
     call: CallRecord = msgspec.field(default_factory=CallRecord)
-    """What the call leaves behind: handlers hand it to the store with their changes; see `idempotency.answered`."""
+    """What the call stores. Handlers pass it to the store together with their change; see `idempotency.answered`."""
     caller: Caller = msgspec.field(default_factory=Caller)
     """The caller, who may disconnect before the answer."""
 
@@ -254,14 +254,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_operator(self) -> bool:
-        """Whether the caller owns everything in the default tenant, and with that the server."""
+        """Whether the caller has every scope in the default tenant, and so owns the server."""
         return self.tenant == DEFAULT_TENANT and scope_allows(self.principal.scopes, EVERYTHING)
 
     def now_ms(self) -> int:
-        """The present instant."""
+        """The current time in milliseconds."""
         return self.services.clock.now_ms()
 
     def run(self, run_id: str) -> Run:
-        """A run by id; use `runs.handles.visible_run` for one that a caller names."""
+        """Return a run by id. For an id that comes from a caller, use `runs.handles.visible_run`."""
         services, untrusted = self.services, self.request.from_outside
         return Run(run_id, services.host, services.new_id, self.principal.id, untrusted, self.call)

@@ -1,12 +1,13 @@
 """Idempotency: a call with a key happens once, and a repeated call gets the first answer.
 
-The key is claimed with the first change that the call makes, in its transaction (`CallRecord`). So a call that is
-refused leaves nothing to undo, and of two processes that make the same change at once, one stores it. Within a
-process, a second call with a key that is in flight is refused at once. The answer is stored with the change, too: a
-handler gives it beforehand (`answered`), or says how it is made from what a run decides (`answered_by`). A call that
-first follows the run that it starts has its answer after the change. If the process dies in between, the claim times
-out; what is started or signalled has an id that is derived from the key (`derived_id`), so that a repeated call finds
-it.
+The key is claimed in the transaction of the first change that the call makes (`CallRecord`). So a refused call leaves
+nothing to undo, and of two processes that make the same change at once, only one stores it. Within a process, a second
+call with a key that is in flight is refused at once.
+
+The answer is stored with the change, too. A handler gives it beforehand (`answered`), or says how to make it from the
+decision of a run (`answered_by`). A call that first follows the run that it starts has its answer only after the
+change. If the process dies in between, the claim times out. The id of whatever the call started or signalled is derived
+from the key (`derived_id`), so a repeated call finds it.
 
 Above it: `pipeline`, handlers. Below it: the platform port.
 """
@@ -37,20 +38,20 @@ _Name: TypeAlias = tuple[str, str, str, str]
 
 
 def digest_arguments(pepper: bytes, arguments: JsonObject) -> str:
-    """A digest that is equal for equal arguments, and says nothing of them without the server's secret.
+    """Return a digest that is equal for equal arguments, and reveals nothing about them without the server's secret.
 
-    A plain hash of a short answer, such as a PIN, could be guessed by whoever has the file.
+    With a plain hash, anybody who has the file could guess a short argument, such as a PIN.
     """
     return keyed_digest(pepper, b"arguments\0" + _encode(arguments))
 
 
 def _is_of(digest: str, claim: IdempotencyClaim, arguments: JsonObject) -> bool:
-    """Whether a stored digest is of these arguments; for a day there are plain ones, which older releases stored."""
+    """Whether a stored digest belongs to these arguments. Older releases stored plain hashes; those live for a day."""
     return digest == claim.digest or digest == hashlib.sha256(_encode(arguments)).hexdigest()
 
 
 def derived_id(principal: Principal, request: Request) -> str | None:
-    """An id that is the same for every repetition of a call with an idempotency key; None without a key."""
+    """Return an id that is the same for every repetition of a call with an idempotency key; None without a key."""
     if request.idempotency_key is None:
         return None
     text = "\0".join((principal.tenant, principal.id, request.operation, request.idempotency_key))
@@ -58,9 +59,9 @@ def derived_id(principal: Principal, request: Request) -> str | None:
 
 
 def answered(context: Context, reply: Reply[Any]) -> CallRecord:
-    """What a call leaves, with its answer, for the store to keep with the change that makes the answer true.
+    """Return the call record with its answer, for the store to keep with the change that makes the answer true.
 
-    A handler that asks for it hands it to the store with a change, and answers with that reply if the change is made.
+    The handler passes the record to the store with the change. If the change is made, it must return the same reply.
     """
     if context.call.claim is not None:
         context.call.answer = _answer_of(reply)
@@ -69,30 +70,31 @@ def answered(context: Context, reply: Reply[Any]) -> CallRecord:
 
 @dataclass(slots=True, eq=False)
 class DecidedAnswer:
-    """The answer of a call that changes a run, made of what the run decides."""
+    """The answer to a call that changes a run, made from the decision of the run."""
 
     call: CallRecord
     make: Callable[[Accepted], Reply[Any] | None]
     made: Reply[Any] | None = None
 
     def __call__(self, decision: Accepted) -> JsonObject | None:
-        """The answer as it is kept; the host asks for it before it stores the decision."""
+        """Return the answer in its stored form. The host calls this before it stores the decision."""
         self.made = self.make(decision)
         return None if self.made is None or self.call.claim is None else _answer_of(self.made)
 
     @property
     def reply(self) -> Reply[Any] | None:
-        """The reply that is stored with the change; None if nothing was changed, or too little is known."""
+        """The reply that was stored with the change; None if nothing changed, or if the decision says too little."""
         return self.made if self.call.stored else None
 
 
 def answered_by(
     context: Context, make: Callable[[Accepted], Reply[Any] | None], *, provisional: bool = False
 ) -> DecidedAnswer:
-    """Let the call be answered with what is made of the run's decision, stored with the decision in one transaction.
+    """Make the answer from the run's decision, and store it with the decision in one transaction.
 
-    A handler asks for it before it changes the run, and answers with its `reply` then. A `provisional` answer is what
-    a repeated call hears if this one ends before it has followed the run for long enough to say more.
+    A handler calls this before it changes the run, and then returns the `reply` of the result. A repeated call gets a
+    `provisional` answer only if the first call ends before it has followed the run for long enough to give a better
+    one.
     """
     context.call.answer_of = answer = DecidedAnswer(context.call, make)
     context.call.provisional = provisional
@@ -100,18 +102,18 @@ def answered_by(
 
 
 class IdempotentCalls:
-    """The calls with idempotency keys of one process."""
+    """The calls with idempotency keys that are in flight in this process."""
 
     def __init__(self) -> None:
         self._under_way: dict[_Name, IdempotencyClaim] = {}
-        """The calls that are under way here, and do not count as lost yet."""
+        """The calls in flight here whose claims have not timed out."""
 
     async def begin(
         self, services: Services, capability: Capability, principal: Principal, request: Request
     ) -> IdempotencyClaim | Reply[Any] | None:
-        """What the call has to claim, the answer that was given before, or None for a call that needs neither.
+        """Return the claim for this call, the answer that was stored earlier, or None if the call needs neither.
 
-        Whoever gets a claim must `end` it.
+        The caller must `end` a claim that it gets.
         """
         key = request.idempotency_key
         if key is None or capability.annotations.read_only:
@@ -158,21 +160,21 @@ class IdempotentCalls:
                 assert_never(known)
 
     def end(self, claim: IdempotencyClaim) -> None:
-        """The call is not under way any more."""
-        if self._under_way.get(_name_of(claim)) is claim:  # and not one that took over
+        """Mark the call as no longer in flight."""
+        if self._under_way.get(_name_of(claim)) is claim:  # a later call may have taken over the key
             del self._under_way[_name_of(claim)]
 
     async def complete(self, services: Services, call: CallRecord, reply: Reply[Any] | EventStream) -> None:
-        """Store what a call leaves and was not stored with a change: its audit entry, its answer, or both.
+        """Store the parts of a call that were not stored with a change: its audit entry, its answer, or both.
 
-        A stream has no answer that could be kept: the key may be used again.
+        A stream has no answer that could be stored, so its key may be used again.
         """
         if isinstance(reply, EventStream):
             await self.release(services, call)
             call.claim = None
         elif call.claim is not None and not call.answered:
             final = _answer_of(reply)
-            call.answered = call.stored and final == call.answer  # what was provisional is the last word
+            call.answered = call.stored and final == call.answer  # the provisional answer is the final one
             call.answer, call.provisional = final, False
         if call.stored and (call.claim is None or call.answered):
             return
@@ -182,7 +184,7 @@ class IdempotentCalls:
             raise _in_flight()  # another process was faster, and this one changed nothing
 
     async def repeated(self, context: Context, error: PenstockError) -> Reply[Any] | None:
-        """The answer of another process, for a call that is refused because that one has just made the same change."""
+        """Return the answer of another process that made the same change first, for the call refused because of it."""
         services, call = context.services, context.call
         if call.claim is None or call.stored or not isinstance(error, Conflict) or error.code == _IN_FLIGHT:
             return None
@@ -192,7 +194,7 @@ class IdempotentCalls:
         return _repeated(services, context.capability, known.answer)
 
     async def release(self, services: Services, call: CallRecord) -> None:
-        """Let a key be used again that a call claimed before it was refused."""
+        """Release a key that a call claimed before it was refused, so that it can be used again."""
         if call.claim is not None and call.stored and not call.answered:
             await services.platform.release_call(call.claim)
 

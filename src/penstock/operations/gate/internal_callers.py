@@ -1,8 +1,8 @@
-"""Calls that the process itself makes: they pass the gate like everybody else's.
+"""Calls that the process itself makes. They pass the gate like all others.
 
-The clock starts executions for whoever made a schedule; retention, the loading of files and the settings change things
-without anybody asking at that moment. Each of them is a principal of its own with exactly the scopes it needs. None has
-a credential, so nobody outside can be one of them.
+The clock starts executions on behalf of the owner of a schedule. Retention, the loading of files and the settings
+change things without a request at that moment. Each of them is a principal with exactly the scopes that it needs. None
+has a credential, so no outside caller can act as one of them.
 
 Above it: `app`, the internal operations. Below it: the gate.
 """
@@ -21,14 +21,14 @@ __all__ = ["internal_call", "system_principal"]
 
 
 def system_principal(name: str, *scopes: str, tenant: str = DEFAULT_TENANT) -> Principal:
-    """A part of Penstock that changes things of a tenant by itself."""
+    """Return the principal for a part of Penstock that changes things of a tenant by itself."""
     return Principal(id=f"system:{name}", tenant=tenant, scopes=frozenset(scopes), name=name)
 
 
 async def internal_call(
     gate: Gate, principal: Principal, operation: str, arguments: JsonObject, *, surface: Surface = "system"
 ) -> Any:
-    """The answer to a call that the process itself makes; raises the error of one that is refused."""
+    """Make a call from inside the process and return its answer; raise the error if it is refused."""
     outcome = await gate.call(
         Request(
             operation=operation,

@@ -1,8 +1,8 @@
-"""Ending what is in flight with a key that is revoked or expires.
+"""Ends the calls and streams of a key that is revoked or expires.
 
-A key that this process revokes is looked at immediately. Changes by another process on the same file are noticed by a
-number that the store changes with every write, read a few times a second. Only then, and once a second for keys that
-expire, are keys read again, and only those with something open.
+A key that this process revokes is checked immediately. Changes by another process on the same file show in a number
+that the store changes with every write; it is read a few times a second. Keys are read again only after such a change,
+and once a second because they may expire; and only those with something open.
 
 Above it: `pipeline` registers calls here, `app` runs it. Below it: `authentication`, `open_streams`.
 """
@@ -22,34 +22,34 @@ from penstock.operations.gate.context import Services
 __all__ = ["KeyMonitor"]
 
 _LOGGER = logging.getLogger("penstock.gate")
-# A key is looked at this often although nothing was stored: it may have expired.
+# How often keys are checked although nothing was stored: they may have expired.
 _LOOK_ANYWAY_SECONDS = 1.0
 
 
 class KeyMonitor:
-    """Ends what is under way with keys that do not hold any more."""
+    """Ends calls and streams whose key is no longer valid."""
 
     def __init__(self, services: Services, authenticator: Authenticator) -> None:
         self._services = services
         self._authenticator = authenticator
         self._calls: dict[str, set[Callable[[], None]]] = {}
-        """By key: how to end each call that is under way."""
+        """By key: how to end each call in flight."""
         self._ended: frozenset[str] = frozenset()
-        """Keys that do not hold, of which everybody was told."""
+        """Keys that are no longer valid and whose streams have been woken."""
         self._mark: int | None = None
         self._looked_at = 0.0
         self._is_asked = True
         self._asked: asyncio.Event | None = None
 
     def hold(self, key_id: str, end: Callable[[], None]) -> None:
-        """Call `end` when a key does not hold any more, until `release`: something is done with it."""
+        """Call `end` when the key is no longer valid, until `release`."""
         ends = self._calls.get(key_id)
         if ends is None:
             self._calls[key_id] = ends = set()
         ends.add(end)
 
     def release(self, key_id: str, end: Callable[[], None]) -> None:
-        """What was done with a key is over."""
+        """Stop watching the key for this call."""
         ends = self._calls.get(key_id)
         if ends is not None:
             ends.discard(end)
@@ -57,16 +57,16 @@ class KeyMonitor:
                 del self._calls[key_id]
 
     def look_now(self) -> None:
-        """A key was changed: do not wait for the next look."""
+        """Check the keys at once: one has changed."""
         self._is_asked = True
         if self._asked is not None:
             self._asked.set()
 
     async def run(self) -> None:
-        """Look after keys until cancelled."""
+        """Check keys until cancelled."""
         self._asked = asyncio.Event()
         while True:
-            # Not `wait_for`, which forgets that it was cancelled when the event is set in the same turn of the loop.
+            # Not `wait_for`: it swallows a cancellation if the event is set in the same iteration of the loop.
             with suppress(TimeoutError):
                 async with asyncio.timeout(limits.KEY_LOOK_SECONDS):
                     await self._asked.wait()

@@ -1,8 +1,8 @@
 """A cache of a bounded number of values that drops the least recently used one.
 
 It does what `cachetools.LRUCache` does and is about three times as fast, because it is one `OrderedDict` and nothing
-else; authentication looks into two of these for every request. A value never changes under its key: whoever makes a key
-puts everything into it that the value depends on.
+else; authentication looks into two of these for every request. Values are never updated in place: a key must contain
+everything that its value depends on.
 
 Above it: authentication, `context.Services`, the table of webhooks. Below it: nothing.
 """
@@ -20,21 +20,21 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """Keeps the values that were used last. None is no value."""
+    """Keeps the most recently used values. None cannot be a value."""
 
     def __init__(self, entries_max: int) -> None:
         self._entries_max = entries_max
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value of a key; None if it is not there, or not any more."""
+        """Return the value of a key; None if it was never stored or was dropped."""
         value = self._values.get(key)
         if value is not None:
             self._values.move_to_end(key)
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value, and drop the least recently used one if there are too many."""
+        """Store a value, and drop the least recently used one if there are too many."""
         self._values[key] = value
         self._values.move_to_end(key)
         if len(self._values) > self._entries_max:

@@ -1,6 +1,6 @@
-"""A list of callbacks that exists before both those who notify and those who listen.
+"""A list of callbacks that exists before both its senders and its listeners.
 
-Neither has to be put into the other afterwards.
+So neither side needs a reference to the other, and nothing has to be assigned after construction.
 
 Above it: `context.Services` has some; the gate and the dispatcher of webhooks listen. Below it: nothing.
 """
@@ -16,20 +16,20 @@ P = ParamSpec("P")
 
 
 class Notifier(Generic[P]):
-    """Calls everybody who listens, in the order in which they came."""
+    """Calls every listener, in the order in which they registered."""
 
     def __init__(self) -> None:
         self._listening: dict[Callable[P, None], None] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell everybody; nobody, if nobody listens."""
+        """Call every listener."""
         for hear in tuple(self._listening):
             hear(*args, **kwargs)
 
     def listen(self, hear: Callable[P, None]) -> None:
-        """Call this from now on, until `leave`."""
+        """Register a callback, until `leave`."""
         self._listening[hear] = None
 
     def leave(self, hear: Callable[P, None]) -> None:
-        """Do not call this any more."""
+        """Remove a callback."""
         self._listening.pop(hear, None)

@@ -1,6 +1,6 @@
 """The streams that are open in this process: how many, whose, and how to wake them all.
 
-Above it: `context` keeps one of these, `executions.streams` takes places in it. Below it: nothing.
+Above it: `context` keeps one instance, and `executions.streams` takes places in it. Below it: nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.operations.catalogue.capability import StreamEvent
 
 __all__ = ["HeldStream", "OpenStreams"]
 
-# How the ids of principals begin that are keys.
+# The prefix of the ids of principals that are keys.
 _OF_KEYS = "key:"
 
 
@@ -26,10 +26,10 @@ class OpenStreams:
         self._held: dict[str, int] = {}
         self._listening: set[Callable[[], None]] = set()
         self.reading = asyncio.Semaphore(limits.STREAM_READS_AT_ONCE)
-        """Held while a stream reads records and makes events of them: those that catch up take turns."""
+        """Held while a stream reads records and converts them to events, so that streams that catch up take turns."""
         self._others: list[Callable[[], Iterable[str]]] = []
         self.ending = False
-        """Whether the server stops: every stream ends, and its reader goes on elsewhere or later."""
+        """Whether the server is stopping. Every stream then ends, and its reader reconnects elsewhere or later."""
 
     @property
     def count(self) -> int:
@@ -37,7 +37,7 @@ class OpenStreams:
         return sum(self._held.values())
 
     def take(self, principal_id: str, *, at_most: int, of_one: int) -> None:
-        """Take a place; `LimitExceeded` when there is none left for this principal, or for anybody."""
+        """Take a place; raise `LimitExceeded` if this principal, or the server, has none left."""
         held = self._held.get(principal_id, 0)
         if held >= of_one:
             message = f"{of_one} streams are open with one key"
@@ -48,7 +48,7 @@ class OpenStreams:
         self._held[principal_id] = held + 1
 
     def give_back(self, principal_id: str) -> None:
-        """Leave a place."""
+        """Release a place."""
         left = self._held.get(principal_id, 0) - 1
         if left > 0:
             self._held[principal_id] = left
@@ -56,39 +56,39 @@ class OpenStreams:
             self._held.pop(principal_id, None)
 
     def add_holders(self, holders: Callable[[], Iterable[str]]) -> None:
-        """Others who have something open that is no stream, as sessions: the ids of their principals."""
+        """Register a source of principal ids with something other than a stream open, such as a session."""
         self._others.append(holders)
 
     def remove_holders(self, holders: Callable[[], Iterable[str]]) -> None:
-        """They are gone."""
+        """Remove a source of principal ids."""
         self._others.remove(holders)
 
     def key_ids(self) -> set[str]:
-        """The keys with which something is open."""
+        """Return the ids of the keys that have something open."""
         holders = {*self._held, *(holder for others in self._others for holder in others())}
         return {holder.removeprefix(_OF_KEYS) for holder in holders if holder.startswith(_OF_KEYS)}
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call this when everybody is woken, until `leave`."""
+        """Register a callback for `wake`, until `leave`."""
         self._listening.add(wake)
 
     def leave(self, wake: Callable[[], None]) -> None:
-        """Do not call this any more."""
+        """Remove a callback."""
         self._listening.discard(wake)
 
     def end(self) -> None:
-        """Let every stream end, as well as those that somebody opens from now on."""
+        """End every stream, including those that are opened from now on."""
         self.ending = True
         self.wake()
 
     def wake(self) -> None:
-        """Let every stream look whether it may go on."""
+        """Make every stream check whether it may go on."""
         for wake in tuple(self._listening):
             wake()
 
 
 class HeldStream:
-    """Events with a place that is given back once: at the end, when closed, or when nobody ever looked at them."""
+    """A stream that holds a place and releases it once: at its end, when closed, or when garbage-collected."""
 
     def __init__(self, events: AsyncIterator[StreamEvent], streams: OpenStreams, principal_id: str) -> None:
         self._events = events
@@ -105,7 +105,7 @@ class HeldStream:
             raise
 
     async def aclose(self) -> None:
-        """Leave, whatever is still to come."""
+        """Release the place and close the stream, whether or not it has ended."""
         self._leave()
         close = getattr(self._events, "aclose", None)
         if close is not None:

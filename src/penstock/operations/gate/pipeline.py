@@ -1,8 +1,9 @@
 """The gate: the one path that every call takes, whichever surface it came from.
 
-`authenticate` finds out who calls, once for each request. `call` takes that principal and asks nobody again: find,
-authorize, validate, limits, idempotency, execute, audit. The outcome is a value. A built-in operation for which the
-caller lacks a scope is refused with that scope; anything else that the caller may not use looks unknown.
+`authenticate` finds out who calls, once for each request. `call` takes that principal and does not authenticate again.
+Its stages are: find, authorize, validate, limits, idempotency, execute, audit. The outcome is a value. If the caller
+lacks a scope for a built-in operation, the refusal names that scope; anything else that the caller may not use looks
+unknown.
 
 Above it: the surfaces. Below it: one module per stage. It knows no operation by name.
 """
@@ -37,14 +38,14 @@ from penstock.runtime.ports.platform import AuditOutcome, CallRecord
 __all__ = ["ANONYMOUS", "AnsweredCall", "Gate", "Outcome", "RefusedCall"]
 
 _LOGGER = logging.getLogger("penstock.gate")
-# Whoever is above these can go on calling as fast as the network allows.
+# Callers above these limits can go on calling as fast as the network allows, so these refusals are gathered.
 _LIMITED = frozenset({"RATE_LIMITED", "CONCURRENCY_LIMITED"})
 ANONYMOUS = Principal(id="anonymous", tenant=ANONYMOUS_TENANT, scopes=frozenset())
-"""Whoever showed no valid key."""
+"""The principal of callers without a valid key."""
 
 
 class AnsweredCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The call was made; `replayed` says that it was made before, and this is its answer again."""
+    """A call that succeeded. `replayed` means that this is the stored answer of an earlier call with the same key."""
 
     capability: Capability
     principal: Principal
@@ -53,20 +54,20 @@ class AnsweredCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The call was not made, or failed; the error says why and what to do."""
+    """A call that was refused, or failed. The error says why and what to do."""
 
     error: PenstockError
     capability: Capability | None = None
     principal: Principal | None = None
     failed: bool = False
-    """Whether it was let in, and then something went wrong here."""
+    """Whether the call was accepted and then failed because of an error in the server."""
 
 
 Outcome: TypeAlias = AnsweredCall | RefusedCall
 
 
 class Gate:
-    """Every call goes through here."""
+    """The entry point for every call."""
 
     def __init__(
         self, catalogue: Catalogue, services: Services, authenticator: Authenticator, exposed: Exposures
@@ -96,10 +97,10 @@ class Gate:
         operation: str = "authenticate",
         remote: str | None = None,
     ) -> Principal:
-        """Who shows these credentials; `Denied` if nobody does, and that leaves a record.
+        """Return the principal of these credentials; raise `Denied`, and record it, if they are not valid.
 
-        A surface asks once for each request, before it reads anything else of it, and hands the principal to every call
-        that the request needs. `operation` is what is wanted, as far as that is known already.
+        A surface calls this once for each request, before it reads anything else of it, and passes the principal to
+        every call that the request needs. `operation` names what the caller wants, as far as that is known already.
         """
         try:
             return await self.authenticator.authenticate(credentials)
@@ -116,13 +117,13 @@ class Gate:
             raise
 
     def recognised(self, credentials: Credentials) -> Principal | None:
-        """Who shows these credentials, if that is known without waiting for anything; `authenticate` says it of all."""
+        """Return the principal if it is known without any I/O; None means: use `authenticate`."""
         return self.authenticator.recognised(credentials)
 
     async def recheck(
         self, principal: Principal, *, surface: Surface, request_id: str, remote: str | None = None
     ) -> None:
-        """Refuse a principal whose key was revoked, or expired, while a surface waited for somebody."""
+        """Refuse a principal whose key was revoked, or expired, while a surface was waiting."""
         if await self.authenticator.still_valid(principal):
             return
         error = _revoked()
@@ -144,27 +145,27 @@ class Gate:
         self.services.telemetry.call(named.name if named else None, error.code, 0.0)
 
     def refused(self, request: Request, code: str, *, failed: bool = False) -> None:
-        """Note a request that a surface refuses before it is a call: there is no route, no body, no such message.
+        """Record a request that is refused before it becomes a call: an unknown route, no body, an unknown message.
 
-        Anybody can send such requests without end, so that they are gathered: this does nothing but count. `operation`
-        is the surface's word for what was wanted, and never what a caller wrote in full.
+        Anybody can send any number of such requests, so they are gathered: this method only counts. `operation` is the
+        surface's name for the request, never unbounded text from the caller.
         """
         place = audit_key(request, request.principal, None, code)
         self.audit_log.refused(place, request, outcome="failed" if failed else "refused")
 
     async def identified(self, credentials: Credentials) -> Principal:
-        """Who shows these credentials, for the audit record of a request that is refused anyway."""
+        """Return the principal for the audit record of a request that is refused anyway; never raise."""
         try:
             return await self.authenticator.authenticate(credentials) if credentials.bearer else ANONYMOUS
         except PenstockError:
             return ANONYMOUS
 
     async def call(self, request: Request) -> Outcome:
-        """Take a call of a known principal to an audited outcome. Never raises but for cancellation.
+        """Take a call of a known principal to an audited outcome. Raises nothing but cancellation.
 
-        A call that may change something goes on when its caller is cancelled: what follows from what it stored (the
-        answer of its idempotency key, its audit record) is not lost. It only waits for nothing any more. So it is with
-        a caller whose key is revoked meanwhile: they are refused at once.
+        A call that may change something continues when its caller is cancelled, so that the consequences of its change
+        (the answer for its idempotency key, its audit record) are not lost. It only stops waiting. The same holds for a
+        caller whose key is revoked in the meantime; that caller is refused at once.
         """
         known, task = self.catalogue.get(request.operation), asyncio.current_task()
         caller = Caller(task)
@@ -177,29 +178,29 @@ class Gate:
                 raise
             error = _revoked()
             if known is not None and known.only_reads:
-                self.refused(request, error.code)  # what may change something is carried through, and on record
+                self.refused(request, error.code)  # a call that may change something goes on, and is recorded then
             return RefusedCall(error=error, capability=known)
         finally:
             caller.disconnect()
 
     async def _call(self, request: Request, known: Capability | None, caller: Caller) -> Outcome:
-        """`known` is the operation of the catalogue that has this name."""
+        """Run the stages. `known` is the operation in the catalogue with this name, if there is one."""
         principal, capability, call = request.principal, None, CallRecord()
         began, began_at = time.perf_counter(), self.services.clock.now_ms()
         outcome: Outcome
         try:
-            # No operation of the catalogue has a name like those of what is exposed, or of what is internal.
+            # Exposed workflows and internal operations never share a name with an operation in the catalogue.
             capability = known if known is not None else await self._found(request, principal)
             _authorize(capability, principal)
             if exceeds_values(request.arguments, limits.VALUES_AT_ONCE):
-                # Many are looked through in a thread, while others go on.
+                # Checking many values takes long: do it in a thread, so that other calls go on.
                 given = await asyncio.to_thread(capability.convert, request.arguments)
             else:
                 given = capability.convert(request.arguments)
             self.rate_limiter.charge(principal.id, capability.governance.bucket, began_at)
             self.rate_limiter.enter(principal.id)
             try:
-                # A read stores nothing that could take a record along.
+                # A read stores nothing, so there is no change to store a record with.
                 begun = CallRecord() if capability.only_reads else await self._begun(request, capability)
                 if isinstance(begun, Reply):
                     outcome = AnsweredCall(capability=capability, principal=principal, reply=begun, replayed=True)
@@ -223,7 +224,7 @@ class Gate:
         except PenstockError as error:
             outcome = RefusedCall(error=error, capability=capability, principal=principal)
         except Exception:
-            # The claim stays: nobody knows what happened, and its time limit says when to try again.
+            # Keep the claim: it is unknown what happened, and the time limit of the claim says when to try again.
             _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
             failed = internal_error(request.request_id)
             outcome = RefusedCall(error=failed, capability=capability, principal=principal, failed=True)
@@ -236,7 +237,7 @@ class Gate:
         return outcome
 
     async def _made(self, context: Context, given: Any) -> Outcome:
-        """Make a call that was let in and may change something. What it leaves is stored when this returns."""
+        """Execute an accepted call that may change something. Its call record is stored when this returns."""
         capability, principal, call = context.capability, context.principal, context.call
         try:
             reply = await self._executed(context, given)
@@ -254,7 +255,7 @@ class Gate:
         return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
     async def _begun(self, request: Request, capability: Capability) -> CallRecord | Reply[Any]:
-        """What a call leaves that is let in, for the store to take with its change; or the answer that it had."""
+        """Return the record that the store keeps with the call's change, or the stored answer of an earlier call."""
         principal = request.principal
         claim = await self.idempotency.begin(self.services, capability, principal, request)
         if isinstance(claim, Reply) or not self.services.audited:
@@ -264,9 +265,9 @@ class Gate:
         return CallRecord(entry=entry, seal=self.audit_log.seal, claim=claim)
 
     async def _executed(self, context: Context, given: Any) -> Reply[Any] | EventStream:
-        """What the handler answers. The caller is sent away when the key does not hold any more.
+        """Run the handler and return its reply. If the key is revoked meanwhile, the caller is refused at once.
 
-        Not so one who revokes or replaces their own key.
+        Administrative calls are exempt, because callers may revoke or replace their own key.
         """
         capability, key_id = context.capability, context.principal.key_id
         if key_id is None or capability.governance.bucket == "admin":
@@ -281,16 +282,16 @@ class Gate:
         return answer if isinstance(answer, (Reply, EventStream)) else Reply(value=answer)
 
     async def visible(self, principal: Principal) -> tuple[Capability, ...]:
-        """Everything that somebody may call: built-in operations, then what their tenant exposes; each by name."""
+        """Return all that a principal may call: built-in operations, then what its tenant exposes; each by name."""
         exposed = (await self.exposed.of(principal.tenant)).tools.values()
         return tuple(found for found in (*self.catalogue.all(), *exposed) if _missing(found, principal) is None)
 
     def allows(self, principal: Principal, capability: Capability) -> bool:
-        """Whether somebody has every scope that a call needs."""
+        """Whether a principal has every scope that a call needs."""
         return _missing(capability, principal) is None
 
     async def _found(self, request: Request, principal: Principal) -> Capability:
-        """What is exposed but not granted is looked for like anything else that does not exist."""
+        """Find an internal or exposed capability. One that is exposed but not granted is reported as unknown."""
         name = request.operation
         if request.from_inside and (internal := self.catalogue.internal(name)) is not None:
             return internal
@@ -298,18 +299,18 @@ class Gate:
         return exposed if exposed is not None and _missing(exposed, principal) is None else self.catalogue.find(name)
 
     async def finish(self) -> None:
-        """Wait for the calls that go on without their callers; for a process that stops."""
+        """Wait for the calls that continue without their callers, before the process stops."""
         await self._shielded.finish()
 
     async def flush(self, *, final: bool = False) -> None:
-        """Write what was gathered: audit counts and uses of keys; `final` for a process that stops."""
+        """Write what was gathered: audit counts and uses of keys. `final` means that the process is stopping."""
         await self.audit_log.flush(final=final)
         await self.authenticator.flush()
 
     async def _audit(self, request: Request, outcome: Outcome, call: CallRecord, now_ms: int) -> Outcome:
-        """Write down what came of a call, unless that was stored with what it changed.
+        """Write the audit record of a call, unless it was stored with the call's change.
 
-        What cannot be written down did not happen: the caller is told so.
+        If the record cannot be written, the call counts as failed and the caller gets that error.
         """
         principal, capability = request.principal, outcome.capability
         error = outcome.error if isinstance(outcome, RefusedCall) else None
@@ -341,7 +342,7 @@ class Gate:
 
 
 def _missing(capability: Capability, principal: Principal) -> str | None:
-    """The first scope that a principal lacks for a call."""
+    """Return the first scope that a principal lacks for a call."""
     return missing_scope(principal.scopes, capability.governance.scopes)
 
 

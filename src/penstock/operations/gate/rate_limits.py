@@ -1,7 +1,7 @@
 """Rate limits: how many calls a minute a principal may make in each bucket, and how many at once.
 
-Rates are token buckets that fill steadily and hold ten seconds' worth. They live in this process: each replica grants
-its own share.
+Rates are token buckets that fill steadily and hold ten seconds' worth. They live in this process: each replica applies
+the full limits on its own.
 
 Above it: `pipeline`. Below it: nothing but arithmetic on the time it is given.
 """
@@ -19,13 +19,13 @@ from penstock.operations.gate.context import GateLimits
 __all__ = ["RateLimiter"]
 
 _BURST_SECONDS = 10.0
-# Parts of the process itself: nobody outside can be one of them, and nobody has to be kept from asking too much.
+# Prefixes of the process's own principals. No outside caller can be one, so they need no rate limit.
 _INSIDE = ("system:", "schedule:")
 _MS_PER_MINUTE = 60_000
 
 
 class RateLimiter:
-    """Counts calls of principals."""
+    """Counts the calls of principals."""
 
     def __init__(self, chosen: GateLimits) -> None:
         per_minute: dict[Bucket, int] = {
@@ -34,13 +34,13 @@ class RateLimiter:
             "admin": chosen.admin_per_minute,
         }
         self._rates = {bucket: (rate, max(1.0, rate * _BURST_SECONDS / 60)) for bucket, rate in per_minute.items()}
-        """By bucket: how many a minute, and how many at most at once."""
+        """By bucket: the calls per minute, and the size of a burst."""
         self._concurrent_max = chosen.concurrent_per_key
         self._tokens: OrderedDict[tuple[str, Bucket], tuple[float, int]] = OrderedDict()
         self._in_flight: dict[str, int] = {}
 
     def charge(self, principal: str, bucket: Bucket, now_ms: int) -> None:
-        """Count a call against its rate; `LimitExceeded` says how long to wait. The process itself has none."""
+        """Count a call against its rate; raise `LimitExceeded` with the time to wait. Internal calls are free."""
         if principal.startswith(_INSIDE):
             return
         per_minute, burst = self._rates[bucket]
@@ -57,7 +57,7 @@ class RateLimiter:
         self._remember(place, tokens - 1, now_ms)
 
     def enter(self, principal: str) -> None:
-        """Take one of the places that a principal has for calls at once; `leave` gives it back."""
+        """Take one of the principal's places for concurrent calls; `leave` releases it."""
         held = self._in_flight.get(principal, 0)
         if held >= self._concurrent_max and not principal.startswith(_INSIDE):
             message = f"more than {self._concurrent_max} calls at once with one key"
@@ -65,7 +65,7 @@ class RateLimiter:
         self._in_flight[principal] = held + 1
 
     def leave(self, principal: str) -> None:
-        """Give a place back."""
+        """Release a place."""
         left = self._in_flight[principal] - 1
         if left:
             self._in_flight[principal] = left

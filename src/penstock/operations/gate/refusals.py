@@ -1,11 +1,12 @@
-"""Refusals that anybody can cause without end: equal ones of a minute become one audit record with a count.
+"""Refusals that anybody can cause without end: equal ones within a minute become one audit record with a count.
 
-It costs a server nothing to refuse a call without a valid key, a request that never becomes a call, or a caller above
-its limits; writing that down must not cost more. Equal refusals are counted. A tenant has a bounded number of different
-ones in a minute; the rest share one record with the number of each code. An entry is written soon after it first comes,
-and once more at the end of its minute if it came again. So a flood of any kind writes a few dozen rows a minute.
+Refusing a call without a valid key, a request that never becomes a call, or a caller above its limits costs the server
+almost nothing. Recording the refusal must not cost more. Equal refusals are counted. A tenant has a bounded number of
+different ones in a minute; the rest share one record with a count for each code. An entry is written soon after its
+first occurrence, and once more at the end of its minute if it occurred again. So a flood of any kind writes a few dozen
+rows a minute.
 
-Above it: `audit_log` writes what this gives. Below it: nothing; no clock, no store.
+Above it: `audit_log`, which writes the entries. Below it: nothing; no clock, no store.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from penstock.runtime.ports.platform import AuditEntry
 __all__ = ["VARIOUS", "GatheredRefusals", "RefusalKey"]
 
 VARIOUS = "various"
-"""Who, what and where of the record that stands for the refusals beyond those that have one of their own."""
+"""Principal, surface and operation in the record that covers all refusals without a record of their own."""
 
 RefusalKey = tuple[str, str, str, str | None, str | None, str | None]
 """What makes refusals equal: principal, surface, operation, subject, code and address."""
@@ -31,7 +32,7 @@ RefusalKey = tuple[str, str, str, str | None, str | None, str | None]
 class _Kept:
     entry: AuditEntry
     pending: int
-    """How often it came since it was last written."""
+    """How often it occurred since it was last written."""
     is_written: bool = False
 
 
@@ -42,7 +43,7 @@ class _Window:
     began_at: int
     kept: dict[RefusalKey, _Kept] = field(default_factory=dict)
     first: AuditEntry | None = None
-    """The first that has no place of its own."""
+    """The first refusal without an entry of its own."""
     codes: dict[str, int] = field(default_factory=dict)
     remotes: dict[str, None] = field(default_factory=dict)
 
@@ -58,7 +59,7 @@ class _Window:
             self.remotes[remote] = None
 
     def rest(self) -> AuditEntry | None:
-        """One record for all that have none of their own."""
+        """Return one record for all refusals that have none of their own."""
         first = self.first
         if first is None:
             return None
@@ -77,15 +78,15 @@ class _Window:
 
 
 class GatheredRefusals:
-    """What was refused and is not written yet, by tenant."""
+    """The refusals that are not written yet, by tenant."""
 
     def __init__(self) -> None:
         self._windows: dict[str, _Window] = {}
         self._ended: list[AuditEntry] = []
-        """What is left of minutes that are over."""
+        """Unwritten entries of minutes that are over."""
 
     def counted(self, tenant: str, key: RefusalKey, now_ms: int) -> bool:
-        """Count a refusal that came before in this minute; False for one that has to be added."""
+        """Count a refusal that occurred before in this minute; return False if it has to be added."""
         window = self._windows.get(tenant)
         kept = None if window is None or window.is_over(now_ms) else window.kept.get(key)
         if kept is None:
@@ -94,7 +95,7 @@ class GatheredRefusals:
         return True
 
     def add(self, key: RefusalKey, entry: AuditEntry) -> None:
-        """Take a refusal that did not come before, or for which there is no place any more."""
+        """Add a refusal that is new in this minute, or for which there is no room left."""
         window = self._windows.get(entry.tenant)
         if window is None or window.is_over(entry.at):
             if window is not None:
@@ -106,7 +107,7 @@ class GatheredRefusals:
             window.add_to_rest(entry, 1)
 
     def take(self, now_ms: int, *, final: bool = False) -> list[AuditEntry]:
-        """What is to be written now: what is new, and the counts of minutes that are over; with `final` everything."""
+        """Take the entries to write now: new ones, and counts of minutes that are over; with `final`, everything."""
         taken, self._ended = self._ended, []
         for tenant, window in list(self._windows.items()):
             is_over = final or window.is_over(now_ms)
@@ -116,7 +117,7 @@ class GatheredRefusals:
         return taken
 
     def give_back(self, entries: list[AuditEntry]) -> None:
-        """Keep what could not be written, as far as there is room; the oldest first."""
+        """Keep entries that could not be written, oldest first, as far as there is room."""
         self._ended = [*entries, *self._ended][: limits.AUDIT_REFUSALS_UNWRITTEN_MAX]
 
 
