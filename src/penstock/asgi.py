@@ -1,7 +1,7 @@
-"""What the surfaces over HTTP share, in plain ASGI: the state of a request, reading it, and sending an answer.
+"""Plain ASGI helpers that the HTTP surfaces share: request state, reading a request, sending a response.
 
-The middleware of `rest` is around every surface. It reads from the state of a request what the surface that answered it
-has written there: these keys are the agreement between them.
+The middleware of `rest` wraps every surface. It reads from the request state what the surface wrote there; the keys in
+this module are the contract between the two.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ State: TypeAlias = MutableMapping[str, Any]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 AUDITED = "audited"
-"""In the state of a request: the audit log has its refusal, and nobody else needs to record it."""
+"""Request state key: the refusal is already in the audit log, so that the middleware does not record it again."""
 CODE = "code"
-"""Why it was refused."""
+"""Request state key: the reason code of the refusal."""
 READS = "reads"
-"""It only read; for surfaces whose every request is a POST."""
+"""Request state key: the request only read something. For surfaces where every request is a POST."""
 
 
 def request_id_of(scope: Scope) -> str:
-    """The id that the middleware gave the request."""
+    """Return the id that the middleware assigned to the request."""
     found: str = scope.get("state", {}).get("request_id", "")
     return found
 
 
 def remote_of(scope: Scope) -> str | None:
-    """The address that a request came from."""
+    """Return the client's IP address."""
     client = scope.get("client")
     return client[0] if client else None
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """The first value of a header, without blanks around it."""
+    """Return the first value of a header, stripped of white space."""
     return next((value.decode("latin-1").strip() for key, value in scope["headers"] if key == name), None)
 
 
 async def read_messages(
     receive: Receive, bytes_max: int = limits.MCP_FAST_BODY_BYTES_MAX
 ) -> tuple[list[Message], bytes | None]:
-    """What arrived, and the body if it is whole and not larger than allowed; the messages can be `replayed`."""
+    """Return the messages received, and the body if it is complete and within the limit; see `replayed`."""
     message = await receive()
     came, size = [message], 0
     while True:
@@ -75,7 +75,7 @@ async def read_messages(
 
 
 def replayed(came: list[Message], receive: Receive) -> Receive:
-    """A `receive` that gives again what came, and then whatever comes."""
+    """Return a `receive` that yields the given messages again and then continues with the real one."""
     waiting = came[::-1]
 
     async def again() -> Message:
@@ -85,7 +85,7 @@ def replayed(came: list[Message], receive: Receive) -> Receive:
 
 
 async def client_left(receive: Receive) -> None:
-    """Return when the client hangs up."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

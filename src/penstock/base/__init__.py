@@ -1,4 +1,4 @@
-"""What every other package may use: errors, JSON values, run ids, scopes, the clock protocol and named limits.
+"""Code that every other package may use: errors, JSON values, run ids, scopes, the clock protocol and named limits.
 
-It needs nothing but the standard library and does no I/O. Read `errors` first, then `limits`.
+It imports only the standard library and does no I/O. Read `errors` first.
 """

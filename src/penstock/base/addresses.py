@@ -1,10 +1,10 @@
-"""URIs of resources: normalising them, and matching them with templates.
+"""Resource URIs: normalizing them and matching them against templates.
 
-Addresses are compared only after they were normalised. An address that could point elsewhere than it seems to (`.` and
-`..` as segments, escaped slashes, invisible characters) is refused. A template has variables in braces, for example
-`notes://{day}/{name}`; each matches one path segment.
+Addresses are compared only in their normal form. An address that could point elsewhere than it appears to (`.` and `..`
+as segments, escaped slashes, invisible characters) is refused. A template has variables in braces, for example
+`notes://{day}/{name}`; each variable matches one path segment.
 
-Above it: checks of documents, exposed workflows, the MCP surface. Below it: nothing but text.
+Above it: checks of documents, exposed workflows, the MCP surface. Below it: nothing; it works on text only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.base import limits
 __all__ = ["OWN_SCHEME", "AddressTemplate", "normalised_address", "own_address", "read_template"]
 
 OWN_SCHEME = "penstock"
-"""The scheme of what the server itself offers."""
+"""The URI scheme of the server's own resources."""
 
 _OWN_PREFIX = f"{OWN_SCHEME}://resources/"
-# What a client would take for a file of its own, or for something to execute.
+# A client could take these for a local file or for code to execute.
 _REFUSED_SCHEMES = frozenset({"file", "data", "javascript", "vbscript", "blob", "about", "view-source"})
 _SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,63}):(?:[!$&-;=?-Z_a-z~]|%[0-9A-Fa-f]{2})+")
 _TEMPLATE_PARTS = re.compile(r"\{([^{}]*)\}")
@@ -32,7 +32,7 @@ _PIECE = r"([^/?#]+)"
 
 
 def normalised_address(text: str) -> str | None:
-    """The normal form of an address; None for text that is not an address or could point elsewhere than it seems to."""
+    """Return the normal form of an address; None if it is no address or could point elsewhere than it appears to."""
     if len(text) > limits.RESOURCE_URI_CHARACTERS_MAX:
         return None
     shape = _SHAPE.fullmatch(text)
@@ -52,7 +52,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _is_harmless(piece: str) -> bool:
-    """Whether a path segment names something below the path before it, and nothing else."""
+    """Return whether a path segment names something below the preceding path, and nothing else."""
     try:
         plain = unquote(piece, errors="strict")
     except UnicodeDecodeError:
@@ -61,7 +61,7 @@ def _is_harmless(piece: str) -> bool:
 
 
 def own_address(workflow: str, variables: tuple[str, ...] = ()) -> str:
-    """The address of a workflow whose document does not give one; it has the server's own scheme."""
+    """Return the default address, in the server's own scheme, for a workflow whose document does not give one."""
     return "/".join((f"{_OWN_PREFIX}{quote(workflow, safe='')}", *(f"{{{name}}}" for name in variables)))
 
 
@@ -74,13 +74,16 @@ class AddressTemplate:
     _pattern: re.Pattern[str] = field(repr=False)
 
     def values(self, address: str) -> dict[str, str] | None:
-        """The values of the variables in a normalised address; None if the address does not match."""
+        """Return the variables' values in a normalized address, or None if the address does not match."""
         found = self._pattern.fullmatch(address)
         return None if found is None else dict(zip(self.variables, map(unquote, found.groups()), strict=True))
 
 
 def read_template(text: str, workflow: str) -> AddressTemplate | str:
-    """A template, or what is wrong with it. With the server's own scheme a workflow may use only its own address."""
+    """Parse a template, or say what is wrong with it.
+
+    In the server's scheme a workflow may use only its own address.
+    """
     variables = tuple(_TEMPLATE_PARTS.findall(text))
     for name in variables:
         if _VARIABLE.fullmatch(name) is None:

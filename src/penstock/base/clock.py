@@ -1,7 +1,7 @@
-"""The clock protocol: code that needs the time is given a clock.
+"""The clock protocol: code that needs the time receives a clock.
 
-The pure layers never ask for the time; their inputs carry it. Instants are epoch milliseconds, which may jump when
-somebody sets the machine's clock. Lengths of time are measured with `elapsed_ms`, which never jumps.
+The pure layers never read the time; their inputs carry it. Instants are epoch milliseconds, which may jump when
+somebody sets the machine's clock. Durations are measured with `elapsed_ms`, which never jumps.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ __all__ = ["Clock", "ManualClock"]
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """Provides the time."""
 
     def now_ms(self) -> int:
-        """The present instant in epoch milliseconds."""
+        """The current instant in epoch milliseconds."""
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since some moment; never goes back, and goes on while the process or the machine sleeps."""
+        """Milliseconds since some fixed moment; never decreases, and continues while the machine sleeps."""
 
 
 class ManualClock:
@@ -29,7 +29,7 @@ class ManualClock:
         self._elapsed_ms = 0
 
     def now_ms(self) -> int:
-        """The instant it was last set to."""
+        """The instant that the clock was last set to."""
         return self._now_ms
 
     def elapsed_ms(self) -> int:
@@ -37,10 +37,10 @@ class ManualClock:
         return self._elapsed_ms
 
     def advance(self, by_ms: int) -> None:
-        """Set the time of day forward (or back)."""
+        """Move the time of day forward (or back); no time elapses."""
         self._now_ms += by_ms
 
     def elapse(self, by_ms: int) -> None:
-        """Let time pass."""
+        """Let time pass: both the time of day and the elapsed time move forward."""
         self._now_ms += by_ms
         self._elapsed_ms += by_ms

@@ -31,7 +31,7 @@ class PenstockError(Exception):
     """A failure with a stable `code`, a `message` for people, and a `hint` that says what to do next."""
 
     on_record = False
-    """Whether the audit log has a record of it; the gate sets this for calls that it refused."""
+    """Whether the audit log already has a record of it; the gate sets this for calls that it refuses."""
 
     def __init__(
         self,

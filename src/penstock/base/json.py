@@ -1,7 +1,7 @@
 """JSON values: their type, JSON pointers, and checks of untrusted values that cannot overflow the stack.
 
-Everything above `base` names JSON through these types. This module neither parses nor
-writes JSON text: `definitions.source` reads documents, `definitions.canonical` writes them.
+Everything above `base` names JSON through these types. This module neither parses nor writes JSON text:
+`definitions.source` reads documents, `definitions.canonical` writes them.
 """
 
 from collections.abc import Iterable
@@ -42,12 +42,12 @@ class JsonProblem:
 
 
 def object_or_empty(value: JsonValue) -> JsonObject:
-    """The value, or an empty object when it is something else: for documents that may be broken."""
+    """Return the value if it is an object, else an empty object; for documents that may be broken."""
     return value if isinstance(value, dict) else {}
 
 
 def list_or_empty(value: JsonValue) -> list[JsonValue]:
-    """The value, or an empty list when it is something else."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
@@ -61,7 +61,7 @@ def _is_container(value: JsonValue) -> bool:
 
 
 def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
-    """Say whether arrays and objects nest deeper than `depth_max` levels; a scalar has depth 0.
+    """Return whether arrays and objects nest deeper than `depth_max` levels; a scalar has depth 0.
 
     Walks level by level, so that a value deep enough to be refused cannot exhaust the interpreter stack.
     """
@@ -80,7 +80,7 @@ def exceeds_depth(value: JsonValue, depth_max: int) -> bool:
 
 
 def exceeds_values(value: JsonValue, values_max: int) -> bool:
-    """Say whether a value holds more than `values_max` values; stops counting there."""
+    """Return whether a value holds more than `values_max` values; stops counting there."""
     waiting = [value] if isinstance(value, (list, dict)) else []
     count = 0
     while waiting:
@@ -95,7 +95,7 @@ def exceeds_values(value: JsonValue, values_max: int) -> bool:
 
 
 def is_flat(value: object) -> bool:
-    """Whether a value is a scalar or a small object of scalars, and so certainly JSON. A quick first test."""
+    """Return whether a value is a scalar or a small object of scalars, and so certainly JSON. A quick first test."""
     if type(value) is dict:
         if len(value) > _FLAT_MEMBERS_MAX:
             return False
@@ -109,10 +109,10 @@ def is_flat(value: object) -> bool:
 
 
 def json_problem(value: object, depth_max: int) -> JsonProblem | None:  # noqa: C901  # one loop, looked at very often
-    """The first part of a value that JSON cannot hold (a NaN, a set, a key that is no text), or that nests too deep.
+    """Find the first part of a value that JSON cannot hold (a NaN, a set, a non-string key) or that nests too deep.
 
-    For values that may not come from JSON text. Instances of subclasses are refused: they would be read back as
-    something else.
+    For values that may not come from JSON text. Instances of subclasses are refused, because reading them back would
+    give a different type.
     """
     level: list[object] = [value]
     for _ in range(depth_max + 1):

@@ -2,7 +2,7 @@
 
 Preparing a key takes as long as digesting a short text, so each key is prepared once and copied for each text.
 
-Above it: whatever is sealed or compared with the server's secret. Below it: the standard library.
+Above it: code that seals or compares values with the server's secret. Below it: the standard library.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import lru_cache
 
 __all__ = ["keyed_digest"]
 
-# The server's secret, and those of other servers in the same process.
+# Enough for the server's secret and those of other servers in the same process.
 _KEYS_PREPARED = 8
 
 
 def keyed_digest(key: bytes, text: bytes) -> str:
-    """The digest of a text under a key, in hexadecimal."""
+    """Return the digest of a text under a key, in hexadecimal."""
     digest = _prepared(key).copy()
     digest.update(text)
     return digest.hexdigest()

@@ -42,18 +42,18 @@ class LazyModule:
 
 
 def lazy_import(module: str) -> LazyModule:
-    """A module that is imported when something in it is first used."""
+    """Return a stand-in for a module that imports it on first use."""
     return LazyModule(module)
 
 
 def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The `__getattr__` of a package (PEP 562) that imports a public name from its module when it is first read.
+    """Return the `__getattr__` of a package (PEP 562) that imports a public name from its module on first access.
 
-    `modules` has the module of each name. So that other imports of the package stay cheap, and so that a package can
-    export what needs the package itself.
+    `modules` maps each name to its module. This keeps other imports of the package cheap, and lets a package export
+    modules that import the package itself.
     """
 
-    def __getattr__(name: str) -> object:  # noqa: N807  # that is what it is
+    def __getattr__(name: str) -> object:  # noqa: N807  # the name is PEP 562's
         module = modules.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

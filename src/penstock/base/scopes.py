@@ -1,14 +1,14 @@
-"""Scopes: what keys have and what calls and workflows need. One grammar for keys, documents, settings and messages.
+"""Scopes: what a key grants and what calls and workflows need. One grammar for keys, documents, settings and messages.
 
     scope     = "*" | word *( separator part ) [ separator "*" ]
     word      = a small letter, then small letters, digits, "_" and "-"
     part      = a letter or digit, then letters, digits, "_" and "-"
     separator = "." | ":"
 
-`*` covers everything; a scope that ends in a separator and `*` covers all that begin with what stands before the `*`.
-Any other scope covers itself. The two separators are two characters: `orders.refund` is not `orders:refund`.
+`*` covers everything; a scope that ends in a separator and `*` covers every scope that begins with the text before the
+`*`. Any other scope covers only itself. The two separators differ: `orders.refund` is not `orders:refund`.
 
-Above it: whoever checks or compares scopes. Below it: nothing.
+Above it: code that checks or compares scopes. Below it: nothing.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = [
 ]
 
 EVERYTHING = "*"
-"""The scope that allows whatever there is."""
+"""The scope that covers every other scope."""
 SCOPE_HINT = (
     "write words joined by dots or colons, at the end perhaps a `*`: shop:refund, workflow:read, execution:*, *"
 )
 
 _SCOPE = re.compile(r"\*|[a-z][a-z0-9_-]*(?:[.:][A-Za-z0-9][A-Za-z0-9_-]*)*(?:[.:]\*)?")
-# Scopes that were parsed: documents and keys have the same few again and again.
+# Cache of parsed scopes: documents and keys repeat the same few.
 _PARSED_KEPT = 4_096
-# Combinations of what calls need and what keys have, decided before.
+# Cache of decisions for combinations of required and granted scopes.
 _GRANTS_KEPT = 4_096
-# Scopes that are at least this similar may be the same, misspelt: about one letter in ten differs.
+# Scopes at least this similar may be a misspelling: about one letter in ten differs.
 _ALIKE_MIN = 0.8
 
 
@@ -55,30 +55,31 @@ class Scope:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it covers others than itself."""
+        """Whether it covers scopes other than itself."""
         return self.text.endswith("*")
 
     def covers(self, other: str) -> bool:
-        """Whether whoever has this scope may do all that the other one allows."""
+        """Return whether this scope allows everything that the other one allows."""
         return self.text == other or (self.is_wildcard and other.startswith(self.text[:-1]))
 
 
 @lru_cache(maxsize=_PARSED_KEPT)
 def parse_scope(text: str) -> Scope | None:
-    """A scope; None for text that does not follow the grammar."""
+    """Parse a scope; None for text that does not follow the grammar."""
     fits = len(text) <= limits.SCOPE_CHARACTERS_MAX and _SCOPE.fullmatch(text) is not None
     return Scope(text) if fits else None
 
 
 def is_scope(text: str) -> bool:
-    """Whether a text follows the grammar of scopes."""
+    """Return whether a text follows the grammar of scopes."""
     return parse_scope(text) is not None
 
 
 def scope_allows(granted: Iterable[str], required: str) -> bool:
-    """Whether one of some scopes covers another; what is not written as a scope covers only itself.
+    """Return whether one of the granted scopes covers the required one.
 
-    The required scope may end in `*` itself: then it is covered only by what covers all of it.
+    A granted text that does not follow the grammar covers only itself. A required scope that ends in `*` is covered
+    only by a scope that covers all of it.
     """
     for text in granted:
         scope = parse_scope(text)
@@ -89,12 +90,12 @@ def scope_allows(granted: Iterable[str], required: str) -> bool:
 
 @lru_cache(maxsize=_GRANTS_KEPT)
 def missing_scope(granted: frozenset[str], required: tuple[str, ...]) -> str | None:
-    """The first of some required scopes that none of the granted ones covers; None if there is none."""
+    """Return the first required scope that no granted scope covers, or None if all are covered."""
     return next((scope for scope in required if not scope_allows(granted, scope)), None)
 
 
 def likely_scope(text: str, known: Iterable[str]) -> str | None:
-    """The known scope that somebody may have meant: with the other separator, or misspelt; None if none is like it."""
+    """Return the known scope probably meant (other separator, or a misspelling), or None if none is similar."""
     listed = sorted(set(known) - {text})
     plain = text.replace(".", ":")
     same = next((scope for scope in listed if scope.replace(".", ":") == plain), None)

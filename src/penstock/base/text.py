@@ -31,10 +31,10 @@ _PLANE_END = 0xFFFE
 
 
 def clean(text: str) -> str:
-    """One line of text that every format can hold.
+    """Turn text into one line that every format can hold.
 
-    White space is collapsed, invisible format characters (they can reverse the direction of text) are left out, and
-    what XML forbids is replaced.
+    White space is collapsed, invisible format characters (they can reverse the direction of text) are removed, and
+    characters that XML forbids are replaced.
     """
     return "".join(map(_visible, " ".join(text.split())))
 
@@ -47,13 +47,13 @@ def _visible(character: str) -> str:
 
 
 def width_of(text: str, size: float, *, bold: bool = False) -> float:
-    """About how wide a text is at a font size; rather too wide than too narrow."""
+    """Estimate the width of a text at a font size; rather too wide than too narrow."""
     thousandths = sum(_thousandths(character) for character in text)
     return thousandths * size / 1000 * _MARGIN_FACTOR * (_BOLD_FACTOR if bold else 1)
 
 
 def fit(text: str, width: float, size: float, *, bold: bool = False) -> str:
-    """The text, cut with an ellipsis if it is wider than `width`."""
+    """Cut a text with an ellipsis if it is wider than `width`."""
     if width_of(text, size, bold=bold) <= width:
         return text
     room = width - width_of(_ELLIPSIS, size, bold=bold)
