@@ -119,9 +119,11 @@ async def _read(reader: asyncio.StreamReader) -> Request:
 @asynccontextmanager
 async def _listening(serve: Callable[..., Any]) -> AsyncIterator[str]:
     tasks: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(serve(reader, writer))
+        writers.append(writer)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -133,3 +135,8 @@ async def _listening(serve: Callable[..., Any]) -> AsyncIterator[str]:
         for task in tuple(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # A connection that is closed while nobody reads stays open until all is sent, and nobody will.
+        for writer in writers:
+            writer.transport.abort()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
