@@ -1,5 +1,5 @@
 """The REST surface: every operation of the catalogue at its path, and the pages beside them.
 
-Read `application` first: a request goes through `middleware`, `routing` and `endpoints` to the gate. `http_protocol` is
-HTTP/1.1 below all surfaces. The surface may import `operations`, `asgi` and `base`.
+A request passes `middleware`, `routing` and `endpoints` on its way to the gate; `http_protocol` serves HTTP/1.1 below
+all surfaces. The package imports `operations`, `asgi` and `base`. Read `application` first.
 """

@@ -1,7 +1,7 @@
 """The ASGI application: every operation with a route at its path, and the pages beside them.
 
-From the outside in: `middleware` (request id, metrics, log, audit, bugs), cross-origin rules (if origins are
-configured), compression, `routing`. A path that does not exist is answered with a problem document too.
+From the outside in: `middleware` (request id, metrics, log, audit, bugs), CORS (if origins are configured),
+compression, `routing`. An unknown path is answered with a problem document too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALLOWED_HEADERS = (
     "X-Request-ID",
 )
 _EXPOSED_HEADERS = ("ETag", "Location", "X-Request-ID", "Idempotency-Replayed", "Retry-After", "Mcp-Session-Id")
-# What MCP clients in web pages send beside those.
+# Headers that MCP clients in web pages send in addition.
 _MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")
 
 
@@ -55,7 +55,7 @@ class RestOptions:
 
 
 def operation_routes(gate: Gate, options: RestOptions, busy: ConcurrencyLimit) -> list[BaseRoute]:
-    """A route for each path of the catalogue."""
+    """Build a route for each path of the catalogue."""
     endpoints: dict[str, Endpoint] = {}
     for capability in gate.catalogue.all():
         route = capability.route
@@ -68,7 +68,7 @@ def operation_routes(gate: Gate, options: RestOptions, busy: ConcurrencyLimit) -
         if route.method in endpoint.operations:
             raise ValueError(f"{capability.name}: {route.method} {route.path} is taken")
         endpoint.operations[route.method] = capability
-    # Fixed names before names in braces, so that /executions/search would not be an execution called "search".
+    # Literal segments sort before parameters, so that /executions/search is not an execution called "search".
     ordered = sorted(endpoints.items(), key=lambda item: (item[0].count("{"), item[0]))
     return [Route(options.base_path + path, endpoint) for path, endpoint in ordered]
 
@@ -81,7 +81,7 @@ def build_application(
     pages: Sequence[BaseRoute] = (),
     busy: ConcurrencyLimit | None = None,
 ) -> ASGIApp:
-    """The application. `pages` are routes beside the operations (health, metrics, documents, other surfaces)."""
+    """Build the application. `pages` are routes beside the operations (health, metrics, documents, other surfaces)."""
     places = busy or ConcurrencyLimit(options.max_concurrent_requests)
     nothing = _NotFound()
     nothing.paths = PathRouter([*pages, *operation_routes(gate, options, places)], nothing)
@@ -107,7 +107,7 @@ def build_application(
 
 
 class _Compression:
-    """Compresses answers for those who ask for it; others do not pay for the machinery."""
+    """Compresses responses for clients that accept gzip; other requests skip the middleware entirely."""
 
     def __init__(self, app: ASGIApp, minimum_bytes: int) -> None:
         self.app = app
@@ -120,19 +120,19 @@ class _Compression:
 
 
 def _takes_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    for name, value in headers:  # noqa: SIM110  # a generator would cost more than what it looks at
+    for name, value in headers:  # noqa: SIM110  # a generator would cost more than the loop
         if name == b"accept-encoding" and b"gzip" in value:
             return True
     return False
 
 
 class _NotFound:
-    """Answers for every path that there is not."""
+    """Answers requests for paths that do not exist."""
 
     paths: PathRouter | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A problem document; with the path that was meant if there is just a slash too many."""
+        """Send a problem document; the hint gives the right path if there is only a trailing slash too many."""
         if scope["type"] != "http":
             return
         path: str = scope["path"]

@@ -1,8 +1,8 @@
-"""From an HTTP request to the arguments of an operation: path, query, headers and body in one object.
+"""Turn an HTTP request into the arguments of an operation: path, query, headers and body become one object.
 
-Texts of the path and the query become the types of the operation's schema. What cannot be converted is passed on as
-text, so that the gate's check words the error. Unknown names are errors here, because the gate would not say that they
-were in the query.
+Texts of the path and the query are converted to the types of the operation's schema. A text that cannot be converted is
+passed on as it is, so that the gate's validation words the error. Unknown query names are refused here, because the
+gate could not say that they were in the query.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def media_type_of(content_type: str) -> str:
 
 
 def _types(schema: Any) -> frozenset[str]:
-    """The JSON types that a property may have."""
+    """Return the JSON types that a property may have."""
     if not isinstance(schema, dict):
         return frozenset()
     found: set[str] = set()
@@ -62,7 +62,7 @@ def _converted(text: str, types: frozenset[str]) -> JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentReader:
-    """Reads the arguments of one operation; made once per operation."""
+    """Reads the arguments of one operation; built once per operation."""
 
     name: str
     route: Route
@@ -74,7 +74,7 @@ class ArgumentReader:
 
     @classmethod
     def of(cls, capability: Capability, route: Route) -> ArgumentReader:
-        """A reader for a capability at a route."""
+        """Build the reader of a capability at a route."""
         properties = capability.input_schema.get("properties")
         known: Mapping[str, Any] = properties if isinstance(properties, dict) else {}
         return cls(
@@ -89,7 +89,7 @@ class ArgumentReader:
 
     @property
     def has_body(self) -> bool:
-        """Whether the method carries a body."""
+        """Whether the HTTP method carries a body."""
         return self.route.method in ("POST", "PUT", "PATCH")
 
     def read(
@@ -99,7 +99,7 @@ class ArgumentReader:
         headers: Mapping[str, str],
         body: bytes,
     ) -> JsonObject:
-        """The arguments of a request."""
+        """Return the arguments of a request."""
         arguments = self._body(headers, body) if self.has_body else {}
         for name in self.in_path & arguments.keys():
             raise _misplaced(name, "the path")
@@ -161,7 +161,7 @@ class ArgumentReader:
 
 
 def _decoded(body: bytes) -> Any:
-    """The value of a body. There are no cycles in it, and looking for some takes four times as long as decoding."""
+    """Decode a body with garbage collection off: JSON has no cycles, and looking for some takes four times as long."""
     if len(body) <= limits.PAYLOAD_INLINE_BYTES_MAX or not gc.isenabled():
         return msgspec.json.decode(body)
     gc.disable()

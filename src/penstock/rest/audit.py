@@ -1,9 +1,9 @@
-"""Audit records of requests that are refused before they become calls: every answer with an error leaves a record.
+"""Audit records of requests that are refused before they become calls: every error response leaves a record.
 
-The middleware asks this about every answer with an error status. What the gate refused is in the audit log already, and
-the state of the request says so (`AUDITED`). Everything else is recorded here: an unknown route, a method, a body, too
-many requests at once, a message of MCP that the SDK refuses. A record has the code, the address and, if the request has
-a valid key, whose it is; never a path, a query or a body. The gate gathers what anybody can cause.
+The middleware calls this for every error status. If the gate refused the call, the audit log already has a record and
+the request state says so (`AUDITED`). Everything else is recorded here: an unknown route or method, an unreadable body,
+too many requests at once, an MCP message that the SDK refuses. A record has the code, the address and, if the request
+has a valid key, the key's owner; never a path, a query or a body. The gate aggregates records that anybody can cause.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from penstock.rest.requests import bearer_of
 __all__ = ["REQUEST", "RecordRefusal", "refusal_recorder", "unparsed_recorder"]
 
 REQUEST = "http.request"
-"""The operation of a request for which none was found."""
+"""The operation in the record when the request did not get as far as one."""
 
 RecordRefusal: TypeAlias = Callable[[Scope, int], Awaitable[None]]
 
-# For answers of those who do not speak in our codes.
+# Codes for error responses that have only a status, for example from the MCP SDK.
 _CODES = {
     400: "MALFORMED_REQUEST",
     401: "UNAUTHENTICATED",
@@ -42,12 +42,12 @@ _CODES = {
     503: "TOO_MANY_REQUESTS_IN_FLIGHT",
 }
 _OTHER = "REQUEST_REFUSED"
-# A server that has no place for a request has none for finding out whose it is.
+# A server without a free slot must not spend work on authenticating the request.
 _BUSY = "TOO_MANY_REQUESTS_IN_FLIGHT"
 
 
 def refusal_recorder(gate: Gate) -> RecordRefusal:
-    """What notes the refusals of an application."""
+    """Return the function that records the refusals of an application."""
 
     async def note(scope: Scope, status: int) -> None:
         state = scope["state"]
@@ -70,7 +70,7 @@ def refusal_recorder(gate: Gate) -> RecordRefusal:
 
 
 async def _sender(gate: Gate, scope: Scope, code: str) -> Principal:
-    """Whose key a request shows."""
+    """Return the principal whose key the request carries."""
     shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
     if shown is None or code == _BUSY:
         return ANONYMOUS
@@ -78,7 +78,7 @@ async def _sender(gate: Gate, scope: Scope, code: str) -> Principal:
 
 
 def unparsed_recorder(gate: Gate) -> Callable[[PenstockError, str, str | None], None]:
-    """What notes requests that cannot be read as HTTP: the error, the id of the answer, and where they came from."""
+    """Return the function that records requests that are not HTTP, by error, request id and client address."""
 
     def note(error: PenstockError, request_id: str, remote: str | None) -> None:
         request = Request(

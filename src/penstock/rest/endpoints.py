@@ -1,7 +1,7 @@
-"""One ASGI endpoint per path: reads the request, calls the gate, writes the answer.
+"""One ASGI endpoint per path: read the request, call the gate, write the response.
 
-Nothing is decided here: the arguments go to the gate as they came, and its outcome is rendered. Bodies are read up to a
-limit; a stream is sent as server-sent events until it ends, or until its reader leaves or is too slow.
+Nothing is decided here: the gate gets the arguments as they arrived, and its outcome is rendered. Bodies are read up to
+a limit. A stream is sent as server-sent events until it ends, or until its reader disconnects or is too slow.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _JSON = (b"content-type", b"application/json")
 
 @dataclass(slots=True)
 class ConcurrencyLimit:
-    """How many requests are under way, and how many may be."""
+    """Counts the requests in flight and limits them."""
 
     maximum: int
     now: int = 0
 
     def enter(self) -> None:
-        """Take a place, or be told to come back."""
+        """Take a slot, or raise `LimitExceeded` if none is free."""
         if self.now >= self.maximum:
             raise LimitExceeded(
                 "TOO_MANY_REQUESTS_IN_FLIGHT",
@@ -54,12 +54,12 @@ class ConcurrencyLimit:
         self.now += 1
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Release a slot."""
         self.now -= 1
 
 
 def note_outcome(scope: Scope, outcome: Outcome) -> None:
-    """Note for the log what was called, and by whom."""
+    """Put the outcome into the request state, where the access log and the audit find it."""
     state = scope["state"]
     if outcome.capability is not None:
         state["operation"] = outcome.capability.name
@@ -68,7 +68,10 @@ def note_outcome(scope: Scope, outcome: Outcome) -> None:
 
 
 async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], operation: str) -> Principal:
-    """Who sent a request, noted for the log; `operation` is what is wanted of the gate first."""
+    """Authenticate a request and note the principal for the log.
+
+    `operation` is the first one that the request will call.
+    """
     state = scope["state"]
     try:
         state["principal"] = principal = await gate.authenticate(
@@ -86,7 +89,7 @@ async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], op
 
 @dataclass(slots=True, kw_only=True)
 class Endpoint:
-    """The operations at one path, by method."""
+    """The operations at one path, by HTTP method."""
 
     gate: Gate
     base_path: str
@@ -114,7 +117,7 @@ class Endpoint:
                 await send_problem(send, scope, error)
                 return
             if isinstance(outcome, AnsweredCall) and isinstance(outcome.reply, EventStream):
-                # A stream may stay for hours; it has limits of its own.
+                # A stream may last for hours, and has limits of its own.
                 self.busy.leave()
                 held = False
             await self._render(outcome, scope, receive, send, headers)
@@ -131,7 +134,7 @@ class Endpoint:
         if capability is None:
             raise method_not_allowed(scope["method"], self._allowed())
         refuse_strange_path(scope)
-        # Who calls comes first: nothing that a stranger sends is read.
+        # Authenticate first: nothing that an unknown client sends is read.
         principal = await authenticated(self.gate, scope, headers, capability.name)
         reader = self._reader(method, capability)
         body = await read_body(receive, scope, headers, self.max_body_bytes) if reader.has_body else b""
@@ -150,7 +153,7 @@ class Endpoint:
         return outcome
 
     def _reader(self, method: str, capability: Capability) -> ArgumentReader:
-        """Made at the first request: it needs the schema, and a server that starts has no time for all of them."""
+        """Build the reader on first use: it needs the schema, and building all of them would slow down the start."""
         reader = self.readers.get(method)
         if reader is None:
             if capability.route is None:

@@ -1,7 +1,7 @@
-"""The addresses under /hooks, at which requests of others start or signal runs.
+"""The routes under /hooks, where requests from other systems start or signal runs.
 
-They need no API key, and are answered with problem documents like everything else. Nothing is decided here: the request
-goes to `operations.webhooks.receiver` as it came.
+They need no API key; errors are problem documents, as everywhere. Nothing is decided here: the request goes to
+`operations.webhooks.receiver` as it arrived.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ACCEPTED = 202
 
 
 class _Hooks:
-    """Every address under /hooks."""
+    """The ASGI endpoint for every address under /hooks."""
 
     surface = "webhook"
 
@@ -70,10 +70,10 @@ class _Hooks:
                 remote=remote_of(scope),
             )
         )
-        scope["state"][AUDITED] = True  # the receiver, or the gate, has written down what became of it
+        scope["state"][AUDITED] = True  # the receiver or the gate has recorded the outcome
         return answer
 
 
 def hook_pages(gate: Gate, *, at_once_max: int = limits.REQUESTS_AT_ONCE_MAX) -> list[BaseRoute]:
-    """The route for `/hooks/{path}`, and for `/hooks/@{tenant}/{path}` of tenants other than the default one."""
+    """Build the route for `/hooks/{path}`, and for `/hooks/@{tenant}/{path}` of tenants other than the default one."""
     return [Route("/hooks/{path:path}", _Hooks(gate, ConcurrencyLimit(at_once_max)))]

@@ -1,12 +1,12 @@
-"""HTTP/1.1 on uvicorn, with bounds that uvicorn leaves open, and less work for the usual answer.
+"""HTTP/1.1 on uvicorn, with limits that uvicorn does not set, and less work for the usual response.
 
-A head that does not end, a body that trickles and a connection that sends nothing would each hold memory or a
-connection for ever; here they are refused with a problem document, and so is what cannot be read as HTTP. Nothing is
-measured for requests that arrive in one piece, as nearly all do. The usual answer (known headers, a length, one body)
-is written in one piece; everything else goes uvicorn's own way.
+A request head that never ends, a body that trickles in, or a connection that sends nothing could each hold memory or a
+connection forever. Here they are refused with a problem document, and so is input that is not HTTP. Requests that
+arrive in one piece, as nearly all do, start no timer. The usual response (known headers, a length, one body) is written
+in one piece; every other response takes uvicorn's own path.
 
-uvicorn offers no hook for either, so this module subclasses its protocol and its request cycle. It is the only one that
-knows uvicorn's insides: `test_http_protocol.py` notices when they change, and pyproject.toml bounds the version.
+uvicorn has no hook for either, so this module subclasses its protocol and its request cycle. It is the only module that
+depends on uvicorn's internals: `test_http_protocol.py` notices when they change, and pyproject.toml bounds the version.
 """
 
 from __future__ import annotations
@@ -46,33 +46,33 @@ _KNOWN_NAMES = frozenset(
         b"x-request-id",
     }
 )
-# What uvicorn refuses in a value; a tab may stand in one.
+# The control characters that uvicorn refuses in a header value; a tab is allowed.
 _CONTROLS = bytes([*range(0x09), *range(0x0A, 0x20), 0x7F])
 _LINE_END = b"\r\n"
-# What is larger is sent by itself: to copy it would cost more than the call that is saved.
+# A larger body is written separately: copying it would cost more than the saved system call.
 _JOINED_BYTES_MAX = 16_384
 
-# The application answers with 408 when a body does not arrive; this much later nobody is waited for any more.
+# The application answers 408 when a body does not arrive; this much later the connection is closed in any case.
 _GRACE_SECONDS = 5.0
 
 
 RecordUnparsed: TypeAlias = Callable[[PenstockError, str, str | None], None]
-"""Hears what was refused, with the id of the answer and the address."""
+"""Records a request refused before it was parsed: the error, the request id sent back, the client's address."""
 
 
 def _note_nothing(error: PenstockError, request_id: str, remote: str | None) -> None:
-    """For a server whose refusals nobody keeps."""
+    """Record nothing: the default for a server without an audit log."""
 
 
 class _Phase(Enum):
-    """What of a request arrives at present."""
+    """The part of a request that is arriving."""
 
     NOTHING = "nothing"
     HEAD = "head"
     BODY = "body"
 
 
-# Bound to names: looking a member up in its class takes ten times as long, and every request does so several times.
+# Module-level names: looking up an enum member takes ten times as long, and every request needs it several times.
 _NOTHING, _HEAD, _BODY = _Phase.NOTHING, _Phase.HEAD, _Phase.BODY
 _SECONDS = {
     _HEAD: limits.REQUEST_HEAD_SECONDS_MAX,
@@ -81,14 +81,14 @@ _SECONDS = {
 
 
 class ResponseCycle(RequestResponseCycle):
-    """One request and its answer, as uvicorn has it."""
+    """A request and its response in uvicorn's protocol, with a fast path for the usual response."""
 
-    transport: CoalescedWrites  # type: ignore[assignment]  # as its protocol has it
+    transport: CoalescedWrites  # type: ignore[assignment]  # the type in `BoundedHttpProtocol`
     _head = b""
-    """The head of a usual answer, until its body comes."""
+    """The head of a usual response, held until its body comes."""
 
     async def send(self, message: Any) -> None:
-        """Send a part of the answer."""
+        """Send a part of the response."""
         if self.flow.write_paused or self.disconnected:
             self._send_head()
             await super().send(message)
@@ -118,7 +118,7 @@ class ResponseCycle(RequestResponseCycle):
         self._head = b""
 
     def _usual_head(self, message: Any) -> bytes | None:
-        """Status and headers as they go over the wire; None for those of another than the usual answer."""
+        """Encode status and headers; None if this is not a usual response, so that uvicorn has to send it."""
         if message["type"] != "http.response.start" or not self.keep_alive or self.scope["method"] == "HEAD":
             return None
         headers: Iterable[tuple[bytes, bytes]] = (*self.default_headers, *message["headers"])
@@ -140,7 +140,7 @@ class ResponseCycle(RequestResponseCycle):
         return head
 
     def _is_whole(self, message: Any) -> bool:
-        """Whether this is all of the body that a usual head has promised, and little enough to be sent with it."""
+        """Return whether a message is the complete body for the held head, and small enough to join."""
         return (
             message["type"] == "http.response.body"
             and not message.get("more_body", False)
@@ -150,7 +150,7 @@ class ResponseCycle(RequestResponseCycle):
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection, with limits on what it may send and how long it may take."""
 
     def __init__(self, *given: Any, refused: RecordUnparsed = _note_nothing, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -162,17 +162,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._newest_bytes = 0
         self._refusal: PenstockError | None = None
         self._idle_since: float | None = None
-        """Since when the next request is waited for."""
+        """When the connection began to wait for its next request."""
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
-        """Wait for the first request, but not for ever."""
+        """Start the timeout for the first request."""
         super().connection_made(transport)
         self.transport = cast("asyncio.Transport", CoalescedWrites(transport, self.loop))
         self._watch(_HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Stop the timers."""
         self._watch(_NOTHING)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -180,7 +180,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, within the bounds."""
+        """Parse the data, and enforce the size and time limits."""
         self._newest_bytes = len(data)
         self._idle_since = None
         super().data_received(data)
@@ -191,19 +191,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._refuse(_head_too_large())
                 return
         elif phase is _NOTHING and self._is_idle():
-            # Bytes that begin no request: they count as the beginning of one.
+            # Bytes that have not begun a request yet count as the start of one.
             phase = _HEAD
         if phase is not self._timed:
             self._watch(phase)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         self._phase = _HEAD
         self._head_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head is here; refuse one that is too large although it came in one piece."""
+        """Hand over the request; refuse a head that is too large although it came in one piece."""
         self._phase = _BODY
         if len(self.url) > limits.REQUEST_TARGET_BYTES_MAX:
             self._refusal = LimitExceeded(
@@ -212,7 +212,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 "ask for less, or in several calls",
             )
         elif (
-            # What is large as a whole may have a small head; what is small cannot have a large one.
+            # A small request cannot have a large head, so only a large one needs the exact sum.
             self._head_bytes + self._newest_bytes > limits.REQUEST_HEAD_BYTES_MAX
             and sum(len(name) + len(value) for name, value in self.headers) > limits.REQUEST_HEAD_BYTES_MAX
         ):
@@ -222,7 +222,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._begin_cycle()
 
     def _begin_cycle(self) -> None:
-        """Hand the request to the application; behind one that is not answered yet, it waits."""
+        """Start the application on the request, or queue it behind one that is not answered yet."""
         scope, parser = self.scope, self.parser
         http_version = parser.get_http_version()
         if http_version != "1.1":
@@ -254,7 +254,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.pipeline.appendleft((cycle, self.app))
 
     def on_response_complete(self) -> None:
-        """A request is answered: begin the next that is here, or wait for one, but not for ever."""
+        """Start the next queued request, or the keep-alive timeout if there is none."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -267,10 +267,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
 
     def _look_whether_idle(self) -> None:
-        """Hang up on a client that has asked nothing for too long. One timer serves all requests of a connection."""
+        """Close the connection if it was idle for too long. One timer serves all requests of a connection."""
         self._idle_timer = None
         if self._idle_since is None:
-            return  # the next answer sets another one
+            return  # the next response starts a new timer
         left = self._idle_since + self.timeout_keep_alive - self.loop.time()
         if left > 0:
             self._idle_timer = self.loop.call_later(left, self._look_whether_idle)
@@ -278,13 +278,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_handler()
 
     def on_message_complete(self) -> None:
-        """A request is here as a whole."""
+        """Note that the whole request has arrived."""
         self._phase = _NOTHING
         note_arrival(cast("Scope", self.scope))
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be read as HTTP, or was refused while it was read."""
+        """Refuse input that is not HTTP, or a request that was refused while it was parsed."""
         self._refuse(self._refusal or Rejected("MALFORMED_REQUEST", "this is not HTTP/1.1", "use an HTTP client"))
 
     def _is_answered(self) -> bool:
@@ -292,7 +292,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return last is None or last.response_complete
 
     def _may_answer(self) -> bool:
-        """Whether nobody else answers now; the application may have the head of a request whose body is broken."""
+        """Return whether a refusal may be written now.
+
+        The application may already have the head of a request whose body is broken; it is then told that the client
+        left.
+        """
         if self._is_answered():
             return True
         if self._phase is not _BODY or self.pipeline or self.cycle.response_started:
@@ -321,7 +325,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, error: PenstockError) -> None:
-        """Answer with a problem document and hang up; in the middle of another answer, just hang up."""
+        """Answer with a problem document and close the connection; in the middle of another response, just close it."""
         if self.transport.is_closing():
             return
         if self._may_answer():

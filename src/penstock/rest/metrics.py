@@ -1,7 +1,7 @@
-"""`/metrics`: what the process counts, for Prometheus.
+"""`/metrics`: the metrics of the process, for Prometheus.
 
-It needs a key with the scope of `system.metrics`, unless the operator has made the page public; the gate decides and
-records that, as for every call. `prometheus`, which renders it, is loaded when somebody first asks.
+It needs a key with the scope of `system.metrics`, unless the operator made the page public; the gate decides and
+records that, as for every call. `prometheus`, which renders the metrics, is imported on first use.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _MEDIA_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
 class Metrics:
-    """What a process counts; the library that renders it is loaded when somebody first looks."""
+    """The metrics of a process; the library that renders them is imported on first use."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
         self._exposition: PrometheusRenderer | None = None
 
     async def exposition(self) -> PrometheusRenderer:
-        """The renderer."""
+        """Return the renderer, importing its module on first use."""
         if self._exposition is None:
             module = await asyncio.to_thread(importlib.import_module, "penstock.rest.prometheus")
             self._exposition = module.PrometheusRenderer(self._telemetry)
         return self._exposition
 
     async def numbers(self) -> dict[str, float]:
-        """Every number by name, for `system.metrics`."""
+        """Return every number by name, for `system.metrics`."""
         return (await self.exposition()).numbers()
 
 
 def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
-    """The page at `/metrics`."""
+    """Build the page at `/metrics`."""
 
     async def content(scope: Scope) -> PageAnswer:
         if not public:

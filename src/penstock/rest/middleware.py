@@ -1,8 +1,8 @@
-"""The middleware around every request: its id, common headers, the access log, metrics, and an answer for bugs.
+"""The middleware around every request: request id, common headers, access log, metrics, and an answer for bugs.
 
-A line of the log has the request id, who called what, the status and how long it took; never a key, a path with what
-callers wrote into it, a query or a body. Successful reads are logged at `debug`, everything else at `info`. Whatever is
-answered with an error is in the audit log when it leaves (`audit`).
+A log line has the request id, the caller, the operation, the status and the duration. It never has a key, a query, a
+body, or a path with values from the caller. Successful reads are logged at `debug`, everything else at `info`. Every
+error response has an audit record when it leaves (`audit`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _SERVER_ERROR = 500
 _CLIENT_ERROR = 400
-# What counts as the status when the client left before it was answered.
+# The status counted when the client disconnects before it is answered.
 _LEFT = 499
 _NO_ROUTE = "none"
 _NO_GUESSING = (b"x-content-type-options", b"nosniff")
@@ -40,7 +40,7 @@ _NOT_KEPT = (b"cache-control", b"no-store")
 
 
 class RequestMiddleware:
-    """Gives each request an id, counts it, and answers for bugs."""
+    """Gives each request an id, counts and logs it, and answers with 500 when a bug raises."""
 
     def __init__(
         self, app: ASGIApp, new_request_id: Callable[[], str], telemetry: Telemetry, refused: RecordRefusal
@@ -85,7 +85,7 @@ class RequestMiddleware:
         telemetry.http_requests.add((method if method in _METHODS else "other", route, str(status)))
         if "stream" not in state:
             telemetry.http_seconds.add(seconds, (route,))
-        # A surface whose every request is a POST says itself which of them only read.
+        # A surface where every request is a POST marks its reads itself.
         reads = method in _READS or READS in state
         level = logging.DEBUG if status < _CLIENT_ERROR and reads else logging.INFO
         if status >= _SERVER_ERROR:
@@ -104,11 +104,11 @@ class RequestMiddleware:
 
 
 def _completed(given: Headers, request_id: str) -> Headers:
-    """The headers of an answer, with those that every answer has."""
+    """Return the response headers, completed with those that every response has."""
     headers = [*given, (b"x-request-id", request_id.encode()), _NO_GUESSING]
     names = {name for name, _ in given}
     if b"cache-control" not in names:
-        # What has a version may be kept and asked about again; everything else is not for caches.
+        # A response with a version may be cached and revalidated; everything else is not for caches.
         headers.append(_ASK_AGAIN if b"etag" in names else _NOT_KEPT)
     return headers
 

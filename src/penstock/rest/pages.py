@@ -1,7 +1,7 @@
-"""The few pages beside the operations: probes, documents, metrics.
+"""The few pages beside the operations: health probes, documents, metrics.
 
-Each answers GET and HEAD, tells OPTIONS which methods there are, and refuses everything else with a problem document,
-as operations do. Probes need no key and say no more than load balancers need. `app` adds them to the routes.
+Each page answers GET, HEAD and OPTIONS, and refuses every other method with a problem document, as operations do.
+Probes need no key and say no more than a load balancer needs. `app` adds the pages to the routes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageAnswer:
-    """What a page says."""
+    """The response of a page."""
 
     body: bytes
     media_type: str
@@ -49,7 +49,7 @@ Content = Callable[[Scope], Awaitable[PageAnswer]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One address."""
+    """An ASGI endpoint for one page."""
 
     content: Content
 
@@ -64,7 +64,8 @@ class Page:
                 raise method_not_allowed(method, _ALLOWED)
             answer = await self.content(scope)
             if answer.status != _OK:
-                scope["state"][AUDITED] = True  # a page that says that something is wrong refuses nobody
+                # A failed probe is not a refused request, so it needs no audit record.
+                scope["state"][AUDITED] = True
         except PenstockError as error:
             await send_problem(send, scope, error)
             return
@@ -80,12 +81,12 @@ class Page:
 
 
 def page(path: str, content: Content) -> BaseRoute:
-    """A page at a path."""
+    """Build a route for a page."""
     return Route(path, Page(content))
 
 
 def probe_pages(ready: Callable[[], Awaitable[dict[str, str]]]) -> list[BaseRoute]:
-    """`/healthz`: the process answers. `/readyz`: it can take work; else 503 with what is wrong."""
+    """Build `/healthz` (the process answers) and `/readyz` (it can take work; else 503 with the failed checks)."""
 
     async def healthz(scope: Scope) -> PageAnswer:
         return PageAnswer(body=b'{"status":"ok"}', media_type=_JSON)
@@ -107,7 +108,7 @@ def document_page(
     revision: Callable[[], int] = int,
     headers: tuple[tuple[bytes, bytes], ...] = (),
 ) -> BaseRoute:
-    """A document that changes seldom: made when it is first asked for, and again when its revision is another one."""
+    """Build a page for a document: rendered on first request, and again when its revision changes."""
     kept: dict[int, PageAnswer] = {}
 
     async def content(scope: Scope) -> PageAnswer:

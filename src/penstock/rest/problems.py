@@ -1,7 +1,7 @@
-"""Problem documents (RFC 9457): the one form of every error that REST answers with.
+"""Problem documents (RFC 9457): the one form of every error response in REST.
 
-`type` is a URN of the code (a name, nothing to fetch), `title` belongs to the status, `detail` says what is wrong,
-`code` is the stable reason, `hint` what to do next; `errors` lists violations, each with a JSON pointer.
+`type` is a URN made from the code (a name, nothing to fetch), `title` belongs to the status, `detail` says what is
+wrong, `code` is the stable reason, `hint` says what to do next; `errors` lists violations, each with a JSON pointer.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def problem_body(error: PenstockError, *, request_id: str, instance: str) -> byt
 
 
 def problem_headers(error: PenstockError) -> list[tuple[bytes, bytes]]:
-    """Headers that go with an error: when to try again, how to authenticate."""
+    """Return the headers that go with an error: when to retry, how to authenticate, which methods are allowed."""
     headers = []
     wait: JsonValue = error.details.get("retry_after_seconds")
     if isinstance(wait, int):

@@ -1,7 +1,7 @@
-"""Metrics as Prometheus reads them, and as numbers by name.
+"""Metrics in the Prometheus text format, and as numbers by name.
 
-`metrics` loads this module when somebody first asks for metrics: the library takes longer to import than a server may
-take to start. It has a registry of its own, so that nothing else in the process is affected.
+`metrics` imports this module on first use: importing the Prometheus library takes longer than a server may take to
+start. It uses its own registry, so that nothing else in the process is affected.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ __all__ = ["PrometheusRenderer"]
 
 
 class PrometheusRenderer:
-    """What a process counts, rendered."""
+    """Renders the metrics of a process."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Counted(telemetry))
-        # Memory, processor time, open files, start: read from the operating system at each look.
+        # Memory, CPU time, open files, start time: read from the operating system at each scrape.
         ProcessCollector(namespace="penstock", registry=self._registry)
 
     def text(self) -> bytes:
-        """The text that Prometheus scrapes."""
+        """Return the text that Prometheus scrapes."""
         return generate_latest(self._registry)
 
     def numbers(self) -> dict[str, float]:
-        """Every number by its name and labels, as Prometheus writes them; without the buckets of histograms."""
+        """Return every sample by name and labels, as Prometheus writes them, without histogram buckets."""
         found = {}
         for family in self._registry.collect():
             for sample in family.samples:
@@ -50,13 +50,13 @@ def _written(name: str, labels: dict[str, str]) -> str:
 
 
 class _Counted(Collector):
-    """Hands the library what was counted, when it asks."""
+    """Gives the Prometheus library the current counts when it collects."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
 
     def collect(self) -> Iterator[Metric]:
-        """Every family."""
+        """Yield every metric family."""
         for family in self._telemetry.families():
             match family:
                 case Counter():

@@ -1,7 +1,6 @@
-"""Requests as they come in: headers, query and body, each within its bounds.
+"""Incoming requests: headers, query and body, each within its limits.
 
-What can be read in two ways is refused rather than guessed: a header that may occur once and occurs twice, text that is
-not UTF-8.
+Ambiguous input is refused rather than guessed: a repeated header that may occur only once, text that is not UTF-8.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from penstock.rest.responses import CLIENT_LEFT
 
 __all__ = ["bearer_of", "headers_of", "note_arrival", "query_of", "read_body", "refuse_strange_path"]
 
-# Headers that say one thing: two of them would leave open which one counts.
+# Headers with a single value: if one came twice, it would be unclear which value counts.
 _ONCE = frozenset(
     {
         "authorization",
@@ -32,14 +31,14 @@ _ONCE = frozenset(
         "x-request-id",
     }
 )
-# More digits are no length that anybody means.
+# No real Content-Length has more digits.
 _LENGTH_DIGITS_MAX = 19
-# Where the server notes that nothing of a request is still to come.
+# Request state key: the server has received the whole request.
 _ARRIVED = "arrived"
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """The headers by name in small letters; several of one name are joined by commas, where that is allowed."""
+    """Return the headers by lower-case name; repeated headers are joined by commas, where that is allowed."""
     found: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -58,7 +57,7 @@ def bearer_of(headers: Mapping[str, str]) -> str | None:
 
 
 def query_of(scope: Scope) -> list[tuple[str, str]]:
-    """The names and values of a query, in their order."""
+    """Return the names and values of the query, in order."""
     raw: bytes = scope["query_string"]
     if not raw:
         return []
@@ -77,7 +76,7 @@ def query_of(scope: Scope) -> list[tuple[str, str]]:
 
 
 def refuse_strange_path(scope: Scope) -> None:
-    """Refuse a path whose bytes are not UTF-8: servers would make something else of it."""
+    """Refuse a path whose bytes are not UTF-8: servers interpret such paths differently."""
     raw: bytes | None = scope.get("raw_path")
     if raw is None or b"%" not in raw:
         return
@@ -88,15 +87,15 @@ def refuse_strange_path(scope: Scope) -> None:
 
 
 def note_arrival(scope: Scope) -> None:
-    """Note that a request is here as a whole: whoever reads its body waits for nobody."""
+    """Note that the whole request has arrived, so that reading its body needs no timeout."""
     scope.setdefault("state", {})[_ARRIVED] = True
 
 
 async def read_body(receive: Receive, scope: Scope, headers: Mapping[str, str], maximum: int) -> bytes:
-    """The body, unless it is larger than allowed or takes too long."""
+    """Read the body, unless it is larger than allowed or takes too long."""
     declared = headers.get("content-length", "")
     if declared.isdecimal() and (len(declared) > _LENGTH_DIGITS_MAX or int(declared) > maximum):
-        # Whoever expects to be asked first has sent nothing yet, and must not be told to.
+        # A client that sent `Expect: 100-continue` waits; reading here would ask it to send the body.
         if "expect" not in headers:
             await _discard(receive)
         raise _too_large(maximum)
@@ -130,7 +129,7 @@ async def _received(receive: Receive, maximum: int) -> bytes:
 
 
 async def _discard(receive: Receive) -> None:
-    """Throw away some of what is still to come: most clients read the answer only when they have sent everything."""
+    """Read and discard some of the remaining body: most clients read the response only after sending everything."""
     size, more = 0, True
     with suppress(TimeoutError):
         async with asyncio.timeout(limits.REQUEST_HEAD_SECONDS_MAX):

@@ -1,4 +1,4 @@
-"""Responses as they go out: whole responses, problem documents, and the few without a body."""
+"""Outgoing responses: whole responses, problem documents, and the few responses without a body."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 CLIENT_LEFT = "CLIENT_DISCONNECTED"
-# After these the rest of the request is not read, so the connection cannot be used for another one.
+# After these the rest of the request is not read, so the connection cannot carry another one.
 _HANGS_UP = frozenset({"BODY_TOO_LARGE", "REQUEST_TIMEOUT"})
 
 
@@ -32,12 +32,12 @@ async def send_response(send: Send, status: int, body: bytes, headers: Headers) 
 
 
 async def send_options(send: Send, allowed: str) -> None:
-    """Say which methods are possible."""
+    """Answer OPTIONS with the allowed methods."""
     await send_body(send, 204, [(b"allow", allowed.encode())])
 
 
 async def send_problem(send: Send, scope: Scope, error: PenstockError) -> None:
-    """Send an error as a problem document; whoever has left is sent nothing."""
+    """Send an error as a problem document, unless the client has already disconnected."""
     scope.setdefault("state", {})[CODE] = error.code
     if error.code == CLIENT_LEFT:
         return
@@ -50,19 +50,19 @@ async def send_problem(send: Send, scope: Scope, error: PenstockError) -> None:
 
 
 def method_not_allowed(method: str, allowed: str) -> Rejected:
-    """The refusal of a method; `allowed` are those that are possible."""
+    """Build the refusal of a method; `allowed` lists the possible ones."""
     message = f"{method[:20]} is not possible here"
     return Rejected("METHOD_NOT_ALLOWED", message, f"use {allowed}", {"allow": allowed})
 
 
 def joined_header(scope: Scope, name: bytes) -> str:
-    """The values of a header, joined by commas; empty if there is none."""
+    """Return the values of a header, joined by commas; empty if there is none."""
     values: Iterable[bytes] = (value for key, value in scope["headers"] if key == name)
     return b", ".join(values).decode("latin-1")
 
 
 def etag_matches(if_none_match: str, etag: str) -> bool:
-    """Whether an If-None-Match names a version; weakly, as RFC 9110 says for this header."""
+    """Return whether If-None-Match names this version; the comparison is weak, as RFC 9110 requires for this header."""
     if not if_none_match:
         return False
     named = {part.strip().removeprefix("W/") for part in if_none_match.split(",")}

@@ -1,11 +1,11 @@
-"""From a path to the route that serves it, in as many steps as the path has segments.
+"""Find the route of a path, in as many steps as the path has segments.
 
-Starlette's router tries one route after the other, which took longer than the call itself once there were a hundred.
-Routes whose segments are names or whole parameters are in a tree, names before parameters; the few with other patterns
-are tried one by one, and those that take the rest of a path last.
+Starlette's router tries one route after the other. With a hundred routes that took longer than the call itself. Here,
+routes whose segments are literals or whole parameters form a tree, in which literals match before parameters. The few
+routes with other patterns are tried one by one, and routes that take the rest of a path come last.
 
-A slash that is written as `%2F` is a character of its segment, as RFC 3986 has it: it never separates segments, and so
-never selects another route.
+A slash written as `%2F` is a character of its segment, as RFC 3986 says: it never separates segments, and so never
+selects another route.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _TAKES_THE_REST = re.compile(r"\{\w+:path\}")
 _WRITTEN_SLASH = "%2F"
 _PATHS_KEPT = 1_024
 _KEPT_CHARACTERS_MAX = 200
-# Stands for a slash that parts nothing while a path is matched; no path can hold it, because it is no character.
+# Replaces an escaped slash while a path is matched. No path can contain it: a lone surrogate is not a character.
 _HELD_SLASH = "\udc2f"
 
 
 @dataclass(slots=True)
 class _Node:
-    """A place in the tree: what goes on by name, what goes on with any part, and what ends here."""
+    """A node of the tree: children by literal segment, a child for any segment, and the route that ends here."""
 
     named: dict[str, _Node] = field(default_factory=dict)
     anything: _Node | None = None
@@ -45,16 +45,16 @@ Found: TypeAlias = tuple[BaseRoute, dict[str, object]]
 
 
 class PathRouter:
-    """Every route of an application."""
+    """Finds the route of a request among all routes of an application."""
 
     def __init__(self, routes: Sequence[BaseRoute], nothing: ASGIApp) -> None:
         self.routes = tuple(routes)
         self._nothing = nothing
         self._root = _Node()
         self._exact: dict[str, Route] = {}
-        """Paths without parameters."""
+        """Routes without parameters, by path."""
         self._walked: dict[str, tuple[Route, dict[str, object]]] = {}
-        """Paths that were found in the tree lately."""
+        """Cache of paths recently found in the tree."""
         self._patterns: list[BaseRoute] = []
         self._rest: list[BaseRoute] = []
         for route in routes:
@@ -83,7 +83,7 @@ class PathRouter:
                 self._exact[path] = route
 
     def find(self, scope: Scope) -> Found | None:
-        """The route of a request, and what its path has for the parameters."""
+        """Return the route of a request and the values of its path parameters."""
         path = _with_held_slashes(scope)
         if path is not None:
             return self._find_held(path, scope)
@@ -109,7 +109,7 @@ class PathRouter:
         return _tried(self._rest, scope)
 
     def _remember(self, path: str, route: Route, parameters: dict[str, object]) -> None:
-        """Keep the route of a path, which may be asked for again; those that are kept are few and short."""
+        """Cache the route of a path. The cache holds few paths, and only short ones."""
         if len(path) > _KEPT_CHARACTERS_MAX:
             return
         if len(self._walked) >= _PATHS_KEPT:
@@ -117,14 +117,14 @@ class PathRouter:
         self._walked[path] = (route, parameters)
 
     def _find_held(self, path: str, scope: Scope) -> Found | None:
-        """The route of a path in which a slash is written as `%2F`."""
-        # Whoever looks at the path later finds it as it was written, not as another one.
+        """Find the route of a path that contains a slash written as `%2F`."""
+        # Later readers of the scope must see the path as the client wrote it, not a different path.
         scope["path"] = path.replace(_HELD_SLASH, _WRITTEN_SLASH)
         found = self._find(path, {**scope, "path": path})
         if found is None:
             return None
         route, values = found
-        # What takes the rest of a path parts it itself, and must not do so there.
+        # A route that takes the rest of a path splits it itself, and must not split at this slash.
         slash = _WRITTEN_SLASH if route in self._rest else "/"
         return route, {
             name: value.replace(_HELD_SLASH, slash) if isinstance(value, str) else value
@@ -140,15 +140,15 @@ class PathRouter:
         scope["route"] = route
         scope["path_params"] = parameters
         if isinstance(route, Route):
-            # Endpoints that are applications themselves look at the method, too.
+            # Endpoints that are ASGI applications check the method themselves.
             return (route.handle if route.methods else route.app)(scope, receive, send)
-        # Something that is mounted has its own idea of the path below it.
+        # A mounted application gets its own root path and the path below it.
         scope.update(route.matches(scope)[1])
         return route.handle(scope, receive, send)
 
 
 def _with_held_slashes(scope: Scope) -> str | None:
-    """The path with the slashes that part nothing marked; None for the usual path, which has none."""
+    """Return the path with its escaped slashes marked, or None for the usual path, which has none."""
     raw: bytes = scope.get("raw_path") or b""
     if b"%2f" not in raw and b"%2F" not in raw:
         return None
@@ -157,7 +157,7 @@ def _with_held_slashes(scope: Scope) -> str | None:
 
 
 def _walk(node: _Node, parts: list[str], depth: int, values: list[str]) -> _Node | None:
-    """The node of a path; a name is tried before a parameter."""
+    """Find the node of a path; a literal is tried before a parameter."""
     if depth == len(parts):
         return node if node.route is not None else None
     part = parts[depth]

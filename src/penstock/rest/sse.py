@@ -1,4 +1,4 @@
-"""Server-sent events: frames, heartbeats, and the end of a stream whose reader has left or cannot keep up."""
+"""Server-sent events: frames, heartbeats, and ending a stream whose reader has disconnected or cannot keep up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Frame = Callable[[StreamEvent], bytes]
 
 
 def frame(event: StreamEvent) -> bytes:
-    """An event as it stands on the wire."""
+    """Encode an event for the wire."""
     if event.event is None:
         return _HEARTBEAT
     head = f"id: {event.id}\n" if event.id is not None else ""
@@ -38,7 +38,7 @@ def frame(event: StreamEvent) -> bytes:
 
 
 async def close_stream(stream: EventStream) -> None:
-    """Leave a stream, whatever is still to come."""
+    """Close a stream before it has ended."""
     close = getattr(stream.events, "aclose", None)
     if close is not None:
         await close()
@@ -47,7 +47,7 @@ async def close_stream(stream: EventStream) -> None:
 async def send_events(
     stream: EventStream, receive: Receive, send: Send, telemetry: Telemetry, kind: str = "execution"
 ) -> None:
-    """Send a stream until it ends or its reader is gone; `kind` is what it is counted as."""
+    """Send a stream until it ends or its reader disconnects; `kind` is its label in the metrics."""
     began = time.perf_counter()
     sending = asyncio.ensure_future(_send_all(stream, send, telemetry, kind))
     leaving = asyncio.ensure_future(client_left(receive))
@@ -63,7 +63,7 @@ async def send_events(
         except asyncio.CancelledError:
             pass
         except TimeoutError:
-            # A reader that is too slow just finds its stream ended; it resumes with Last-Event-ID.
+            # The stream of a reader that is too slow just ends; the reader resumes with Last-Event-ID.
             telemetry.stream_errors.add((kind,))
         except Exception:
             telemetry.stream_errors.add((kind,))
@@ -92,6 +92,6 @@ async def _send_all(stream: EventStream, send: Send, telemetry: Telemetry, kind:
 
 
 async def _part(send: Send, part: bytes) -> None:
-    """Send a part; the server waits for a slow reader's socket, and we do not wait for ever."""
+    """Send a part. The server waits for the socket of a slow reader, so this limits the wait."""
     async with asyncio.timeout(limits.STREAM_SEND_SECONDS_MAX):
         await send({"type": "http.response.body", "body": part, "more_body": True})

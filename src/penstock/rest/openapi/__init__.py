@@ -1,1 +1,4 @@
-"""The OpenAPI document, made from the catalogue, and the reference page for people. Read `document` first."""
+"""The OpenAPI document, built from the catalogue, and the reference page for people.
+
+It imports the catalogue of `operations` and does no I/O. Read `document` first.
+"""

@@ -1,7 +1,7 @@
-"""What an OpenAPI document has once, under `components`, however many operations use it: schemas, refusals, links.
+"""Parts that an OpenAPI document holds once, under `components`, and operations share: schemas, refusals, links.
 
-Only answers of calls that create something have links. They follow from the names: the `execution_id` of an answer fits
-the `execution_id` of a path, and the `id` of a new workflow the `workflow_id`.
+Only responses of calls that create something have links. They follow from the names: the `execution_id` of a response
+fits the `execution_id` of a path, and the `id` of a new workflow fits `workflow_id`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAKES = frozenset({201, 202})
 
 
 class Components:
-    """Parts by name; two different ones of one name are told apart."""
+    """The shared parts by name; different parts with the same name get different names."""
 
     def __init__(self) -> None:
         self.schemas: JsonObject = {"Problem": PROBLEM_SCHEMA}
@@ -30,15 +30,15 @@ class Components:
         self.links: JsonObject = {}
 
     def response(self, name: str, response: JsonObject) -> JsonObject:
-        """A reference to a response; equal ones are kept once."""
+        """Add a response and return a reference to it; equal ones are stored once."""
         return {"$ref": f"#/components/responses/{_kept(self.responses, name, response)}"}
 
     def link(self, name: str, link: JsonObject) -> JsonObject:
-        """A reference to a link; equal ones are kept once."""
+        """Add a link and return a reference to it; equal ones are stored once."""
         return {"$ref": f"#/components/links/{_kept(self.links, name, link)}"}
 
     def hoist(self, owner: str, schema: JsonObject) -> JsonObject:
-        """A schema whose `$defs` have become components."""
+        """Return a schema whose `$defs` have become components."""
         definitions = schema.get("$defs")
         body = {name: value for name, value in schema.items() if name != "$defs"}
         if not isinstance(definitions, dict):
@@ -64,7 +64,7 @@ def _kept(kept: JsonObject, name: str, part: JsonObject) -> str:
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
-    """A schema that refers to components; a definition without a new name keeps its own."""
+    """Return a schema that refers to components; a definition without a new name keeps its own."""
     if isinstance(value, list):
         return [_renamed(item, names) for item in value]
     if not isinstance(value, dict):
@@ -78,7 +78,7 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
 
 
 class Links:
-    """Which paths take which single id."""
+    """Finds links by parameter: the operations whose path takes a single id."""
 
     def __init__(self, served: Iterable[tuple[Capability, Route]]) -> None:
         self._taking: dict[str, list[str]] = {}
@@ -88,7 +88,7 @@ class Links:
                 self._taking.setdefault(names[0], []).append(capability.name)
 
     def of(self, capability: Capability, route: Route, output: JsonObject) -> dict[str, JsonObject]:
-        """The links of an answer, by the name of what they lead to."""
+        """Return the links of a response, by target operation."""
         if route.status not in _MAKES:
             return {}
         return {
@@ -99,11 +99,11 @@ class Links:
 
 
 def _ids(capability: Capability, output: JsonObject) -> list[tuple[str, str]]:
-    """Where an answer has an id, and which parameter takes it."""
+    """Return where a response has an id, and which parameter takes it."""
     properties = output.get("properties")
     members: dict[str, Any] = properties if isinstance(properties, dict) else {}
     if not members and "anyOf" in output:
-        # Handle or view: both have what a handle has.
+        # The response is a handle or a view; both have the members of a handle.
         return [("/execution_id", "execution_id")]
     found = [(f"/{name}", name) for name in members if name.endswith("_id") and name != "workflow_id"]
     if "id" in members:

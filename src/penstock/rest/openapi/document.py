@@ -1,7 +1,7 @@
-"""The OpenAPI 3.1 document, made from the catalogue: what is served is what is described.
+"""The OpenAPI 3.1 document, built from the catalogue, so that it describes exactly what is served.
 
-Operation ids are the canonical names, tags the resources. Every status that an operation can answer with is listed,
-with the reason codes behind it. `x-mcp` says how the operation appears as a tool, `x-scopes` what a key needs for it.
+Operation ids are the canonical names, tags are the resources. Every status that an operation can answer with is listed,
+with its reason codes. `x-mcp` says how the operation appears as a tool, `x-scopes` which scopes a key needs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TAGS = {
 def openapi_document(
     capabilities: Iterable[Capability], *, version: str, base_path: str, server_url: str | None = None
 ) -> JsonObject:
-    """The document of a catalogue."""
+    """Build the document of a catalogue."""
     served = [(item, item.route) for item in capabilities if item.route is not None]
     components, links = Components(), Links(served)
     paths: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def _mcp(capability: Capability) -> JsonObject:
     annotations = capability.annotations
     return {
         "expose": capability.governance.bucket != "admin",
-        "name": capability.name,  # a tool answers to it, whatever the prefix and the spelling of its listed name are
+        "name": capability.name,  # the tool accepts this name, whatever prefix and spelling its listed name has
         "annotations": {
             "readOnlyHint": annotations.read_only,
             "destructiveHint": annotations.destructive,

@@ -1,7 +1,7 @@
-"""`/docs`: the API for people, one page made from the OpenAPI document.
+"""`/docs`: the API reference for people, one page rendered from the OpenAPI document.
 
-The page is complete in itself: it loads no script, font or style, so that it works without the internet and tells
-nobody who reads it. It lists every operation by resource, with what it takes, what it answers and what a key needs.
+The page is self-contained: it loads no script, font or style, so that it works offline and no third party learns who
+reads it. It lists every operation by resource, with its parameters, its responses and the scopes that it needs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ h3{font-size:1rem;margin:1rem 0 .25rem}
 
 
 def reference_page(document: JsonObject) -> bytes:
-    """The page of a document."""
+    """Render the page of a document."""
     found: dict[str, Any] = document
     by_tag: dict[str, list[str]] = {tag["name"]: [] for tag in found["tags"]}
     resolve = _Resolver(found)
@@ -85,7 +85,7 @@ def _section(tag: dict[str, Any], operations: list[str]) -> str:
 
 
 class _Resolver:
-    """Follows references, as deep as a reader wants to see."""
+    """Resolves references, to a depth that is still readable."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
@@ -99,7 +99,7 @@ class _Resolver:
         return value
 
     def whole(self, value: Any, depth: int = 6) -> Any:
-        """A schema with everything it refers to in place."""
+        """Return a schema with its references replaced by their targets."""
         value = self(value)
         if isinstance(value, dict):
             return {name: self.whole(item, depth - 1) if depth else "…" for name, item in value.items()}
@@ -109,7 +109,7 @@ class _Resolver:
 
 
 def _prose(text: str) -> str:
-    """Lines and lists of the description; code in backticks."""
+    """Render paragraphs, lists and code in backticks."""
     parts = []
     for block in text.strip().split("\n\n"):
         lines = block.split("\n")

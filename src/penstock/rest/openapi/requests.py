@@ -1,4 +1,4 @@
-"""What an operation takes, for the OpenAPI document: parameters and bodies, with examples."""
+"""The input of an operation in the OpenAPI document: parameters and bodies, with examples."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _required(schema: JsonObject) -> set[str]:
 
 
 def _without_null(schema: Any) -> Any:
-    """In a path, a query or a header there is no null: the parameter is just not there."""
+    """Remove null from a schema: a parameter in a path, a query or a header is absent instead."""
     options = [part for part in schema.get("anyOf", ()) if part.get("type") != "null"]
     if not options:
         return {name: value for name, value in schema.items() if name != "default" or value is not None}
@@ -55,7 +55,7 @@ def _parameter(name: str, place: str, schema: Any, *, required: bool, example: J
 
 
 def parameters_of(capability: Capability, route: Route, schema: JsonObject) -> list[JsonValue]:
-    """What stands in the path, the query and the headers; `schema` is the operation's input."""
+    """Return the parameters in the path, the query and the headers; `schema` is the operation's input."""
     properties, required = _properties(schema), _required(schema)
     example = capability.examples[0].arguments if capability.examples else {}
     found: list[JsonValue] = [
@@ -75,7 +75,7 @@ def parameters_of(capability: Capability, route: Route, schema: JsonObject) -> l
 
 
 def _general(capability: Capability, route: Route, properties: dict[str, Any]) -> list[JsonValue]:
-    """Headers that are not the operation's own."""
+    """Return the headers that are not specific to the operation."""
     found: list[JsonValue] = []
     if not capability.annotations.read_only:
         text = "Makes the call happen once: repeated with the same key, it gives the first answer again."
@@ -98,7 +98,7 @@ def _general(capability: Capability, route: Route, properties: dict[str, Any]) -
 
 
 def request_body_of(capability: Capability, route: Route, schema: JsonObject) -> JsonObject | None:
-    """What stands in the body; None for an operation without one."""
+    """Return the request body; None for an operation without one."""
     if route.method not in _WITH_BODY:
         return None
     elsewhere = {*PATH_NAME.findall(route.path), *route.query, *route.headers.values()}

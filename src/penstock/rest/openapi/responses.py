@@ -1,4 +1,4 @@
-"""What an operation answers with, for the OpenAPI document: successes, every refusal, headers and links."""
+"""The responses of an operation in the OpenAPI document: successes, every refusal, headers and links."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _reference(name: str) -> JsonValue:
 
 
 def responses_of(capability: Capability, route: Route, components: Components, links: Links) -> JsonObject:
-    """Every status, with what comes along."""
+    """Return the response of every status."""
     found: JsonObject = {}
     for status in (route.status, *route.other_statuses):
         found[str(status)] = _success(capability, route, status, components, links)
@@ -106,7 +106,7 @@ def _success(capability: Capability, route: Route, status: int, components: Comp
 
 
 def _of_status(route: Route, status: int, schema: JsonObject) -> JsonObject:
-    """What comes with a status: an operation with several answers names their types in the order of its statuses."""
+    """Return the schema of one status; with several statuses, their types are listed in the same order."""
     options, statuses = schema.get("anyOf"), (route.status, *route.other_statuses)
     if not isinstance(options, list) or len(options) != len(statuses):
         return schema
