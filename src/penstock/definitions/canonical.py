@@ -14,7 +14,7 @@ from penstock.base.json import JsonObject, JsonValue
 
 __all__ = ["canonical_json", "definition_hash", "without_signature"]
 
-# Beyond this JavaScript holds only the nearest double.
+# Beyond this, JavaScript holds only the nearest double.
 SAFE_INTEGER_MAX = 2**53
 SURROGATE = re.compile("[\ud800-\udfff]")
 _TEXT = json.JSONEncoder(ensure_ascii=False)
@@ -23,9 +23,9 @@ _TEXT = json.JSONEncoder(ensure_ascii=False)
 def canonical_json(value: JsonValue, *, exact_integers: bool = False) -> bytes:
     """Write a JSON value in canonical form.
 
-    Integers beyond 2^53 are written as the double JavaScript would hold, or with all their digits if `exact_integers`
-    (no two of them look the same then); lone surrogates are escaped. A number that no double can hold, NaN and
-    infinities raise ValueError: two documents that differ there must not look the same.
+    Integers beyond 2^53 are written as the double that JavaScript would hold, or with all their digits if
+    `exact_integers` is set, which keeps any two of them distinct. Lone surrogates are escaped. A number that no double
+    can hold, NaN and infinities raise ValueError, because two documents that differ there must not look the same.
     """
     chunks: list[str] = []
     _write(value, chunks, exact_integers)
@@ -33,17 +33,19 @@ def canonical_json(value: JsonValue, *, exact_integers: bool = False) -> bytes:
 
 
 def definition_hash(document: JsonValue) -> str:
-    """Hex SHA-256 of the canonical JSON of a definition, without its signature.
+    """Return the hex SHA-256 of the canonical JSON of a definition, without its signature.
 
-    A signature covers the canonical JSON without itself. The hash covers the same bytes, so signing a
-    definition, or signing it again with another key, does not change which definition it is.
+    A signature covers the canonical JSON without itself. The hash covers the same bytes, so signing a definition, or
+    signing it again with another key, does not change its identity.
     """
     content = without_signature(document) if isinstance(document, dict) else document
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def without_signature(document: JsonObject) -> JsonObject:
-    """The document as it is signed: no `document.signature`, or no `signature` when it has no `document` block."""
+    """Return the document as it is signed: without `document.signature`, or without `signature` if it has no
+    `document`.
+    """
     block = document.get("document")
     if isinstance(block, dict):
         if "signature" not in block:

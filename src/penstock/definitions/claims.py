@@ -1,9 +1,9 @@
-"""The names that a document asks for beside its own: of its tool, its prompt, its resource and its webhooks.
+"""The names that a document claims besides its own: of its tool, its prompt, its resource and its webhooks.
 
-Within a tenant each of them belongs to one workflow. They are compared as callers use them, so that two spellings of
-one name are one: a tool `a.b` is called `a_b`, and the variables of an address may have any name.
+Within a tenant, each name belongs to one workflow. Names are compared in the form that callers use, so that two
+spellings of one name are equal: a tool `a.b` is called `a_b`, and the variables of an address may have any name.
 
-Above it: stores, which say whose a name is. Below it: nothing but the document.
+Above it: the stores, which record the owner of each name. Below it: only the document.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["ClaimedName", "claimed_names"]
 
 _NOT_IN_TOOL_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _VARIABLE = re.compile(r"\{[^{}]*\}")
-# What clients may ask of the server itself is done by one workflow.
+# Requests that clients send to the server itself; one workflow of a tenant handles each of them.
 _HANDLERS = ("sampling", "elicitation")
 
 
 class ClaimedName(NamedTuple):
-    """A name that one workflow of a tenant has; `kind` is tool, prompt, resource, webhook or handler."""
+    """A name that one workflow of a tenant owns; `kind` is tool, prompt, resource, webhook or handler."""
 
     kind: str
     name: str
 
 
 def claimed_names(workflow_name: str, document: JsonObject) -> tuple[ClaimedName, ...]:
-    """Every name that a document asks for, each once."""
+    """Return every name that a document claims, each once."""
     return tuple(sorted({*_exposed(workflow_name, document), *_webhooks(document)}))
 
 

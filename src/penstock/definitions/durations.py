@@ -1,7 +1,7 @@
-"""Durations and instants as text: read into whole milliseconds, written back for people.
+"""Durations and instants as text: parsed into whole milliseconds, formatted for people.
 
-Two forms of duration exist. The published form is what the published definition format accepts; the native form adds
-days, weeks, fractions, compound and ISO-8601 durations. Nothing here reads a clock.
+There are two forms of duration. The published form is what the published definition format accepts. The native form
+adds days, weeks, fractions, compound and ISO-8601 durations. This module never reads a clock.
 """
 
 import re
@@ -19,7 +19,7 @@ __all__ = [
     "parse_native_duration_ms",
 ]
 
-# Instants that are written one after the other are mostly of the same few minutes: only their seconds are new.
+# Instants that are formatted one after another mostly fall into the same few minutes; only their seconds differ.
 _MINUTES_KEPT = 4_096
 _MINUTE_MS = 60_000
 
@@ -45,7 +45,7 @@ INSTANT_FORM = re.compile(
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
-# Far longer than any sensible duration; keeps hostile input away from arbitrary-precision arithmetic.
+# Far longer than any sensible duration. Keeps hostile input away from arbitrary-precision arithmetic.
 TEXT_CHARACTERS_MAX = 64
 
 
@@ -62,8 +62,8 @@ def parse_duration_ms(text: str) -> int | None:
 def parse_native_duration_ms(text: str | int) -> int | None:
     """Read a duration of the native form: the published form and `2d`, `1.5s`, `1h30m`, `PT5M`, `P1DT2H`.
 
-    None means that the text is not a duration, is negative, is not a whole number of milliseconds,
-    or is longer than `limits.DURATION_MS_MAX`.
+    Return None if the text is not a duration, is negative, is not a whole number of milliseconds, or is longer than
+    `limits.DURATION_MS_MAX`.
     """
     if isinstance(text, bool):
         return None
@@ -83,14 +83,14 @@ def parse_native_duration_ms(text: str | int) -> int | None:
 
 
 def format_duration(duration_ms: int) -> str:
-    """Write a duration the way `parse_native_duration_ms` reads it, largest unit first, for example `1h30m`."""
+    """Write a duration in the form that `parse_native_duration_ms` reads, largest unit first, for example `1h30m`."""
     if duration_ms < 0:
         raise ValueError(f"a duration cannot be negative: {duration_ms} ms")
     parts: list[str] = []
     rest = duration_ms
     for unit, unit_ms in UNIT_MS.items():
         if unit == "w":
-            # Days say more than weeks to most readers.
+            # Most readers understand days better than weeks.
             continue
         amount, rest = divmod(rest, unit_ms)
         if amount:
@@ -99,7 +99,7 @@ def format_duration(duration_ms: int) -> str:
 
 
 def parse_instant_ms(text: str) -> int | None:
-    """Read an ISO-8601 date or timestamp as milliseconds since 1970; without an offset it is read as UTC."""
+    """Read an ISO-8601 date or timestamp as milliseconds since 1970. Without an offset it is UTC."""
     normalized = text.strip().upper()
     if INSTANT_FORM.fullmatch(normalized) is None:
         return None
@@ -112,7 +112,7 @@ def parse_instant_ms(text: str) -> int | None:
     return (instant - EPOCH) // MILLISECOND
 
 
-# Looked up, not formatted: a page of a list has a hundred timestamps.
+# Look-up tables instead of formatting: a page of a list has a hundred timestamps.
 _SECONDS = tuple(f"{second:02d}." for second in range(60))
 _MILLISECONDS = tuple(f"{millisecond:03d}Z" for millisecond in range(1000))
 
@@ -126,7 +126,7 @@ def format_instant(instant_ms: int) -> str:
 
 @lru_cache(maxsize=_MINUTES_KEPT)
 def _minute(minutes: int) -> str:
-    """What the timestamps of a minute have in common."""
+    """The part that all timestamps of a minute share."""
     return (EPOCH + timedelta(minutes=minutes)).isoformat()[: len("2026-11-15T10:00:")]
 
 

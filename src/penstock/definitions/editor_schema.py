@@ -1,8 +1,8 @@
 """The JSON Schemas of the workflow document, made from the field tables.
 
-`document_schema` is the one file for editors; `published_schema` and `native_schema` are its two halves, which
-`checks.shape.document` reads to say what is wrong with a document. The tables are in `shapes` and in `nodes`; nothing
-is written twice. Nothing here checks a document.
+`document_schema` is the single file for editors. `published_schema` and `native_schema` are its two halves;
+`checks.shape.document` uses them to say what is wrong with a document. The tables are in `shapes` and in `nodes`, so
+that nothing is written twice. This module does not check documents.
 """
 
 from collections.abc import Iterable
@@ -77,7 +77,7 @@ _ACTIVITY_FIELDS = (
 
 
 def node_shape(kind: NodeKind) -> Shape:
-    """All that may stand in a node of this type, beside `config`."""
+    """Everything that a node of this type may contain, apart from `config`."""
     shared = (
         *_COMMON_FIELDS,
         *((_NEXT_FIELD,) if kind.has_successor else ()),
@@ -89,7 +89,7 @@ def node_shape(kind: NodeKind) -> Shape:
 
 
 def _compensation_shape(kind: NodeKind) -> Shape:
-    """All that may stand in a compensation of this type: an activity without an id."""
+    """Everything that a compensation of this type may contain: an activity without an id."""
     fields = _by_name(
         (
             optional(
@@ -106,7 +106,7 @@ def _compensation_shape(kind: NodeKind) -> Shape:
 
 
 def _by_name(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    # A type's own description of a shared field comes first, and is the more precise one.
+    # A type's own description of a shared field comes first, because it is more precise.
     found: dict[str, Field] = {}
     for member in fields:
         found.setdefault(member.name, member)
@@ -153,7 +153,7 @@ def native_schema() -> JsonObject:
 
 
 def published_schema() -> JsonObject:
-    """The schema of published documents; it accepts what the published one accepts, and a signature block."""
+    """The schema of published documents: it accepts what the published schema accepts, and a signature block."""
     schema: JsonObject = {
         "$schema": _DRAFT,
         "$id": PUBLISHED_SCHEMA_ID,
@@ -171,7 +171,7 @@ def document_schema() -> JsonObject:
         "title": "Workflow",
         "description": "A Penstock workflow, or a workflow definition in the published format.",
         "type": "object",
-        # Without constraints, so that an editor offers the marker in an empty file.
+        # No constraints here, so that an editor offers the marker in an empty file.
         "properties": {"penstock": {"description": "The native format and its version: v1.", "examples": ["v1"]}},
         "if": {"required": ["penstock"]},
         "then": ref(DOCUMENT.name),
@@ -204,7 +204,7 @@ def schema_shapes() -> dict[str, Shape]:
 
 
 def _apart(schema: JsonObject) -> JsonObject:
-    # A caller may change what it is given; the tables share their fragments and must not change with it.
+    # A caller may change the result. The tables share their fragments, which must not change with it.
     return deepcopy(schema)
 
 
@@ -219,7 +219,7 @@ def _native_definitions() -> JsonObject:
 
 
 def _compensate() -> JsonObject:
-    """An activity without an id; a type that is left out follows from the fields."""
+    """An activity without an id. Without a `type`, the fields decide which activity it is."""
     activities = [kind.name for kind in ACTIVITY_KINDS]
     guessed: JsonObject = ref(f"compensate_{implied_activity({}).name}")
     for kind in reversed(ACTIVITY_KINDS):
@@ -251,12 +251,12 @@ def _published_definitions() -> JsonObject:
 
 
 def _node_list(prefix: str, type_names: list[str], node_id: JsonObject) -> JsonObject:
-    """A list of nodes, each held to the rules of its own type, so that an editor reports no others."""
+    """A list of nodes, each checked against the rules of its own type only, so that an editor reports no others."""
     node: JsonObject = {
         "title": "Node",
         "description": "One thing that the workflow does; `type` decides which fields it has.",
         "type": "object",
-        # The rules of the type ask for the id.
+        # The rules of each type require the id.
         "required": ["type"],
         "properties": {"id": node_id, "type": ref(f"{prefix}node_type")},
         "allOf": [_when_type(name, ref(f"{prefix}node_{name}")) for name in type_names],
@@ -279,7 +279,7 @@ def _object(shape: Shape) -> JsonObject:
 
 
 def _node(shape: Shape) -> JsonObject:
-    """A native node: its fields may also stand inside `config`, and then only the checks can say what is missing."""
+    """A native node. Its fields may also be inside `config`; in that case only the checks can say what is missing."""
     needed, rules = _presence(shape)
     outside = ("id", "type")
     schema = _members(shape)
@@ -314,7 +314,7 @@ def _members(shape: Shape) -> JsonObject:
 
 
 def _presence(shape: Shape) -> tuple[JsonObject, list[JsonValue]]:
-    """Which members have to be there: the plain list, and the rules between members."""
+    """Which members are required: the plain list, and the rules between members."""
     needed: list[JsonValue] = [member.name for member in shape.fields if member.required]
     rules: list[JsonObject] = []
     rules.extend({"oneOf": _each_required(names)} for names in shape.exactly_one)

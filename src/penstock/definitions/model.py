@@ -1,8 +1,7 @@
-"""The compiled workflow: one model for published and native documents, ready to be walked by the engine.
+"""The compiled workflow: one model for published and native documents, ready for the engine to walk.
 
-Above it: `engine` walks it, `diff.compare` and `drawing.mermaid` describe it. Below it: `build.workflow` makes it from
-an outline; expressions, templates and schemas in it are compiled already. It holds no behaviour beyond look-ups and
-knows nothing of runs.
+Above it: the engine and the runtime. Below it: `build.workflow` makes it from an outline. Its expressions, templates
+and schemas are already compiled. It has no behaviour beyond look-ups and knows nothing about runs.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Format(StrEnum):
 
 
 class NodeType(StrEnum):
-    """The closed set of node types, in the order in which people read about them."""
+    """The closed set of node types, in the order in which the documentation presents them."""
 
     START = "start"
     END = "end"
@@ -87,7 +86,7 @@ class NodeType(StrEnum):
 ACTIVITY_TYPES = frozenset(
     {NodeType.STEP, NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP}
 )
-# The node types of the published format, in its order. It is closed: a new type is one of the native format.
+# The node types of the published format, in its order. That format is closed: a new type belongs to the native one.
 PUBLISHED_TYPES = (
     NodeType.START,
     NodeType.END,
@@ -141,7 +140,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a failure goes. No codes means any code; exactly one of `target` and `fallback` is used."""
+    """Where a failure goes. An empty `codes` matches every code; exactly one of `target` and `fallback` is used."""
 
     codes: frozenset[str] = frozenset()
     target: str | None = None
@@ -150,7 +149,7 @@ class ErrorRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Successor(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a node goes when it is done; `when` chooses between two targets. None leaves the body."""
+    """Where a node goes when it is done. `when` chooses between `target` and `otherwise`; None leaves the body."""
 
     target: str | None
     when: Expression | None = None
@@ -193,10 +192,10 @@ class ContinueDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivityDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that a run asks somebody to do."""
+    """Work that a run asks an executor to do."""
 
     config: JsonObject  # what an executor needs, as written
-    arguments: Template | None  # what is rendered for it; None: nothing to render
+    arguments: Template | None  # rendered before the call; None: nothing to render
     agent_id: str | None = None
     protocol: str | None = None
     at_most_once: bool = False
@@ -228,13 +227,13 @@ class InterruptDetail(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema_json: JsonObject
     approvers: JsonObject | None
     anyone: bool  # whether a model may answer, by calling a tool
-    decline: JsonValue  # the answer that it is to decline, where the document says
+    decline: JsonValue  # the answer that means "declined", if the document names one
     on_timeout: str | None
     has_timeout_route: bool
 
 
 class ParallelDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """Several bodies side by side (or, at concurrency 1, one after the other on one state)."""
+    """Several bodies that run side by side or, with a concurrency of 1, one after the other on one state."""
 
     join: Join
     needed: int  # how many branches must complete
@@ -254,7 +253,7 @@ class WaitDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetStateDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """Writes state keys; every template sees the state before the node."""
+    """Writes state keys; every template sees the state from before the node."""
 
     assignments: tuple[tuple[str, Template], ...]
 
@@ -315,7 +314,7 @@ NodeDetail: TypeAlias = (
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One node, whatever its type; what is special to the type is in `detail`."""
+    """A node of any type; what is specific to the type is in `detail`."""
 
     id: str
     type: NodeType
@@ -331,7 +330,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A body as the engine walks it."""
+    """A body in the form that the engine walks."""
 
     id: str
     name: str
@@ -378,5 +377,5 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def native(self) -> bool:
-        """True for a document of our own format."""
+        """Whether the document is in Penstock's own format."""
         return self.format is Format.NATIVE

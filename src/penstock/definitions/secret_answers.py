@@ -1,11 +1,11 @@
-"""Secret members of answers: which places of a value a schema marks as secret, and a value without them.
+"""Secret members of answers: which places of a value a schema marks as secret, and how to replace them.
 
-A member is secret when its schema says `writeOnly: true` or `format: password`. Wherever one of several schemas of a
-place says so, the place is secret: an alternative that was not taken marks it all the same, and a reference that cannot
-be followed counts as a mark. What is secret is secret as a whole; nothing is looked for inside it.
+A member is secret when its schema says `writeOnly: true` or `format: password`. If several schemas apply to a place,
+one mark is enough, even in an alternative that was not taken; a reference that cannot be followed also counts as a
+mark. A secret is secret as a whole: nothing is looked for inside it.
 
-Above it: the engine, which records answers without what is secret in them; surfaces, which ask for it in another way;
-`checks.secret_answers`. Below it: JSON. It keeps and encrypts nothing.
+Above it: the engine, which records answers without their secrets; the surfaces, which ask for secrets in another way;
+`checks.secret_answers`. Below it: JSON. It stores and encrypts nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from penstock.definitions.schemas.violations import Violation
 
 __all__ = ["ANY_MEMBER", "has_marks", "is_secret", "secret_paths", "secrets_in", "with_values", "without_values_of"]
 
-# Stands for every member of a list, or of an object whose members have no names in the schema.
+# Stands for every item of a list, and for every member of an object whose schema does not name its members.
 ANY_MEMBER = "*"
-# Keywords whose schemas are about the same value as the one they stand in.
+# Keywords whose schemas apply to the same value as the schema that contains them.
 _BESIDE_LISTS = ("allOf", "anyOf", "oneOf")
 _BESIDE = ("if", "then", "else", "not")
 _OPEN_MEMBERS = ("additionalProperties", "unevaluatedProperties", "items", "additionalItems", "contains")
@@ -41,14 +41,14 @@ def is_secret(schema: JsonValue) -> bool:
 
 
 def has_marks(schema: CompiledSchema) -> bool:
-    """Whether a schema may mark something: nearly none does, and that costs nothing to see."""
+    """Whether a schema may mark something as secret. Nearly no schema does, so this check is cheap."""
     return any(mark in schema.text for mark in _MARKS)
 
 
 def secrets_in(schema: CompiledSchema, value: JsonValue) -> dict[str, JsonValue]:
-    """The secret parts of a value by their JSON pointers.
+    """Return the secret parts of a value by their JSON pointers.
 
-    `Rejected` where finding them takes too many looks: whoever cannot tell what is secret must not keep the value.
+    Raise `Rejected` if the search takes too many steps: a value whose secrets are unknown must not be stored.
     """
     if not has_marks(schema):
         return {}
@@ -58,24 +58,24 @@ def secrets_in(schema: CompiledSchema, value: JsonValue) -> dict[str, JsonValue]
 
 
 def secret_paths(schema: JsonObject) -> tuple[tuple[str, ...], ...]:
-    """The places that a schema marks as secret, by the names that lead there; `ANY_MEMBER` for what has no name."""
+    """Return the places that a schema marks as secret, as paths of names; `ANY_MEMBER` stands for what has no name."""
     if not any(mark in msgspec.json.encode(schema) for mark in _MARKS):
         return ()
     try:
         return tuple(_Search(schema).paths())
-    except Rejected:  # nobody can say which, so all of it
+    except Rejected:  # the secret places are unknown, so treat the whole value as secret
         return ((),)
 
 
 def with_values(value: JsonValue, places: Mapping[str, JsonValue]) -> JsonValue:
-    """A value with others at some of its places, by their JSON pointers."""
+    """Return a value with other values at some of its places, given by their JSON pointers."""
     for pointer, item in places.items():
         value = _with(value, pointer.split("/")[1:], item)
     return value
 
 
 def without_values_of(found: Iterable[Violation], secrets: Mapping[str, JsonValue]) -> tuple[Violation, ...]:
-    """Violations whose messages show no secret value."""
+    """Return the violations with every secret value masked in their messages."""
     hidden = sorted({text for value in secrets.values() for text in _texts(value) if text}, key=len, reverse=True)
     return tuple(_without(item, hidden) for item in found) if hidden else tuple(found)
 
@@ -114,17 +114,17 @@ def _with(value: JsonValue, parts: list[str], item: JsonValue) -> JsonValue:
 
 
 class _Search:
-    """Follows one schema, and counts how often it looks at a part of it."""
+    """Follows one schema, and counts the steps of the search."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._looks = 0
         self._beside: dict[tuple[int, ...], tuple[JsonObject, ...] | None] = {}
-        # Inside a part with an id of its own, references begin at that part; they are not followed.
+        # Inside a part with its own id, references are relative to that part; those are not followed.
         self._has_parts = msgspec.json.encode(root).count(b'"$id"') > ("$id" in root)
 
     def collect(self, value: JsonValue, found: dict[str, JsonValue]) -> None:
-        """Note every secret part of a value."""
+        """Add every secret part of a value to `found`."""
         left: list[tuple[_Path, JsonValue, tuple[JsonObject, ...]]] = [((), value, (self._root,))]
         while left:
             path, item, schemas = left.pop()
@@ -139,7 +139,7 @@ class _Search:
     def _members(
         self, value: JsonObject, about: tuple[JsonObject, ...]
     ) -> Iterator[tuple[str, JsonValue, tuple[JsonObject, ...]]]:
-        """The members of an object that a schema says something about, with these schemas."""
+        """The members of an object that some schema describes, each with its schemas."""
         for name, member in value.items():
             self._look()
             below = _of_member(about, name)
@@ -149,7 +149,7 @@ class _Search:
     def _items(
         self, value: list[JsonValue], about: tuple[JsonObject, ...]
     ) -> Iterator[tuple[int, JsonValue, tuple[JsonObject, ...]]]:
-        """As `_members`, for a list: from some index on, the same schemas are about all of its items."""
+        """Like `_members`, for a list. From some index on, the same schemas apply to all of its items."""
         first = max((len(_listed(schema)) for schema in about), default=0)
         rest = _of_item(about, first)
         for index, member in enumerate(value if rest else value[:first]):
@@ -176,14 +176,15 @@ class _Search:
             if about is None or any(map(is_secret, about)):
                 yield path
                 continue
-            # The same schemas below themselves lead to the same marks again: a recursive schema is followed once.
+            # The same schemas below themselves would lead to the same marks again, so a recursive schema is followed
+            # once.
             self._look()
             if (key := frozenset(map(id, about))) not in above:
                 below = _named_members(about).items()
                 left.extend(((*path, name), inner, above | {key}) for name, inner in below)
 
     def beside(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
-        """All schemas that are about the same value as these; None when one of them cannot be found."""
+        """All schemas that apply to the same value as these; None when one of them cannot be found."""
         key = tuple(map(id, schemas))
         if key not in self._beside:
             self._beside[key] = self._found_beside(schemas)
@@ -214,7 +215,7 @@ class _Search:
 
 
 def _target(root: JsonObject, reference: JsonValue) -> JsonValue:
-    """What a reference inside a schema leads to; None for what cannot be followed."""
+    """The target of a reference inside a schema; None if it cannot be followed."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):
@@ -237,7 +238,7 @@ def _members_of(schema: JsonObject, keyword: str) -> JsonObject:
 
 
 def _of_member(about: tuple[JsonObject, ...], name: str) -> tuple[JsonObject, ...]:
-    """The schemas of an object's member: rather one too many than one too few."""
+    """The schemas of an object's member. In doubt a schema is included, so that no mark is missed."""
     found: list[JsonValue] = []
     for schema in about:
         found.append(_members_of(schema, "properties").get(name))
@@ -250,7 +251,7 @@ def _of_member(about: tuple[JsonObject, ...], name: str) -> tuple[JsonObject, ..
 
 
 def _may_match(pattern: str, name: str) -> bool:
-    """Whether a pattern of the schema's own dialect may fit; one that is not understood here does."""
+    """Whether a pattern of the schema's own dialect may match; one that Python cannot compile counts as a match."""
     try:
         return re.search(pattern, name) is not None
     except re.error:
@@ -258,7 +259,7 @@ def _may_match(pattern: str, name: str) -> bool:
 
 
 def _listed(schema: JsonObject) -> list[JsonValue]:
-    """The schemas of the first items of a list, one for each."""
+    """The schemas of the first items of a list, one per item."""
     prefix, items = schema.get("prefixItems"), schema.get("items")
     return items if isinstance(items, list) else prefix if isinstance(prefix, list) else []
 

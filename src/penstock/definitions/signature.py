@@ -1,8 +1,8 @@
 """Signatures of definitions: EdDSA over the canonical JSON, carried as a compact JWS inside the document.
 
-The published format keeps the signature in `document.signature`; a native document, which has no `document` block,
-keeps it in `signature` at the top. Which keys are trusted and whether unsigned definitions are accepted is decided by
-the caller. Keys are Ed25519, handed over as base64url of the SPKI encoding.
+The published format keeps the signature in `document.signature`. A native document has no `document` block and keeps it
+in `signature` at the top. The caller decides which keys are trusted and whether unsigned definitions are accepted. Keys
+are Ed25519, passed as base64url of their SPKI encoding.
 """
 
 import base64
@@ -57,22 +57,22 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Unsigned:
-    """There is no signature, and the mode does not ask for one."""
+    """There is no signature, and the mode does not require one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureRefused:
-    """The definition must not be used; `code` says why for programs, `message` for people."""
+    """The definition must not be used; `code` gives the reason for programs, `message` for people."""
 
     code: str
     message: str
 
 
 class _EdDsaRegistry(jws.JWSRegistry):
-    """Knows one algorithm, so no header can talk the verifier into another.
+    """Knows one algorithm, so that no header can talk the verifier into another.
 
-    The library warns about the name EdDSA because newer documents say Ed25519; the published format fixes the name,
-    and the keys here are Ed25519 in any case. Its default payload limit is smaller than the largest definition.
+    The library warns about the name EdDSA because newer documents say Ed25519. The published format fixes the name, and
+    the keys here are always Ed25519. The library's default payload limit is smaller than the largest definition.
     """
 
     max_payload_length = limits.DOCUMENT_BYTES_MAX * 2
@@ -87,7 +87,7 @@ REGISTRY = _EdDsaRegistry()
 
 
 def sign_definition(document: JsonObject, *, key_id: str, private_key: Ed25519PrivateKey) -> JsonObject:
-    """A copy of the document with a signature made with `private_key`; an older signature is replaced."""
+    """Return a copy of the document signed with `private_key`; an existing signature is replaced."""
     content = without_signature(document)
     # The library takes keys as text or raw numbers, not as objects of the cryptography package.
     key = OKPKey.import_key(private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -101,7 +101,7 @@ def sign_definition(document: JsonObject, *, key_id: str, private_key: Ed25519Pr
 
 
 def public_key_spki(private_key: Ed25519PrivateKey) -> str:
-    """The public half of a key as base64url of its SPKI encoding, without padding."""
+    """Return the public half of a key as base64url of its SPKI encoding, without padding."""
     spki = private_key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return base64.urlsafe_b64encode(spki).rstrip(b"=").decode("ascii")
 

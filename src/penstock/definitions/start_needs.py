@@ -1,4 +1,4 @@
-"""What a workflow document asks of whoever starts it: its own scopes, and the workflows that it runs as children.
+"""What a workflow document requires from whoever starts it: its own scopes, and the workflows that it runs as children.
 
 Above it: `operations.permissions.starting`, which decides. Below it: `outline.document`.
 """
@@ -21,23 +21,25 @@ __all__ = ["ChildReference", "StartNeeds", "start_needs"]
 
 
 class ChildReference(msgspec.Struct, frozen=True):
-    """A workflow that is run as a child: its newest version, or the one with this hash."""
+    """A workflow that runs as a child: its newest version, or the version with this hash."""
 
     name: str
     version_pin: str | None = None
 
 
 class StartNeeds(msgspec.Struct, frozen=True):
-    """What one document asks for; what its children ask for stands in theirs."""
+    """What one document requires; the needs of its children are in their own documents."""
 
     scopes: tuple[str, ...] = ()
     children: tuple[ChildReference, ...] = ()
     groups: tuple[str, ...] = ()
-    """Whose members approve something in a run: keys with the scope `approve:GROUP`. No start needs these."""
+    """The groups whose members approve something in a run: keys with the scope `approve:GROUP`. A start does not need
+    these.
+    """
 
 
 def start_needs(document: JsonObject) -> StartNeeds:
-    """What a document asks for, in either format; never fails."""
+    """Return what a document requires, in either format. Never fails."""
     governance = document.get("governance")
     scopes = governance.get("scopes") if isinstance(governance, dict) else None
     named = tuple(scope for scope in scopes if isinstance(scope, str)) if isinstance(scopes, list) else ()

@@ -1,9 +1,9 @@
-"""All checks of a workflow document together, and loading: from text to findings and a compiled workflow.
+"""All checks of a workflow document, and loading: from text to findings and a compiled workflow.
 
 Above it: the command line, the operations that accept documents, and the runtime's definition cache. Below it: the
 checks (`checks.shape.document`, `checks.graph`, `checks.edges`, `checks.expressions`, `checks.types`),
-`source.document`, and `build.workflow`. Every check runs on what it understands, even when another found mistakes, so
-that an author sees all of them at once.
+`source.document`, and `build.workflow`. Every check looks at the parts it understands, even when another check found
+mistakes, so that an author sees all of them at once.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from penstock.definitions.source.findings import Finding, NameSuggestions, Posit
 __all__ = ["Beside", "Checked", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
 
 Beside: TypeAlias = Callable[[JsonObject], Iterable[Finding]]
-# After these the document is not understood well enough for any other check.
+# After one of these findings the document is not understood well enough for any other check.
 _FATAL_CODES = frozenset({"NOT_A_WORKFLOW", "DOCUMENT_TOO_DEEP"})
-# What may only seem wrong while a node that cannot be read is missing from the graph.
+# Findings that may be wrong while a node that cannot be read is missing from the graph.
 _CONSEQUENCES = frozenset({"DEAD_END", "END_COUNT", "NO_END", "START_COUNT", "UNREACHABLE_NODE", "UNKNOWN_TARGET"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A text as read, and what was found; `document` is None when it could not be read."""
+    """The value of a text and its findings; `document` is None when the text could not be read."""
 
     document: JsonValue
     findings: tuple[Finding, ...]
@@ -56,7 +56,7 @@ class Loaded:
 
 
 def validate_document(document: JsonValue) -> tuple[Finding, ...]:
-    """Everything that is wrong with a document, in document order; positions are not known here."""
+    """Return everything that is wrong with a document, in document order. The findings have no positions."""
     found = list(schema_findings(document))
     if isinstance(document, dict) and not _has_fatal(found):
         found.extend(_other_findings(document))
@@ -65,14 +65,15 @@ def validate_document(document: JsonValue) -> tuple[Finding, ...]:
 
 
 def validate_source(text: str, *, file: str | None = None) -> tuple[Finding, ...]:
-    """Everything that is wrong with a document as text, JSON or YAML, each finding with its line and column."""
+    """Return everything that is wrong with a JSON or YAML text; each finding has its line and column."""
     return check_source(text, file=file).findings
 
 
 def check_source(text: str, *, file: str | None = None, beside: Beside | None = None) -> Checked:
-    """Read and check a text; for callers that also want to look at the document.
+    """Read and check a text; for callers that also need the document.
 
-    `beside` finds what only somebody can know who sees more than the document; it is asked about a sound one.
+    `beside` adds findings that need knowledge from outside the document, such as which workflows exist. It is not
+    called for a document with a fatal finding.
     """
     source = read_source(text, file=file)
     if not isinstance(source, SourceDocument):
@@ -94,7 +95,7 @@ def load_workflow(text: str, *, file: str | None = None, beside: Beside | None =
     try:
         return Loaded(workflow=build_workflow(checked.document), findings=checked.findings)
     except Rejected as refusal:
-        # The compilers are stricter than the checks: a gap of ours, which must not bring a caller down.
+        # The compilers are stricter than the checks. That is a gap in the checks, and must not crash a caller.
         finding = Finding(code=refusal.code, message=refusal.message, hint=refusal.hint, file=file)
         return Loaded(workflow=None, findings=(*checked.findings, finding))
 
@@ -123,13 +124,13 @@ def _other_findings(document: JsonObject) -> Iterable[Finding]:
 
 
 def _is_incomplete(document: JsonObject, outline: Outline) -> bool:
-    """Whether a node of the root is missing from the outline, because it has no id or no type."""
+    """Whether the outline lacks a node of the root, because that node has no id or no type."""
     nodes = document.get("nodes")
     return not isinstance(nodes, list) or len(nodes) != sum(node.body == "" for node in outline.nodes)
 
 
 def _first_of_many(ordered: list[Finding]) -> Iterable[Finding]:
-    """As many findings as are worth reading, errors before warnings, and a word about the rest."""
+    """The first `FINDINGS_MAX` findings, errors before warnings, after one that says how many there are."""
     yield Finding(
         code="TOO_MANY_FINDINGS",
         message=f"there are {len(ordered):,} findings; these are {FINDINGS_MAX:,} of them",
@@ -142,7 +143,7 @@ def _first_of_many(ordered: list[Finding]) -> Iterable[Finding]:
 
 
 def _order(document: JsonValue, path: str) -> tuple[int, ...]:
-    """Where a JSON pointer stands in its document; a member that is missing comes before those that are there."""
+    """A sort key for a JSON pointer: its position in the document. A missing member sorts before those that exist."""
     order: list[int] = []
     value = document
     for part in path.split("/")[1:]:
@@ -160,7 +161,7 @@ def _order(document: JsonValue, path: str) -> tuple[int, ...]:
 
 
 def _position(positions: Mapping[str, Position], path: str) -> Position | None:
-    """The position of a path, or of the nearest thing around it that is in the text."""
+    """The position of a path, or of its nearest ancestor that is in the text."""
     while path not in positions:
         if not path:
             return None

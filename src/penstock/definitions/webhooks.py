@@ -1,6 +1,6 @@
-"""Webhook triggers of a workflow, compiled: where requests arrive, how they are verified, and what they lead to.
+"""Webhook triggers of a workflow, compiled: where requests arrive, how they are verified, and what they start.
 
-Above it: `checks.triggers`, `operations.webhook_triggers`. Below it: `expressions`, `templates`, `schemas.compiled`. It
+Above it: `checks.triggers`, `operations.webhooks`. Below it: `jq.expressions`, `jq.templates`, `schemas.compiled`. It
 verifies nothing and starts nothing.
 """
 
@@ -33,7 +33,7 @@ _STRATEGIES: dict[str, Literal["hmac", "github", "stripe", "standard", "none"]] 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookTrigger:
-    """One webhook. Without a secret or with the strategy `none`, requests prove nothing about their sender."""
+    """One webhook. Without a secret, or with the strategy `none`, requests prove nothing about their sender."""
 
     trigger_id: str
     enabled: bool
@@ -58,12 +58,12 @@ class WebhookTrigger:
 
 
 def hook_path(text: str) -> str:
-    """A path as documents write it and requests have it, in one form: without slashes around it and without /hooks."""
+    """Normalise a path, as written in a document or a request: no surrounding slashes and no /hooks prefix."""
     return re.sub("/+", "/", text.strip("/")).removeprefix(_PREFIX)
 
 
 def webhook_triggers(workflow_name: str, triggers: Iterable[JsonObject]) -> Iterator[WebhookTrigger]:
-    """The webhooks among the triggers of a checked document."""
+    """Compile the webhooks among the triggers of a checked document."""
     for number, trigger in enumerate(triggers):
         webhook = trigger.get("webhook")
         if isinstance(webhook, dict):

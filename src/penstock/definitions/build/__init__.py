@@ -1,5 +1,6 @@
-"""From a document without errors to the compiled workflow that the engine walks.
+"""Builds the compiled workflow that the engine walks from a document without errors.
 
-Read `workflow` first. `nodes` compiles what all nodes have in common; what is special to a type is in its
-declaration (`penstock.definitions.nodes`).
+Read `workflow` first. `nodes` compiles what all nodes have in common; the declaration of a type
+(`penstock.definitions.nodes`) compiles what is specific to it. The package is pure; it reads the outline and checks
+nothing.
 """

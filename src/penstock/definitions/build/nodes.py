@@ -1,7 +1,7 @@
-"""Compile the nodes of an outline: what all types have in common here, the rest by the declaration of each type.
+"""Compiles the nodes of an outline: the common part here, the rest by the declaration of each type.
 
-Above it: `workflow`. Below it: `nodes`, whose declarations compile what is special to a type. It does not look at the
-graph: routes come resolved from the outline.
+Above it: `workflow`. Below it: `penstock.definitions.nodes`, whose declarations compile what is specific to a type. It
+does not look at the graph: the outline has resolved the routes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["NodeBuilder"]
 
 @dataclass(slots=True, kw_only=True)
 class NodeBuilder:
-    """Builds every node of an outline; `defaults` fills in retry and timeout of activities."""
+    """Builds every node of an outline; `defaults` fills in the retry and timeout of activities."""
 
     outline: Outline
     defaults: JsonObject
 
     def build(self) -> dict[str, Node]:
-        """The compiled nodes by id, in document order."""
+        """Return the compiled nodes by id, in document order."""
         return {node.id: self._node(node) for node in self.outline.nodes}
 
     def _node(self, node: OutlineNode) -> Node:
@@ -49,7 +49,7 @@ class NodeBuilder:
         detail = kind.build(NodeSource(node=node, native=self.outline.native, compensate=compensate))
         retry = fields.get("retry", self.defaults.get("retry") if takes_defaults else None)
         timeout = fields.get("timeout", self.defaults.get("timeout") if takes_defaults else None)
-        # That of an end is the schema of the run's result, which is checked elsewhere.
+        # The output schema of an end is the schema of the run's result, which is checked elsewhere.
         output_schema = None if gives_result(node) else fields.get("output_schema")
         return Node(
             id=node.id,

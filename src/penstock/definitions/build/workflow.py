@@ -1,8 +1,8 @@
-"""Build the compiled workflow from a document that the checks found no error in.
+"""Builds the compiled workflow from a document in which the checks found no error.
 
 Above it: `validate.load_workflow` and the runtime's definition cache. Below it: `outline.document` (which says where
-things stand) and `nodes`. Expressions, templates and schemas are compiled here, once. It does not check: a document
-with errors gets `Rejected`, which says to validate first.
+things are) and `nodes`. Expressions, templates and schemas are compiled here, once. It does not check: a document with
+errors gets `Rejected`, with the advice to validate first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHECKPOINT_STRATEGIES = {"off": "disabled", "none": "disabled", "interval": "ev
 
 
 def build_workflow(document: JsonObject) -> Workflow:
-    """Compile a document in either format. Validate it first: mistakes here are `Rejected`, one at a time."""
+    """Compile a document in either format. Validate it first: here, mistakes raise `Rejected`, one at a time."""
     outline = outline_of(document)
     nodes = NodeBuilder(outline=outline, defaults=object_or_empty(document.get("defaults"))).build()
     if outline.native:

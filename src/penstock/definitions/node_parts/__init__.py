@@ -1,9 +1,9 @@
-"""What the declaration of a node type is made of: the words in which the modules of `nodes` are written.
+"""The building blocks from which the modules of `nodes` declare their node types.
 
-Read `kind` first: `NodeKind` is everything that the document side knows of a node type. `outline` has the plain form of
-nodes, routes and bodies, `compiling` turns written values into compiled ones, `jq_places` says where jq stands,
-`changes` what a change means to runs in flight, `captions` what a drawing shows. `activity` and `branches` are what
-whole families of node types share.
+Read `kind` first: `NodeKind` is everything that the document side knows about a node type. `outline` has the plain form
+of nodes, routes and bodies, `compiling` compiles written values, `jq_places` says where jq occurs, `changes` what a
+change means for runs in flight, and `captions` what a drawing shows. `activity` and `branches` are shared by families
+of node types.
 
-Below it: `model`, `shapes.fields` and the compilers of jq and schemas. It names no node type.
+The package is pure. Below it: `model`, `shapes.fields` and the compilers of jq and schemas. It names no node type.
 """

@@ -1,6 +1,6 @@
-"""What all activities have in common: fields, compilation and the places of jq.
+"""The common part of all activities: fields, compilation and the places of jq.
 
-Above it: the node types that are activities. Each of them says with `Activity` which of its fields are rendered.
+Above it: the node types that are activities. Each of them declares with `Activity` which of its fields are rendered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.definitions.node_parts.kind import Activity, NodeSource
 
 __all__ = ["activity_arguments", "activity_builder", "activity_config", "activity_jq"]
 
-# Fields that say how a node is run, not what an executor does.
+# Fields that say how the engine runs a node, not what an executor does.
 _ENGINE_FIELDS = frozenset(
     {
         "retry",
@@ -34,17 +34,17 @@ _ENGINE_FIELDS = frozenset(
 
 
 def activity_jq(activity: Activity) -> tuple[JqReader, ...]:
-    """The places of jq in an activity; those of its compensation are found by `outline.jq_places`."""
+    """The places of jq in an activity; `outline.jq_places` finds those of its compensation."""
     return (*(template(name, allows_secrets=True) for name in activity.arguments), template("idempotency_key"))
 
 
 def activity_config(fields: JsonObject) -> JsonObject:
-    """What is handed to an executor as written."""
+    """The part of an activity that an executor gets as written."""
     return {name: value for name, value in fields.items() if name not in _ENGINE_FIELDS}
 
 
 def activity_arguments(activity: Activity, fields: JsonObject, path: str) -> Template | None:
-    """What is rendered for an executor; None where there is nothing to render."""
+    """The part of an activity that is rendered for an executor; None if there is nothing to render."""
     names = [name for name in activity.arguments if name in fields]
     if not names:
         return None
@@ -54,11 +54,11 @@ def activity_arguments(activity: Activity, fields: JsonObject, path: str) -> Tem
 
 
 def activity_builder(activity: Activity) -> Callable[[NodeSource], ActivityDetail]:
-    """Compiles nodes of an activity."""
+    """Return the function that compiles nodes of an activity."""
 
     def build(source: NodeSource) -> ActivityDetail:
         node, key = source.node, source.fields.get("idempotency_key")
-        # The published format evaluates jq only in mappings; tool arguments and prompts stay verbatim.
+        # The published format evaluates jq only in mappings; tool arguments and prompts are verbatim.
         arguments = activity_arguments(activity, node.fields, node.fields_path) if source.native else None
         return ActivityDetail(
             config=activity_config(node.fields),

@@ -1,6 +1,6 @@
-"""What the node types with branches have in common: the branch as an object, its bodies, and the checks of both.
+"""The common part of node types with branches: the branch as an object, its bodies, and the checks of both.
 
-Above it: `parallel` and `race`.
+Above it: `nodes.parallel` and `nodes.race`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BRANCH = Shape(
 
 
 def branch_count(fields: JsonObject) -> int | None:
-    """The number of branches; None when they cannot be counted."""
+    """The number of branches, or None when they cannot be counted."""
     branches = fields.get("branches")
     return len(branches) if isinstance(branches, list) else None
 

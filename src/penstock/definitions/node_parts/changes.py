@@ -1,6 +1,6 @@
-"""What a change of a document means to callers and to runs in flight.
+"""What a change of a document means for callers and for runs in flight.
 
-Above it: `nodes` says it of the fields of each node type, `diff` of everything else.
+Above it: `nodes` declares this for the fields of each node type, `diff` for everything else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["COMPUTED_AGAIN", "SEEN_LATER", "STARTED", "Comparison", "Effect", "F
 
 
 class InFlight(StrEnum):
-    """Whether a run that is under way could be moved across the change by replaying its history."""
+    """Whether a run in flight could be moved across the change by replaying its history."""
 
     SAFE = "safe"
     UNSAFE = "unsafe"
@@ -48,10 +48,10 @@ FieldEffect: TypeAlias = Effect | Callable[[JsonValue, JsonValue], Effect]
 class Comparison:
     """How the fields of a node type are compared, where that does not follow from their names.
 
-    `aliases` maps a second name of a field to the first, `defaults` has what a missing field means, `expressions` are
-    jq as they stand, `elsewhere` is compared as part of the contract or of the routes, and `effects` says what a
-    change does to runs in flight (by default only what begins later sees it). `signal` reads the name of the signal
-    that a node waits for.
+    `aliases` maps a second name of a field to the first. `defaults` has the meaning of a missing field. `expressions`
+    are fields that are jq as a whole. `elsewhere` are fields that are compared as part of the contract or of the
+    routes. `effects` says what a change does to runs in flight (by default, only later visits see it). `signal` reads
+    the name of the signal that a node waits for.
     """
 
     aliases: Mapping[str, str] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Compiles the values that nodes are made of: durations, retries, expressions, templates, schemas and error routes.
+"""Compiles the values that nodes consist of: durations, retries, expressions, templates, schemas and error routes.
 
-Above it: `nodes` and `build`. Below it: the compilers of expressions, templates and schemas, which put off what is
-costly until it is used. What does not compile here is `Rejected` with its place; by then the checks have reported it
-better.
+Above it: `nodes` and `build`. Below it: the compilers of expressions, templates and schemas, which defer costly work
+until first use. A value that does not compile is `Rejected` with its place; the checks have given a better report by
+then.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = [
 
 
 def refuse(message: str, path: str) -> Rejected:
-    """The error for a document that was not validated first."""
+    """Return the error for a document that was not validated first."""
     return Rejected("INVALID_DOCUMENT", f"{path}: {message}", hint="run `penstock validate` to see every mistake")
 
 
 def duration_of(value: JsonValue) -> int | None:
-    """A duration in milliseconds, or None when there is none."""
+    """A duration in milliseconds, or None if there is none."""
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, float):
@@ -76,12 +76,12 @@ def schema_of(value: JsonValue, path: str) -> CompiledSchema:
 
 
 def optional_schema(value: JsonValue, path: str) -> CompiledSchema | None:
-    """A compiled JSON Schema, or None when the document has none there."""
+    """A compiled JSON Schema, or None if the document has none there."""
     return schema_of(value, path) if isinstance(value, dict) else None
 
 
 def build_retry(value: JsonValue) -> Retry:
-    """A retry policy; none written means one attempt."""
+    """A retry policy; without one, there is one attempt."""
     if not isinstance(value, dict):
         return Retry()
     attempts, coefficient = value.get("max_attempts"), value.get("backoff_coefficient")

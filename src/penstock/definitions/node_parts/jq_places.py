@@ -1,8 +1,8 @@
-"""Where jq may stand in a node, and what each place is for.
+"""Where jq may occur in a node, and what each place is used for.
 
 A node type lists readers, which find the places in a node: `expression` and `template` for single fields, `mapping` for
-a published mapping. Types with places of their own write a reader. A field of the wrong type is left out, because the
-schema check reports it.
+a published mapping. Node types with other places write their own reader. A field of the wrong type is left out, because
+the schema check reports it.
 
 Above it: `nodes`, and `outline.jq_places`, which walks a whole document. It compiles nothing.
 """
@@ -39,7 +39,7 @@ class JqForm(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What the value of a place is used as, where its type can be checked before anything runs."""
+    """How the value of a place is used, where its type can be checked before anything runs."""
 
     STATE = "state"  # written to the state key that the place assigns
     RESULT = "result"  # the result of the run
@@ -52,8 +52,8 @@ class Purpose(StrEnum):
 class JqPlace:
     """A value that may contain jq.
 
-    `body` is the body whose nodes it can read (None: its root is not the run's data), `assigns` the state key that a
-    `set_state` writes with it.
+    `body` is the body whose nodes it can read (None if its root is not the run's data). `assigns` is the state key that
+    a `set_state` node writes with it.
     """
 
     name: str
@@ -67,12 +67,12 @@ class JqPlace:
     allows_secrets: bool = False
 
 
-# Finds the places in a node of a document.
+# Finds the places in one node of a document.
 JqReader: TypeAlias = Callable[[JsonObject, OutlineNode], Iterator[JqPlace]]
 
 
 def field_pointer(document: JsonObject, node: OutlineNode, name: str) -> str:
-    """The JSON pointer of a node's field, beside `id` or inside `config`."""
+    """The JSON pointer of a node's field, which is either beside `id` or inside `config`."""
     written: JsonValue = document
     for part in node.path.split("/")[1:]:
         if isinstance(written, list):
@@ -92,7 +92,7 @@ def field_place(
     purpose: Purpose | None = None,
     allows_secrets: bool = False,
 ) -> Iterator[JqPlace]:
-    """The place that one field of a node is, if it is there."""
+    """Yield one field of a node as a place, if the field exists."""
     value = node.fields.get(name)
     if name not in node.fields or (form is JqForm.JQ and not isinstance(value, str)):
         return
@@ -109,17 +109,17 @@ def field_place(
 
 
 def expression(name: str, purpose: Purpose | None = None) -> JqReader:
-    """A field that is jq as it stands."""
+    """A reader for a field that is jq as a whole."""
     return lambda document, node: field_place(document, node, name, JqForm.JQ, purpose=purpose)
 
 
 def template(name: str, purpose: Purpose | None = None, *, allows_secrets: bool = False) -> JqReader:
-    """A field that is a template."""
+    """A reader for a field that is a template."""
     return lambda document, node: field_place(
         document, node, name, JqForm.TEMPLATE, purpose=purpose, allows_secrets=allows_secrets
     )
 
 
 def mapping(name: str) -> JqReader:
-    """A field that is a mapping of the published format."""
+    """A reader for a field that is a mapping of the published format."""
     return lambda document, node: field_place(document, node, name, JqForm.MAPPING)

@@ -1,8 +1,8 @@
-"""The declaration of a node type: everything that the document side knows of it, as one value.
+"""The declaration of a node type: everything that the document side knows about it, as one value.
 
-Above it: each module of `nodes` makes one `NodeKind`, and everything that walks a document (schemas, outline, checks,
-compilation, comparison, drawing, documentation) reads these declarations instead of asking for the type. Below it: the
-other modules of this package. What a node does at run time is the engine's part.
+Above it: each module of `nodes` makes one `NodeKind`. Everything that walks a document (schemas, outline, checks,
+compilation, comparison, drawing, documentation) reads these declarations instead of branching on the type. Below it:
+the other modules of this package. The engine decides what a node does at run time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Category(StrEnum):
-    """What kind of thing a node is in a drawing; each has one look. MISSING is for targets that do not exist."""
+    """How a node appears in a drawing; each category has one look. MISSING is for targets that do not exist."""
 
     TERMINAL = "terminal"
     FAILURE = "failure"
@@ -50,16 +50,16 @@ class Category(StrEnum):
 
 
 class Pace(StrEnum):
-    """Whether a visit of a node needs anybody but the engine."""
+    """Whether a visit to a node needs anything outside the engine."""
 
-    AT_ONCE = "at_once"  # decided by the engine alone; nodes with bodies too, whose bodies may wait
+    AT_ONCE = "at_once"  # decided by the engine alone; includes nodes with bodies, whose bodies may wait
     SENDS = "sends"  # hands something to the outside and goes on
     WAITS = "waits"  # waits for work, for time or for somebody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedConfig:
-    """The `config` block of a node type in the published format, and the objects inside of it."""
+    """The `config` block of a node type in the published format, and the objects inside it."""
 
     shape: Shape
     required: bool = True
@@ -68,7 +68,7 @@ class PublishedConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodySource:
-    """A body as a node writes it: a list of nodes inside of it, or the id of its first node, which stands outside."""
+    """A body as a node writes it: a list of nodes inside the node, or the id of a first node outside it."""
 
     name: str
     path: str
@@ -80,9 +80,9 @@ class BodySource:
 class Bodies:
     """The bodies of a node type.
 
-    `word` is what one of them is called. `item_name` is the field that names the current item, with its default;
-    `names` are further names that expressions inside can read. Where `once_each` is False there are many outputs of
-    every node inside, so that they cannot be read from outside by the node's name.
+    `word` is the noun for one body. `item_name` is the field that names the current item, with its default. `names` are
+    further names that expressions inside can read. If `once_each` is False, every node inside has many outputs, so
+    expressions outside cannot read them by the node's name.
     """
 
     read: Callable[[OutlineNode], Iterator[BodySource]]
@@ -95,10 +95,11 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What makes a node type an activity: the fields that are rendered for whoever does the work.
+    """What makes a node type an activity: the fields that are rendered for its executor.
 
-    Only these may refer to secrets. With `single` the value of the first one that is there is the arguments; otherwise
-    they are an object of them all. `implied_by` is the field by which a compensation without a type is recognised.
+    Only these fields may refer to secrets. With `single`, the arguments are the value of the first field that is
+    present; otherwise they are an object of all of them. `implied_by` is the field that identifies a compensation
+    without a type.
     """
 
     arguments: tuple[str, ...]
@@ -108,15 +109,15 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """How a node type ends the run: the code of the finding when it stands in a body, and what it would do there."""
+    """How a node type ends the run: the code of the finding when it is inside a body, and what it would do there."""
 
     code: str
     does: str
-    restarts: bool = False  # the next run of the chain begins at the beginning
+    restarts: bool = False  # the next run of the chain starts from the beginning
 
 
 class Resource(StrEnum):
-    """What a node can name that stands outside of its document."""
+    """The kinds of thing outside its document that a node can name."""
 
     WORKFLOW = "workflow"
     STEP = "step"
@@ -127,7 +128,7 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One thing outside of the document that a node needs, and the field that names it."""
+    """One thing outside the document that a node needs, and the field that names it."""
 
     resource: Resource
     name: JsonValue
@@ -137,7 +138,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSource:
-    """A node to be compiled. `compensate` is compiled already: it may be an activity of another type."""
+    """A node to compile. `compensate` is already compiled, because it may be an activity of another type."""
 
     node: OutlineNode
     native: bool
@@ -153,10 +154,10 @@ class NodeSource:
 class NodeKind:
     """A node type.
 
-    What most types have in common is the default, so that a declaration says what is special:
-    `gives` completes the sentence "`.id` is …" in the reference; `parts` are objects that only occur inside of it;
-    `other_words` are what other tools call it; `routes` replaces `next` and edges for a type that names its successors
-    itself; `answer_fields` hold the schema of what a person answers; `output` reads the schema of what it gives.
+    The defaults describe what most types have in common, so that a declaration shows what is special. `gives` completes
+    the sentence "`.id` is …" in the reference. `parts` are objects that occur only inside this type. `other_words` are
+    the names that other tools use for it. `routes` replaces `next` and edges for a type that names its successors
+    itself. `answer_fields` hold the schema of a person's answer. `output` reads the schema of the node's output.
     """
 
     type: NodeType
@@ -169,7 +170,7 @@ class NodeKind:
     other_words: tuple[str, ...] = ()
     caption: Callable[[JsonObject], str] | None = None
 
-    # How a run passes it
+    # How a run passes through it
     pace: Pace = Pace.AT_ONCE
     begins_run: bool = False
     has_successor: bool = True
@@ -197,10 +198,10 @@ class NodeKind:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing comes after it: it ends the run, or fails."""
+        """Whether nothing can follow it, because it ends the run or fails."""
         return not self.has_successor and self.routes is None
 
     @property
     def is_instant(self) -> bool:
-        """Whether a visit takes no time: nothing is waited for, and there is nothing inside."""
+        """Whether a visit takes no time: the node waits for nothing and has no bodies."""
         return self.pace is not Pace.WAITS and self.bodies is None

@@ -1,7 +1,7 @@
 """The plain form of a document: nodes, routes and bodies, the same for both formats.
 
-Above it: the node types say which routes and bodies they have; `outline.document` reads a whole document into this
-form. Below it: plain JSON values.
+Above it: the node types declare their routes and bodies in this form, and `outline.document` reads a whole document
+into it. Below it: plain JSON values.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = [
     "timeout_route",
 ]
 
-# A route target that leaves the body: it finishes the branch, the item or the iteration.
+# A route target that leaves the body, which finishes the branch, the item or the iteration.
 EXIT = "$exit"
 KNOWN_TYPES = frozenset(str(node_type) for node_type in NodeType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One way out of a node. `target` is a node id, or None for leaving the body."""
+    """One way out of a node. `target` is a node id, or None to leave the body."""
 
     kind: str  # next, then, else, case, default, error, timeout, edge
     target: str | None
@@ -41,7 +41,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A sequence of nodes that one scope of a run walks: the root, a branch, the inside of a for_each or a loop."""
+    """A sequence of nodes that one scope of a run walks: the root, a branch, or the inside of a for_each or a loop."""
 
     id: str
     owner: str | None  # the node this body belongs to
@@ -54,7 +54,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlineNode:
-    """A node with its fields in one mapping, wherever the document wrote them."""
+    """A node with its fields in one mapping, no matter where the document wrote them."""
 
     id: str
     type: str
@@ -82,7 +82,7 @@ class Outline:
     listed_order: bool = False
 
     def by_id(self) -> dict[str, OutlineNode]:
-        """The nodes by id; of duplicates the first."""
+        """The nodes by id; for a duplicate id, the first node."""
         found: dict[str, OutlineNode] = {}
         for node in self.nodes:
             found.setdefault(node.id, node)
@@ -90,22 +90,22 @@ class Outline:
 
 
 def is_native(document: JsonValue) -> bool:
-    """True for a document of our own format, marked by ``penstock`` at the top."""
+    """Whether a document is in Penstock's own format, marked by ``penstock`` at the top."""
     return isinstance(document, dict) and "penstock" in document
 
 
 def has_only_known_types(outline: Outline) -> bool:
-    """Whether there are nodes, all of known types: a misspelt type may be the one that seems to be missing."""
+    """Whether there are nodes and all types are known; a node that seems to be missing may have a misspelt type."""
     return bool(outline.nodes) and all(node.type in KNOWN_TYPES for node in outline.nodes)
 
 
 def route_to(kind: str, target: str, path: str, label: str = "") -> Route:
-    """A route as a document writes its target."""
+    """Make a route from a target as the document writes it; `$exit` becomes None."""
     return Route(kind=kind, target=None if target == EXIT else target, path=path, label=label)
 
 
 def timeout_route(fields: JsonObject) -> tuple[str | None, bool]:
-    """Where a node leads when its time runs out, and whether it says so at all; None leaves the body."""
+    """The target of a node's timeout (None leaves the body), and whether the node has one at all."""
     target = fields.get("on_timeout")
     if not isinstance(target, str):
         return None, False

@@ -1,11 +1,12 @@
-"""The outline of a workflow document: its nodes, bodies and routes, whatever its format and however broken it is.
+"""The outline of a workflow document: its nodes, bodies and routes, for either format and for broken documents too.
 
 Published and native documents say the same things in different places (``config`` blocks or fields beside ``id``,
-``edges`` or listed order, ``target`` or ``next``). This module is the one place that knows the difference; checks,
-the builder, drawings and diffs read the outline instead of the document.
+``edges`` or listed order, ``target`` or ``next``). Only this module knows the difference; checks, the builder, drawings
+and diffs read the outline instead of the document.
 
-Above it: `build.workflow`, `checks.graph`, `checks.expressions`, `drawing.mermaid`, `diff.compare`. Below it: plain
-JSON values. It does not report mistakes: what it cannot understand it leaves out, and the schema check says so.
+Above it: `build.workflow`, `checks.graph`, `checks.expressions`, `drawing.model`, `diff.compare`. Below it: plain JSON
+values and the declarations of `nodes`. It does not report mistakes: it leaves out what it cannot understand, and the
+schema check reports that.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def outline_of(document: JsonObject) -> Outline:
 
 
 def begins_run(node: OutlineNode) -> bool:
-    """Whether a node is where runs begin."""
+    """Whether runs begin at this node."""
     kind = kind_named(node.type)
     return kind is not None and kind.begins_run
 
@@ -71,13 +72,13 @@ def gives_result(node: OutlineNode) -> bool:
 
 
 def asks_somebody(node: OutlineNode) -> bool:
-    """Whether a node is a question to a person."""
+    """Whether a node asks a person a question."""
     kind = kind_named(node.type)
     return kind is not None and bool(kind.answer_fields)
 
 
 def references_of(node: OutlineNode) -> Iterator[Reference]:
-    """What a node needs that stands outside of its document."""
+    """The things outside its document that a node needs."""
     kind = kind_named(node.type)
     if kind is not None and kind.references is not None:
         yield from kind.references(node.fields)
@@ -103,7 +104,7 @@ class _Reader:
     edges: dict[str, list[Route]]
 
     def read_body(self, raw: JsonValue, *, path: str, body: str) -> list[str]:
-        """Read a list of nodes into the outline; the ids in order."""
+        """Read a list of nodes into the outline and return their ids in order."""
         members = [
             (index, node)
             for index, node in enumerate(raw if isinstance(raw, list) else [])
@@ -154,7 +155,7 @@ class _Reader:
                 yield route_to("timeout", timeout_target, f"{path}/on_timeout")
 
     def _body(self, node: OutlineNode, source: BodySource) -> str:
-        """Read one body of a node, with the nodes inside of it; its id."""
+        """Read one body of a node, with the nodes inside it, and return its id."""
         entry, nested, join_target = source.entry, source.entry is None, None
         body_id = node.id if nested and not source.name else f"{node.id}/{source.name}"
         if nested:
@@ -180,7 +181,7 @@ def _fields_of(node: JsonObject, path: str, *, native: bool) -> tuple[JsonObject
     if not native:
         fields = dict(config) if isinstance(config, dict) else {}
         fields.update({key: node[key] for key in ("retry", "metadata") if key in node})
-        # A node-level timeout and an interrupt's own timeout live on two levels; the inner one wins for interrupts.
+        # A node and an interrupt can both have a timeout, on two levels; for interrupts the inner one wins.
         if "timeout" in node:
             fields.setdefault("timeout", node["timeout"])
         return fields, f"{path}/config"

@@ -1,7 +1,8 @@
 """The jq inside a place, piece by piece: expressions, texts, literals, secrets and mistakes, each with its pointer.
 
-Above it: `checks.expressions` reports the mistakes and names, `checks.types` asks what an expression gives. Below it:
-`jq_places`, and the compilers of expressions and templates. A template of many mistakes gives all of them.
+Above it: `checks.expressions` reports the mistakes and the unknown names, `checks.types` asks for the type of an
+expression's value. Below it: `jq_places`, and the compilers of expressions and templates. All mistakes of a template
+are found, not only the first.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ __all__ = [
     "leaves_of",
 ]
 
-# How the template compiler begins when the mistake is not in the jq; a test holds this to its word.
+# How messages of the template compiler begin when the mistake is not in the jq itself; a test checks that they do.
 _TEMPLATE_MESSAGES = ("`${` without", "a text with a secret")
 _SPACED_SECRET = re.compile(r"\$\{\s+secret\s*:|\$\{secret\s+:|\$\{secret:\s")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A value that an expression gives."""
+    """A value that is computed by an expression."""
 
     path: str
     program: str
@@ -56,7 +57,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text with expressions in it."""
+    """A text that contains expressions."""
 
     path: str
     programs: tuple[str, ...]
@@ -72,7 +73,7 @@ class SecretText:
 
 @dataclass(frozen=True, slots=True)
 class JsonLeaf:
-    """A value without jq in it."""
+    """A value without jq."""
 
     path: str
     value: JsonValue
@@ -93,14 +94,14 @@ Leaf: TypeAlias = Query | Text | SecretText | JsonLeaf | Mistake
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The places of a document with their pieces; not `complete` when it has more expressions than it may have."""
+    """The places of a document with their pieces; not `complete` when the document has too many expressions."""
 
     places: tuple[tuple[JqPlace, tuple[Leaf, ...]], ...]
     complete: bool
 
 
 def collect_leaves(document: JsonObject, outline: Outline) -> Collected:
-    """Every place with its pieces, as far as the limit on expressions allows."""
+    """Collect every place with its pieces, as far as the limit on expressions allows."""
     left = DOCUMENT_EXPRESSIONS_MAX
     places: list[tuple[JqPlace, tuple[Leaf, ...]]] = []
     for place in jq_places_of(document, outline):
@@ -125,7 +126,7 @@ def _expressions_in(leaf: Leaf) -> int:
 
 
 def leaves_of(place: JqPlace) -> Iterator[Leaf]:
-    """Every piece of a place, in order."""
+    """Yield every piece of a place, in order."""
     match place.form:
         case JqForm.JQ:
             yield _query(str(place.value), place.path)
@@ -138,7 +139,7 @@ def leaves_of(place: JqPlace) -> Iterator[Leaf]:
 
 
 def leaf_of(value: JsonValue, path: str) -> Leaf | None:
-    """The piece that a template value is as a whole; None for an object or a list with pieces inside."""
+    """Return the single piece that a template value is, or None for an object or a list with pieces inside."""
     if isinstance(value, dict):
         if set(value) == {"jq"} and isinstance(program := value["jq"], str):
             return _query(program, f"{path}/jq")
@@ -163,7 +164,7 @@ def _template_leaves(value: JsonValue, path: str) -> Iterator[Leaf]:
 
 
 def _mapping_leaf(value: JsonValue, path: str) -> Leaf:
-    """A member of a published mapping: jq as a whole value, or nothing but a literal."""
+    """A member of a published mapping: jq as the whole value, or a literal."""
     if isinstance(value, dict):
         leaf = leaf_of(value, path)
         return leaf if leaf is not None else JsonLeaf(path, value)

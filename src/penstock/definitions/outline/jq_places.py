@@ -1,8 +1,8 @@
-"""Every place in a document where jq may stand, in either format.
+"""Every place in a document where jq may occur, in either format.
 
-Above it: `checks.expressions` and `checks.types` look at every place. Below it: `document`, and the node types, which
-know the places in their own fields. It compiles nothing; a field of the wrong type is left out, because the schema
-check reports it.
+Above it: `checks.expressions` and `checks.types`, which look at every place. Below it: `document`, and the node types,
+which know the places in their own fields. It compiles nothing. A field of the wrong type is left out, because the
+schema check reports it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from penstock.definitions.outline.document import Outline, OutlineNode
 
 __all__ = ["jq_places_of"]
 
-# Whatever an activity renders may stand in a compensation, which can be one of any type.
+# A compensation can be an activity of any type, so it may have the rendered fields of all of them.
 _RENDERED = tuple(dict.fromkeys(name for kind in ACTIVITY_KINDS if kind.activity for name in kind.activity.arguments))
 
 
 def jq_places_of(document: JsonObject, outline: Outline) -> Iterator[JqPlace]:
-    """Every place of a document, in document order of the nodes."""
+    """Yield every place of a document, in document order of the nodes."""
     for node in outline.nodes:
         if outline.native:
             yield from _native_places(document, node)

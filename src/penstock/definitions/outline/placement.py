@@ -1,10 +1,10 @@
-"""Which body each node belongs to, also where a branch names only its entry node.
+"""Which body each node belongs to, including the case where a branch only names its entry node.
 
-The published format writes the nodes of a branch beside everything else; the native format writes them inside the
-branch. Seen through a placement both look the same, so that they can be drawn and compared alike.
+The published format writes the nodes of a branch beside all others; the native format writes them inside the branch. A
+placement makes both look the same, so that they can be drawn and compared alike.
 
-Above it: `drawing.model` and `diff.nodes`. Below it: `document`. It reports nothing: branches that
-share nodes, or that something outside leads into, stay where they were written.
+Above it: `drawing.model` and `diff.nodes`. Below it: `document`. It reports nothing. Branches that share nodes, or that
+have an edge coming in from outside, stay where they were written.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["Placement", "placement_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The body of every node id, with the nodes that only one branch walks counted to this branch."""
+    """The body of every node id. Nodes that only one branch walks are placed in this branch."""
 
     outline: Outline
     nodes: dict[str, OutlineNode]
     bodies: dict[str, str]
 
     def body_of(self, node: OutlineNode) -> str:
-        """The body that a node is walked in; a second node of the same id stays where it was written."""
+        """The body in which a node is walked; a second node with the same id stays where it was written."""
         return self.bodies[node.id] if self.nodes.get(node.id) is node else node.body
 
     def leaves(self, node: OutlineNode, route: Route) -> bool:
-        """Whether a route finishes the body instead of going on inside it."""
+        """Whether a route finishes the body instead of continuing inside it."""
         if route.target is None:
             return True
         body = self.outline.bodies.get(self.body_of(node))
@@ -45,7 +45,7 @@ class Placement:
         return described.nested or (described.entry is not None and self.bodies.get(described.entry) == body)
 
     def enclosing(self, body: str) -> Iterator[str]:
-        """A body and the bodies around it, from the inside out; ends with the root unless ids contradict each other."""
+        """Yield a body and those around it, innermost first; the last is the root unless ids contradict each other."""
         seen: set[str] = set()
         current = body
         while current not in seen:
@@ -58,7 +58,7 @@ class Placement:
             current = self.bodies[owner]
 
     def reached(self) -> set[str]:
-        """The ids of all nodes that some run can come to."""
+        """The ids of all nodes that a run can reach."""
         pending = [route.target for route in self.outline.error_routes]
         pending.append(self.outline.entry)
         seen: set[str] = set()
@@ -82,10 +82,10 @@ def placement_of(outline: Outline) -> Placement:
     nodes = outline.by_id()
     placement = Placement(outline=outline, nodes=nodes, bodies={name: node.body for name, node in nodes.items()})
     forks = list(_closed_forks(placement))
-    # The outermost first, so that the innermost has the last word.
+    # Outermost forks first, so that the innermost assignment wins.
     for owner, regions in sorted(forks, key=lambda fork: -sum(map(len, fork[1].values()))):
         around = {_owner(outline, body) for body in placement.enclosing(placement.bodies[owner])}
-        # A branch that leads back into a fork around it would otherwise contain itself.
+        # Without this check, a branch that leads back into a fork around it would contain itself.
         if around.isdisjoint(name for region in regions.values() for name in region):
             placement.bodies.update((name, body) for body, region in regions.items() for name in region)
     return placement
@@ -97,7 +97,7 @@ def _owner(outline: Outline, body: str) -> str | None:
 
 
 def _closed_forks(placement: Placement) -> Iterator[tuple[str, dict[str, set[str]]]]:
-    """Every node whose branches are written beside it and keep to themselves, with the nodes of each branch."""
+    """Every node whose branches are written beside it but are separate, with the nodes of each branch."""
     sources = _sources(placement)
     walked_left = BRANCH_STEPS_MAX
     for owner, node in placement.nodes.items():
@@ -139,5 +139,5 @@ def _sources(placement: Placement) -> dict[str, set[str]]:
                 sources[target].add(name)
     for start in (placement.outline.entry, *(route.target for route in placement.outline.error_routes)):
         if start in sources:
-            sources[start].add("")  # no node: the run itself
+            sources[start].add("")  # not a node: the run itself
     return sources

@@ -1,8 +1,8 @@
 """What can be reached from where: the graph of an outline, with names resolved.
 
-Above it: `checks.graph` and `checks.bodies` ask it questions; `checks.expressions` asks it what a node can see.
-Below it: `document`. It reports nothing. A misspelt target is taken for the name it most resembles, so that one mistake
-does not look like five.
+Above it: `checks.graph` and `checks.bodies`; `checks.expressions`, which asks what a node can see. Below it:
+`document`. It reports nothing. A misspelt target counts as the name it most resembles, so that one mistake does not
+look like five.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.definitions.source.findings import NameSuggestions
 __all__ = ["Graph", "Region", "fails", "graph_of", "strong_components"]
 
 _Steps: TypeAlias = Callable[[str], tuple[str, ...]]
-# The ways on that a node has when nothing goes wrong.
+# The kinds of routes that a node takes when nothing goes wrong.
 _FORWARD_KINDS = frozenset({"edge", "next", "then", "else", "case", "default"})
 
 
@@ -37,13 +37,13 @@ _UNKNOWN_REGION = Region(members=frozenset(), joins=True)
 
 @dataclass(slots=True, kw_only=True)
 class Graph:
-    """The resolved graph of an outline. Ids stand for the first node of that name."""
+    """The resolved graph of an outline. An id stands for the first node with that id."""
 
     outline: Outline
     suggestions: NameSuggestions
     nodes: dict[str, OutlineNode]
     ids_by_body: dict[str, dict[str, None]]
-    steps: dict[str, tuple[str, ...]] = field(default_factory=dict)  # within the body, entries of its branches included
+    steps: dict[str, tuple[str, ...]] = field(default_factory=dict)  # within the body, entries of branches included
     entries: dict[str, tuple[str, ...]] = field(default_factory=dict)  # into bodies written inside the node
     leaving: set[str] = field(default_factory=set)  # nodes with a way out of their body
     uncertain: set[str] = field(default_factory=set)  # nodes with a target that could not be resolved
@@ -55,18 +55,18 @@ class Graph:
         return tuple(self.ids_by_body.get(body, ()))
 
     def resolve(self, target: str, body: str) -> str | None:
-        """The id that a target in a body means, by name or by likeness."""
+        """The id that a target in a body means: an exact match or the most similar name."""
         names = self.ids_by_body.get(body, {})
         if target in names:
             return target
         return None if target in self.nodes else self.suggestions.nearest(target, names)
 
     def reached_from(self, roots: Iterable[str]) -> set[str]:
-        """Every node that a walk from these nodes can come to, inside bodies too."""
+        """Return every node that a walk from these nodes can reach, including nodes inside bodies."""
         return _walk(roots, self._all_steps, frozenset())
 
     def region(self, body: Body) -> Region:
-        """What a body can walk before it joins; computed once, and empty when too much was walked already."""
+        """What a body can walk before it joins. Computed once; empty when the walking budget is spent."""
         known = self._regions.get(body.id)
         if known is not None:
             return known
@@ -78,7 +78,7 @@ class Graph:
             entry = self.resolve(entry, owner_body)
         target = body.exit_target
         join = self.resolve(target, owner_body) if target is not None else None
-        # A branch that walks back into its own fork starts a second one instead of joining the first.
+        # A branch that walks back into its own fork starts a second fork instead of joining the first.
         barriers = frozenset(name for name in (join, body.owner) if name is not None)
         met: set[str] = set()
         members = _walk(() if entry is None else (entry,), self._all_steps, barriers, met)
@@ -88,7 +88,7 @@ class Graph:
         return region
 
     def can_finish(self, body: Body) -> bool:
-        """Whether some path through a body leaves it, or fails on purpose; True when that cannot be known."""
+        """Whether some path through a body leaves it or fails on purpose; True when that is unknown."""
         region = self.region(body)
         if region.joins or not region.members:
             return True
@@ -116,7 +116,7 @@ class Graph:
                 seen.update(inner)
 
     def blocks(self, name: str) -> bool:
-        """Whether a node, or something inside it, waits or asks for work."""
+        """Whether a node, or something inside it, waits or needs an executor."""
         return any(_waits(node) for node in self.contents(name))
 
     def enclosing(self, body: str) -> Iterator[str]:
@@ -135,13 +135,13 @@ class Graph:
 
 
 def fails(node: OutlineNode) -> bool:
-    """Whether a node fails on purpose: nothing comes after it, and it does not end the run."""
+    """Whether a node fails on purpose: nothing follows it, and it does not end the run."""
     kind = kind_named(node.type)
     return kind is not None and kind.is_final and kind.run_end is None
 
 
 def _waits(node: OutlineNode) -> bool:
-    """Whether a visit of a node waits for something; a node of an unknown type may."""
+    """Whether a visit to a node waits for something; a node of an unknown type may."""
     kind = kind_named(node.type)
     return kind is None or kind.pace is Pace.WAITS
 
@@ -154,7 +154,7 @@ def graph_of(outline: Outline, suggestions: NameSuggestions | None = None) -> Gr
     graph = Graph(
         outline=outline, suggestions=suggestions or NameSuggestions(), nodes=outline.by_id(), ids_by_body=ids_by_body
     )
-    # Nodes of the same name are taken together, so that a duplicate id does not cut the graph in two.
+    # Nodes with the same id are merged, so that a duplicate id does not cut the graph in two.
     for node in outline.nodes:
         _resolve_node(graph, node)
     return graph
@@ -189,7 +189,7 @@ def _resolve_node(graph: Graph, node: OutlineNode) -> None:
 
 
 def _walk(roots: Iterable[str], steps: _Steps, barriers: frozenset[str], met: set[str] | None = None) -> set[str]:
-    """Everything reachable without crossing a barrier; barriers that were come upon are put into `met`."""
+    """Return everything reachable without crossing a barrier; barriers that the walk hits are added to `met`."""
     seen: set[str] = set()
     pending = list(roots)
     while pending:

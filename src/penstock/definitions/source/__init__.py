@@ -1,4 +1,4 @@
-"""Text to tree: JSON and YAML read into one value in which every part knows its line.
+"""From text to tree: reads JSON and YAML into one value in which every part knows its line.
 
-Read `document` first. Touches no other package of definitions.
+Read `document` first. The package is pure and imports no other package of `definitions`.
 """

@@ -1,7 +1,8 @@
 """Workflow documents as text: JSON or YAML, read into one value with the position of every part.
 
-Both forms give the same value for the same document; nothing above knows which it was. The readers are `json_reader`
-and `yaml_reader`. What the document says is checked elsewhere; here only whether it can be read at all.
+Both syntaxes give the same value for the same document; no module above knows which one it was. The readers are
+`json_reader` and `yaml_reader`. This module only decides whether a document can be read; the checks decide whether it
+is correct.
 """
 
 from collections.abc import Mapping
@@ -27,9 +28,9 @@ BYTE_ORDER_MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDocument:
-    """A document as read: its value, and for every JSON pointer into it where it stands in the file.
+    """A document's value, and the position in the file for every JSON pointer into it.
 
-    The position of a member of an object is that of its key, of anything else that of the value.
+    The position of an object member is that of its key; the position of anything else is that of the value.
     """
 
     value: JsonValue
@@ -38,9 +39,9 @@ class SourceDocument:
 
 
 def read_source(text: str, *, file: str | None = None) -> SourceDocument | tuple[Finding, ...]:
-    """Read a document; findings instead of a document mean that it cannot be used.
+    """Read a document, or return the findings that explain why it cannot be used.
 
-    Text that begins with `{` and files named `*.json` are JSON, everything else is YAML.
+    Text that begins with `{` and files named `*.json` are JSON; everything else is YAML.
     """
     node, findings = _read(text.removeprefix(BYTE_ORDER_MARK), file)
     if findings or node is None:

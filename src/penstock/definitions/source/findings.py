@@ -1,6 +1,6 @@
-"""What a check of a document has to say: findings with a place, a code, a message and a hint, and spelling suggestions.
+"""The results of checks: findings with a place, a code, a message and a hint, and spelling suggestions.
 
-Every reader and check in `definitions` returns findings; the surfaces print or send them. Nothing here checks anything.
+Every reader and check in `definitions` returns findings; the surfaces print or send them. This module checks nothing.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ __all__ = ["Finding", "NameSuggestions", "Position", "Severity", "nearest", "not
 
 # Below this similarity a suggestion confuses more than it helps.
 SIMILARITY_MIN = 0.6
-# More names than this in a hint are not read.
+# Nobody reads a hint with more names than this.
 _LISTED_MAX = 6
 
 
@@ -36,7 +36,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing a check found: `code` for programs, `message` and `hint` for people, `path` as a JSON pointer."""
+    """One result of a check: `code` for programs, `message` and `hint` for people, `path` as a JSON pointer."""
 
     code: str
     message: str
@@ -49,12 +49,12 @@ class Finding:
 
     @property
     def location(self) -> str:
-        """The place as `file:line:column`, with the parts that are known; empty when none is."""
+        """The place as `file:line:column`, with the parts that are known; empty when nothing is known."""
         place = "" if self.position is None else f"{self.position.line}:{self.position.column}"
         return ":".join(part for part in (self.file or "", place) if part)
 
     def to_json(self) -> JsonObject:
-        """The finding as a JSON object; what is not known is left out."""
+        """The finding as a JSON object; unknown fields are left out."""
         fields: JsonObject = {
             "code": self.code,
             "message": self.message,
@@ -70,12 +70,12 @@ class Finding:
 
 
 def not_enforced(what: str, path: str, hint: str) -> Finding:
-    """The finding for a guard that a document declares and nothing acts on: whoever declares one relies on it."""
+    """Make the finding for a guard that a document declares but nothing enforces; its author would rely on it."""
     return Finding(code="NOT_ENFORCED", message=f"{what} is not enforced by this release", path=path, hint=hint)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that looks most like `word`, or None when none is close."""
+    """Return the candidate that is most similar to `word`, or None when none is close."""
     by_folded: dict[str, str] = {}
     for candidate in candidates:
         by_folded.setdefault(candidate.casefold(), candidate)
@@ -84,30 +84,30 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str | None:
-    """A question that offers the nearest candidate, for the hint of an unknown name."""
+    """Return a question that offers the nearest candidate, for the hint of an unknown name."""
     match = nearest(word, candidates)
     return None if match is None else f"did you mean `{match}`?"
 
 
 @dataclass(slots=True)
 class NameSuggestions:
-    """Finds near names for the unknown names of one document, within a budget.
+    """Finds similar names for the unknown names of one document, within a budget.
 
-    Comparing names takes time in proportion to how many there are. A document made of nothing but unknown names must
-    not keep a server busy, so that there are no suggestions once the budget is spent.
+    Comparing names takes time in proportion to their number. A document that consists of unknown names must not keep a
+    server busy, so there are no suggestions once the budget is spent.
     """
 
     comparisons_left: int = GUESS_COMPARISONS_MAX
 
     def nearest(self, word: str, candidates: Collection[str]) -> str | None:
-        """The candidate that was probably meant, or None."""
+        """Return the candidate that the author probably meant, or None."""
         if len(word) > GUESS_CHARACTERS_MAX or len(candidates) > self.comparisons_left:
             return None
         self.comparisons_left -= len(candidates)
         return nearest(word, [name for name in candidates if len(name) <= GUESS_CHARACTERS_MAX])
 
     def hint(self, word: str, candidates: Collection[str], *, otherwise: str = "there is") -> str | None:
-        """A question that offers the nearest name; if none is near, the names there are, when they are few."""
+        """Return a question that offers the nearest name or, if none is near, the list of names when it is short."""
         guess = self.nearest(word, candidates)
         if guess is not None:
             return f"did you mean `{guess}`?"

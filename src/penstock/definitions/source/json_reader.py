@@ -1,7 +1,7 @@
-"""A strict JSON reader that knows where everything stands.
+"""A strict JSON reader that records where everything is.
 
-The standard reader has no positions and silently keeps the last of two equal keys; this one reports both. It is called
-by `source` only, and gives the same values as `json.loads` for every text it accepts.
+The standard reader has no positions and silently keeps the last of two equal keys; this one reports both. Only
+`document` calls it. It gives the same values as `json.loads` for every text it accepts.
 """
 
 import json
@@ -35,12 +35,12 @@ LITERALS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity", "+Infinity"})
 SURROGATE = re.compile("[\ud800-\udfff]")
 LINE_END = re.compile(r"\r\n|\n|\r")
-# Far beyond any double; longer texts are not worth converting.
+# Far beyond any double; longer numbers are not worth converting.
 NUMBER_CHARACTERS_MAX = 400
 
 
 def read_json(text: str) -> tuple[SourceNode | None, tuple[Finding, ...]]:
-    """Read a JSON text into a tree; no tree means that reading could not go on after the last finding."""
+    """Read a JSON text into a tree. No tree means that reading stopped at the last finding."""
     reader = _Reader(text)
     try:
         node = reader.document()

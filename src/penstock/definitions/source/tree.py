@@ -1,7 +1,7 @@
-"""The tree both source readers build: values with the place where each was written.
+"""The tree that both source readers build: values with the place where each was written.
 
-`json_reader` and `yaml_reader` make it from text; `source` turns it into a plain value and a map of positions.
-Both readers stop at the same limits, through the helpers here.
+`json_reader` and `yaml_reader` make it from text; `document` turns it into a plain value and a map of positions. The
+helpers here make both readers stop at the same limits.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class SequenceNode:
 
 @dataclass(frozen=True, slots=True)
 class MappingNode:
-    """An object: each member is its key, the place of the key, and its value."""
+    """An object. Each member is its key, the position of the key, and its value."""
 
     members: tuple[tuple[str, Position, "SourceNode"], ...]
     position: Position
@@ -71,7 +71,7 @@ SourceNode: TypeAlias = ScalarNode | SequenceNode | MappingNode | AliasNode
 
 
 class SourceRefused(Exception):
-    """Reading cannot go on; never leaves the readers, which hand its finding back."""
+    """Reading cannot continue. Never leaves the readers, which return its finding."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -79,7 +79,7 @@ class SourceRefused(Exception):
 
 
 def assemble(node: SourceNode) -> tuple[JsonValue, dict[str, Position]]:
-    """The plain value of a tree, and for every JSON pointer into it the place where it was written."""
+    """Return the plain value of a tree, and the position of every JSON pointer into it."""
     positions: dict[str, Position] = {"": node.position}
     return _assemble(node, "", positions), positions
 
@@ -107,7 +107,7 @@ def _assemble(node: SourceNode, pointer: str, positions: dict[str, Position]) ->
 
 
 def has_finite_value(number: float) -> bool:
-    """Say whether a number, integers included, is one that every JSON reader can hold."""
+    """Whether a number, integers included, is one that every JSON reader can hold."""
     try:
         as_double = float(number)
     except OverflowError:
@@ -127,7 +127,7 @@ def not_finite(text: str, path: str, position: Position) -> Finding:
 
 
 def duplicate_key(key: str, path: str, position: Position, first: Position) -> Finding:
-    """The finding for a key that an object has twice."""
+    """The finding for a key that occurs twice in an object."""
     return Finding(
         code="DUPLICATE_KEY",
         message=f"the key `{key}` is already at line {first.line}, column {first.column} of the same object",

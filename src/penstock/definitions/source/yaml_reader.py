@@ -1,8 +1,8 @@
-"""A YAML reader for workflow documents: the JSON values of YAML 1.2, and nothing that surprises.
+"""A YAML reader for workflow documents: the JSON values of YAML 1.2, and no surprises.
 
-Built on the event stream of PyYAML, because its own constructors follow YAML 1.1 (`on` is true, `0123` is 83) and
-recurse without a limit. Anchors and aliases work within `limits.DOCUMENT_VALUES_MAX`; tags, merge keys, several
-documents and keys that are not text are refused. Called by `source` only.
+It is built on the event stream of PyYAML, because PyYAML's own constructors follow YAML 1.1 (`on` is true, `0123` is
+83) and recurse without a limit. Anchors and aliases work within `limits.DOCUMENT_VALUES_MAX`. Tags, merge keys, several
+documents and keys that are not text are refused. Only `document` calls it.
 """
 
 import re
@@ -30,7 +30,7 @@ from penstock.definitions.source.tree import (
 
 __all__ = ["read_yaml"]
 
-# The parser on top of libyaml is some ten times faster; both give the same events.
+# The parser on top of libyaml is about ten times faster; both give the same events.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TEXT_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
 COLLECTION_TAGS = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
@@ -44,7 +44,7 @@ OCTAL = re.compile(r"0o[0-7]+")
 HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-# Far beyond any double; longer texts are not worth converting.
+# Far beyond any double; longer numbers are not worth converting.
 NUMBER_CHARACTERS_MAX = 400
 HINTS = {
     "found character that cannot start any token": "indent with spaces, not tabs; quote text that begins with @ or %",
@@ -74,7 +74,7 @@ class _Frame:
 
 
 def read_yaml(text: str) -> tuple[SourceNode | None, tuple[Finding, ...]]:
-    """Read a YAML text into a tree; no tree means that reading could not go on after the last finding."""
+    """Read a YAML text into a tree. No tree means that reading stopped at the last finding."""
     builder = _Builder()
     try:
         for event in _events(text):
@@ -267,13 +267,13 @@ class _Builder:
 
 
 class _MergeKey(str):
-    """The text `<<` written without quotes as a key."""
+    """The key `<<`, written without quotes."""
 
     __slots__ = ()
 
 
 def _number(text: str) -> float | None:
-    """The number a plain scalar stands for, infinities included, or None when it is text."""
+    """The number that a plain scalar means, infinities included, or None when it is text."""
     if NOT_FINITE.fullmatch(text) is not None:
         return float("inf")
     if len(text) > NUMBER_CHARACTERS_MAX:
