@@ -1,4 +1,5 @@
 """Pure rules of keys, signatures and the audit log: how they are written, sealed and verified.
 
-Nothing here draws a random number, reads a clock or keeps anything. Read `audit_chain` first.
+Nothing here draws random numbers, reads a clock, does I/O or keeps state. It may import `base` and
+`definitions`. Read `audit_chain` first.
 """

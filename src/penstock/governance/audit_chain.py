@@ -1,15 +1,15 @@
 """The audit log as a chain: every entry is sealed together with its number and the seal of the entry before it.
 
-Whoever does not have the key can neither change an entry, nor take one out, nor put one in, without the chain telling
-so. What was cut off at either end is told by the chain's head: its first and its last link, kept apart and sealed under
-the same key (`ChainHead`). Chain and head put back together to how they once were show only to somebody who kept a
-later number and hash elsewhere.
+Without the key, nobody can change, remove or insert an entry without breaking the chain. The head of the chain
+(`ChainHead`) reveals entries that were cut off at either end: it holds the first and the last link, is stored
+separately and is sealed under the same key. If chain and head are both rolled back to an earlier state, only somebody
+who noted a later number and hash elsewhere can tell.
 
 The seal is an HMAC-SHA256 over the canonical JSON (RFC 8785, with integers written in full) of `{"entry": ...,
 "previous_hash": ..., "seq": ...}`. Fields of the entry that are None are left out, so that a later release can add
 fields and still verify what an earlier one sealed.
 
-Above it: `operations` (verify, export), `runtime` (appends). It keeps nothing and knows no store.
+Above it: `operations` (verify, export), `runtime` (appends). It keeps no state and knows no store.
 """
 
 from __future__ import annotations
@@ -40,16 +40,21 @@ __all__ = [
 ]
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-# What stands before the first entry of a chain.
+# The previous hash of the first entry of a chain.
 GENESIS_HASH = "0" * 64
 
 ChainBreak: TypeAlias = Literal["altered", "gap", "reordered", "wrong_link"]
-"""An entry is not what was sealed; entries are missing before it; it comes too early, too late or twice; or it does
-not follow the entry before it."""
+"""Why a chain is broken at an entry.
+
+- altered: the entry is not what was sealed.
+- gap: entries are missing before it.
+- reordered: it comes too early, too late or twice.
+- wrong_link: it does not follow the entry before it.
+"""
 
 
 class ChainedRecord(Protocol):
-    """An entry in its chain, whoever keeps it."""
+    """An entry in its chain, in whatever form a store keeps it."""
 
     @property
     def seq(self) -> int:
@@ -69,7 +74,7 @@ class ChainedRecord(Protocol):
 
 
 class ChainHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The two ends of a chain: what its first record is and follows, and what its last record is."""
+    """The two ends of a chain: the first record with the hash before it, and the last record."""
 
     first_seq: int
     first_previous_hash: str
@@ -79,16 +84,19 @@ class ChainHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChainSeal(msgspec.Struct, frozen=True):
-    """Seals entries, the ends of chains, and how many chains there are, under one key."""
+    """Seals entries, the heads of chains, and the number of chains, under one key."""
 
     key: bytes
 
     def __call__(self, previous_hash: str, seq: int, entry: msgspec.Struct) -> str:
-        """The hash of an entry in its place."""
+        """Return the hash of an entry at its place in the chain."""
         return seal_entry(self.key, previous_hash, seq, entry)
 
     def head(self, tenant: str, first: tuple[int, str], last: tuple[int, str]) -> ChainHead:
-        """A sealed head: the number of the first record with the hash before it, and the last record's with its own."""
+        """Return a sealed head.
+
+        `first` is the first number and the hash before it; `last` the last number and its hash.
+        """
         seal = _head_seal(self.key, tenant, first, last)
         return ChainHead(
             first_seq=first[0], first_previous_hash=first[1], last_seq=last[0], last_hash=last[1], seal=seal
@@ -100,11 +108,11 @@ class ChainSeal(msgspec.Struct, frozen=True):
         return hmac.compare_digest(self.head(tenant, first, last).seal, head.seal)
 
     def count(self, chains: int) -> str:
-        """The seal of how many chains there are."""
+        """Return the seal of the number of chains."""
         return keyed_digest(self.key, f"audit chains {chains}".encode())
 
 
-# A chain goes on from the head that was sealed last: whoever appends asks for each seal twice.
+# Appending verifies the head that was sealed last and seals a new one, so each seal is needed twice.
 @lru_cache(maxsize=64)
 def _head_seal(key: bytes, tenant: str, first: tuple[int, str], last: tuple[int, str]) -> str:
     text = json.dumps(["audit head", tenant, *first, *last])
@@ -112,7 +120,7 @@ def _head_seal(key: bytes, tenant: str, first: tuple[int, str], last: tuple[int,
 
 
 class ChainVerified(msgspec.Struct, frozen=True):
-    """Nothing is wrong. The last number and hash are what to go on from; of no records, what was expected."""
+    """The records are intact. The last number and hash say where to continue; without records they are as expected."""
 
     count: int
     last_seq: int | None
@@ -120,7 +128,7 @@ class ChainVerified(msgspec.Struct, frozen=True):
 
 
 class ChainBroken(msgspec.Struct, frozen=True):
-    """The first record at which something is wrong, by the number that it bears."""
+    """The first record at which the chain is broken, by its own number."""
 
     seq: int
     reason: ChainBreak
@@ -130,24 +138,27 @@ ChainOutcome: TypeAlias = ChainVerified | ChainBroken
 
 
 def seal_entry(key: bytes, previous_hash: str, seq: int, entry: msgspec.Struct) -> str:
-    """The hash of an entry in its place. ValueError if the entry holds something that is not JSON."""
+    """Return the hash of an entry at its place in the chain; raise ValueError if the entry is not JSON."""
     fields = {name: value for name, value in msgspec.structs.asdict(entry).items() if value is not None}
     sealed: JsonObject = {"entry": fields, "previous_hash": previous_hash, "seq": seq}
     return keyed_digest(key, _canonical(sealed, fields))
 
 
 def _canonical(sealed: JsonObject, fields: JsonObject) -> bytes:
-    """The canonical JSON of what is sealed. Nearly all of it is texts and whole numbers, which need no care."""
+    """Return the canonical JSON of the sealed value.
+
+    Nearly all entries consist of strings and integers, which the fast encoder writes in canonical form.
+    """
     if all(_is_plain(value) for value in fields.values()):
         try:
             return _encode_sorted(sealed)
         except (UnicodeEncodeError, OverflowError):
-            pass  # half of a surrogate pair, or a number of more than 64 bits
+            pass  # a lone surrogate, or an integer of more than 64 bits
     return canonical_json(sealed, exact_integers=True)
 
 
 def _is_plain(value: JsonValue) -> bool:
-    """Whether the encoder writes a value as canonical JSON has it: no fraction, and no key whose place is in doubt."""
+    """Whether the fast encoder writes this value as canonical JSON: no fractions, and no keys that sort differently."""
     return is_flat(value) and (type(value) is not dict or all(map(str.isascii, value)))
 
 
@@ -158,10 +169,10 @@ def verify_chain(
     expected_previous: str | None,
     expected_seq: int | None = None,
 ) -> ChainOutcome:
-    """Look at records, oldest first, up to the first at which something is wrong.
+    """Verify records, oldest first, up to the first at which the chain is broken.
 
-    `expected_previous` is the hash before the first of them: `GENESIS_HASH` for a whole chain, `last_hash` to go on
-    after other records, None when the beginning was forgotten. `expected_seq` is the first number, if it is known.
+    `expected_previous` is the hash before the first record: `GENESIS_HASH` for a whole chain, `last_hash` to continue
+    after other records, None if the beginning was deleted. `expected_seq` is the first number, if it is known.
     """
     count, last_seq, last_hash = 0, None if expected_seq is None else expected_seq - 1, expected_previous
     if expected_previous == GENESIS_HASH:
@@ -190,4 +201,4 @@ def _seal_of(key: bytes, record: ChainedRecord) -> str | None:
     try:
         return seal_entry(key, record.previous_hash, record.seq, record.entry)
     except ValueError:
-        return None  # nothing like it was ever sealed
+        return None  # such an entry cannot have been sealed

@@ -1,14 +1,13 @@
-"""Signatures of webhooks: whether a received request was sent by who knows the secret, and how sent events are signed.
+"""Signatures of webhooks: verify that the sender of a request knows the secret, and sign the events that are sent.
 
 Received requests are verified by one of four strategies. `hmac` is ours: ``t=<seconds>,v1=<hex>`` in a header, an
 HMAC-SHA256 of the time, a dot and the body. `stripe` is the same under Stripe's header. `github` is ``sha256=<hex>`` of
 the body alone. `standard` is that of Standard Webhooks, which sent events carry too: an id, a time and base64 in three
-headers. Where there is a time, it must be near; whoever records a request cannot send it again tomorrow.
+headers. Where there is a time, it must be close to now, so that a recorded request cannot be replayed later.
 
-The secret of an endpoint is derived from the server's own secret and the endpoint's id, so that it is kept nowhere.
+The secret of an endpoint is derived from the server's own secret and the endpoint's id, so it is never stored.
 
-Above it: `operations`, `runtime.webhooks`. Pure: the caller knows the time. Comparing takes equally long whatever is
-wrong.
+Above it: `operations`, `runtime.webhooks`. Pure: the caller passes the time. Comparisons take constant time.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ SIGNATURE_HEADERS: dict[Strategy, str] = {
 _SECRET_PREFIX = "whsec_"
 _DERIVED_FOR = b"penstock webhook endpoint"
 _HEADER_CHARACTERS_MAX = 2_048
-# While a secret is replaced, senders sign with the old and the new one.
+# Senders that rotate a secret sign with the old and the new one.
 _SIGNATURES_MAX = 10
 _SECONDS = re.compile(r"[0-9]{1,12}")
 _MESSAGE_ID = re.compile(r"[!-~]{1,256}")
@@ -55,14 +54,14 @@ _MESSAGE_ID = re.compile(r"[!-~]{1,256}")
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The request is genuine. `identity` is the same when the very same request comes again."""
+    """The request is genuine. `identity` is the same whenever the very same request is sent again."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unverified:
-    """The request is not to be trusted, and why."""
+    """The request cannot be trusted, and why."""
 
     code: Literal["WEBHOOK_SIGNATURE_MISSING", "WEBHOOK_SIGNATURE_INVALID", "WEBHOOK_SIGNATURE_EXPIRED"]
     message: str
@@ -73,7 +72,7 @@ SignatureCheck: TypeAlias = Verified | Unverified
 
 @dataclass(frozen=True, slots=True)
 class _Signed:
-    """What a header claims: texts of which one must be the signature of the content, and the time if it has one."""
+    """What a header claims: candidate signatures, of which one must match the content, and the time if there is one."""
 
     content: bytes
     expected: tuple[str, ...]
@@ -91,7 +90,7 @@ def verify_request(  # noqa: PLR0913  # everything that a signature depends on
     skew_ms: int,
     header: str | None = None,
 ) -> SignatureCheck:
-    """Whether a request is genuine. Names of headers are in small letters; `header` is another one than usual."""
+    """Check whether a request is genuine. Header names are in lower case; `header` overrides the usual one."""
     name = (header or SIGNATURE_HEADERS[strategy]).lower()
     value = headers.get(name)
     if not value:
@@ -101,7 +100,7 @@ def verify_request(  # noqa: PLR0913  # everything that a signature depends on
         return Unverified("WEBHOOK_SIGNATURE_INVALID", f"the header {name} is not written as {strategy} wants it")
     digest = hmac.digest(_key(strategy, secret), signed.content, "sha256")
     right = digest.hex() if signed.form == "hex" else base64.b64encode(digest).decode()
-    # Every claim is compared, so that the time taken does not tell which of them came near.
+    # Compare every candidate, so that the time taken does not reveal which of them came close.
     matches = [hmac.compare_digest(right.encode(), claim.encode()) for claim in signed.expected]
     if not any(matches):
         return Unverified("WEBHOOK_SIGNATURE_INVALID", "the signature does not match the body and the secret")
@@ -146,7 +145,7 @@ def _standard(value: str, headers: Mapping[str, str], body: bytes) -> _Signed | 
 
 
 def _key(strategy: Strategy, secret: str) -> bytes:
-    """The bytes that sign; the secret of Standard Webhooks is base64 behind its prefix."""
+    """Return the signing key. A secret of Standard Webhooks is base64 after its prefix."""
     if strategy == "standard" and secret.startswith(_SECRET_PREFIX):
         try:
             return base64.b64decode(secret.removeprefix(_SECRET_PREFIX), validate=True)
@@ -156,24 +155,24 @@ def _key(strategy: Strategy, secret: str) -> bytes:
 
 
 def sign_request(secret: str, body: bytes, *, now_ms: int) -> str:
-    """The value of `X-Penstock-Signature`, as senders make it."""
+    """Return the value of `X-Penstock-Signature`, as senders compute it."""
     seconds = now_ms // 1_000
     return f"t={seconds},v1={hmac.digest(secret.encode(), f'{seconds}.'.encode() + body, 'sha256').hex()}"
 
 
 def endpoint_secret(pepper: bytes, tenant: str, endpoint_id: str, version: int) -> bytes:
-    """The secret that events for an endpoint are signed with."""
+    """Return the secret that signs the events for an endpoint."""
     named = b"\0".join((_DERIVED_FOR, tenant.encode(), endpoint_id.encode(), str(version).encode()))
     return hmac.digest(pepper, named, "sha256")
 
 
 def secret_text(secret: bytes) -> str:
-    """A secret as it is given to whoever receives events."""
+    """Return a secret in the form that receivers of events get."""
     return _SECRET_PREFIX + base64.b64encode(secret).decode()
 
 
 def standard_headers(secrets: tuple[bytes, ...], message_id: str, body: bytes, *, now_ms: int) -> dict[str, str]:
-    """The headers of an event that is sent, signed with each of some secrets."""
+    """Return the headers of an event to be sent, signed with each of the secrets."""
     seconds = str(now_ms // 1_000)
     content = f"{message_id}.{seconds}.".encode() + body
     signatures = (base64.b64encode(hmac.digest(secret, content, "sha256")).decode() for secret in secrets)
