@@ -1,7 +1,7 @@
 """The built-in operations, all of them: what the modules of the resources list as their `OPERATIONS`.
 
-Every module of a resource is looked into, so that an operation is added in one file. One without a route is internal:
-only the process itself calls it.
+Every module of a resource is searched, so that adding an operation touches one file. An operation without a route is
+internal: only the process itself calls it.
 
 Above it: `app` fills the catalogue with these. Below it: one package per resource.
 """
@@ -20,7 +20,7 @@ from penstock.operations.catalogue.capability import Capability
 __all__ = ["builtin_operations", "internal_operations"]
 
 _RESOURCES = (workflows, executions, schedules, keys, system, registries, upstreams, webhooks)
-# The order in which operations are documented. A module that is not listed comes after these.
+# The order in which operations are documented. Modules that are not listed come last.
 _ORDER = (
     "workflows.operations",
     "workflows.bundles",
@@ -43,12 +43,12 @@ _ORDER = (
 
 
 def internal_operations() -> tuple[Capability, ...]:
-    """Every operation that nobody outside can call."""
+    """Return every operation that only the process itself can call."""
     return tuple(capability for capability in _operations() if capability.route is None)
 
 
 def builtin_operations() -> tuple[Capability, ...]:
-    """Every operation that callers can use."""
+    """Return every operation that callers can use."""
     return tuple(capability for capability in _operations() if capability.route is not None)
 
 

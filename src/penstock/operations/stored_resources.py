@@ -1,4 +1,4 @@
-"""What a tenant keeps under ids, each with an ETag: find, store and delete one, and refuse changes that come too late.
+"""What a tenant stores under ids, each with an ETag: find, store and delete one, and refuse outdated changes.
 
 Above it: the registries, the webhooks that are sent. Below it: the resources of the platform store.
 """
@@ -22,7 +22,7 @@ _APPLY_AGAIN = "read it again, and apply the change to that version"
 
 
 def expected_etag(if_match: str | None) -> str:
-    """The version that an If-Match header names; any version without one."""
+    """Return the version that an If-Match header names; any version if there is no header."""
     if if_match is None or if_match.strip() == ANY_ETAG:
         return ANY_ETAG
     return if_match.strip().removeprefix("W/").strip('"')
@@ -30,24 +30,24 @@ def expected_etag(if_match: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceTable:
-    """The resources of one kind, and what callers are told about them."""
+    """The resources of one kind, and the words that callers see for them."""
 
     kind: str
     """The kind under which they are stored."""
     noun: str
     """What callers call them: the first part of the names of their operations."""
     deleted_hint: str | None = None
-    """What to do when somebody else deleted one in between."""
+    """The hint for a resource that was deleted in the meantime."""
     delete_hint: str = _APPLY_AGAIN
-    """What to do when one was changed before it could be deleted."""
+    """The hint for a resource that was changed before it could be deleted."""
 
     @property
     def not_found_code(self) -> str:
-        """The code of a refusal, because there is no such resource."""
+        """The error code for a resource that does not exist."""
         return f"{self.noun.upper()}_NOT_FOUND"
 
     async def find(self, context: Context, resource_id: str) -> ResourceRow:
-        """A resource of the caller's tenant, or NotFound."""
+        """Return a resource of the caller's tenant; raise NotFound if there is none."""
         row = await context.services.platform.resource(context.tenant, self.kind, resource_id)
         if row is None:
             message = f"there is no {self.noun} {resource_id}"
@@ -57,7 +57,7 @@ class ResourceTable:
     async def page(
         self, context: Context, *, limit: int, cursor: str | None, prefix: str | None = None
     ) -> ResourcePage:
-        """Some resources of the caller's tenant, in order of their ids."""
+        """Return a page of the caller's tenant's resources, in order of their ids."""
         return await context.services.platform.resources(
             context.tenant, self.kind, limit=limit, cursor=cursor, prefix=prefix
         )
@@ -65,7 +65,7 @@ class ResourceTable:
     def row(
         self, context: Context, resource_id: str, body: JsonObject, *, was: ResourceRow | None = None
     ) -> ResourceRow:
-        """A new version of a resource, made now by the caller; `was` is the version before it."""
+        """Return a new version of a resource, made now by the caller; `was` is the version before it."""
         now = context.now_ms()
         return ResourceRow(
             tenant=context.tenant,
@@ -81,20 +81,20 @@ class ResourceTable:
     async def put(
         self, context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]
     ) -> ResourceChanged | None:
-        """Store a version with the answer of the call; what is stored instead, if that is not the expected version."""
+        """Store a version with the answer of the call; return the conflict if it is not the expected one."""
         outcome = await context.services.platform.put_resource(
             row, expected_etag=expected, call=idempotency.answered(context, reply)
         )
         return outcome if isinstance(outcome, ResourceChanged) else None
 
     async def store(self, context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
-        """Store a version in the place of the expected one (None: of nothing); refused if there is another one."""
+        """Store a version in place of the expected one (None: there must be none); raise if another one is stored."""
         changed = await self.put(context, row, expected, reply)
         if changed is not None:
             raise self._too_late(row.resource_id, changed, _APPLY_AGAIN)
 
     async def delete(self, context: Context, resource_id: str, if_match: str | None) -> Deleted:
-        """Delete a resource that exists."""
+        """Delete a resource; raise NotFound if there is none."""
         await self.find(context, resource_id)
         answer = Deleted(id=resource_id)
         outcome = await context.services.platform.delete_resource(

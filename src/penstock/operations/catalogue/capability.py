@@ -1,9 +1,9 @@
 """A capability: anything that can be called, described once for every surface.
 
-Name, words for people and models, schemas, annotations, governance, where it stands in REST, and the handler. REST
-routes, MCP tools, commands and policies are read off these; none of them adds logic of its own. The canonical name is
-dotted (`workflow.execute`) and is the operationId, the command (`penstock workflow execute`), the policy action and the
-audit verb; MCP puts the configured prefix in front of it.
+It has a name, texts for people and models, schemas, annotations, governance, its REST route, and the handler. REST
+routes, MCP tools, commands and policies are derived from these; none of them adds logic of its own. The canonical name
+is dotted (`workflow.execute`) and is the operationId, the command (`penstock workflow execute`), the policy action and
+the audit verb; MCP puts the configured prefix in front of it.
 
 Above it: `catalogue`, `pipeline`, the modules with operations. Below it: nothing but data types.
 """
@@ -48,7 +48,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Governance(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call needs. `scopes` must all be granted; `bucket` names the rate it counts against."""
+    """What a call needs. `scopes` must all be granted; `bucket` names the rate limit that it counts against."""
 
     risk: Risk = "low"
     scopes: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a capability stands in REST, below the base path.
+    """The REST route of a capability, below the base path.
 
-    Names in the path are members of the input; `query` and `headers` say which others are not in the body. `whole_body`
-    names the one member that *is* the body.
+    Names in the path are members of the input; `query` and `headers` list the others that are not in the body.
+    `whole_body` names the one member that *is* the body.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -76,14 +76,14 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that works, for the documentation: arguments and what comes back."""
+    """A call that works, for the documentation: its arguments and its output."""
 
     arguments: JsonObject
     output: JsonValue = None
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    """What a policy is asked about: the action, and the thing it is done to."""
+    """What a policy decides about: the action, and the resource that it affects."""
 
     action: str
     resource_kind: str
@@ -92,10 +92,10 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """What a handler gives back when a plain value does not say enough.
+    """A handler's result when a plain value is not enough.
 
-    `kept` is what is stored for a repeated call instead of the value, when the value holds a secret; `repeat` of the
-    capability makes the value of it again.
+    If the value contains a secret, `kept` is stored for repeated calls instead, and the capability's `repeat` makes the
+    value from it again.
     """
 
     value: T
@@ -106,7 +106,7 @@ class Reply(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream; without an `id` it is not repeated after a reconnect. A heartbeat has no type."""
+    """One event of a stream. Without an `id` it is not repeated after a reconnect; a heartbeat has no type."""
 
     event: str | None
     data: JsonValue = None
@@ -115,7 +115,7 @@ class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventStream:
-    """An answer that goes on: whoever renders it must close it."""
+    """An answer that arrives as a sequence of events. The surface that renders it must close it."""
 
     events: AsyncIterator[StreamEvent]
     retry_ms: int
@@ -126,9 +126,9 @@ Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Capability:
-    """Something that can be called. `errors` are the codes that are its own, beside those every call may end with.
+    """Something that can be called. `errors` are its own codes, beside those that any call may be refused with.
 
-    Schemas are made when they are first asked for: a process that starts must not make hundreds that nobody reads.
+    Schemas are built on first use, so that a starting process does not build hundreds that nobody reads.
     """
 
     name: str
@@ -140,32 +140,38 @@ class Capability:
     governance: Governance
     handler: Handler
     convert: Callable[[JsonObject], Any]
-    """From arguments that fit the schema to what the handler takes; raises Rejected with every violation."""
+    """Converts arguments to the handler's input; raises Rejected with every violation of the schema."""
     authorization: Callable[[JsonObject], Authorization]
     route: Route | None = None
     errors: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     repeat: Callable[[Any, JsonObject], JsonValue] | None = None
-    """From the services and what was kept of an answer to that answer, for a repeated call; as it was kept without."""
+    """Makes the answer for a repeated call from the services and `Reply.kept`.
+
+    Without it, the stored answer is used.
+    """
     populator: str = "builtin"
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @cached_property
     def input_schema(self) -> JsonObject:
-        """What the arguments must fit."""
+        """The schema of the arguments."""
         return self.make_input_schema()
 
     @cached_property
     def output_schema(self) -> JsonObject | None:
-        """What the answer fits; None for a stream."""
+        """The schema of the answer; None for a stream."""
         return self.make_output_schema()
 
     @cached_property
     def only_reads(self) -> bool:
-        """Whether a call stores nothing. What a workflow says of itself is about the world: its start stores a run."""
+        """Whether a call stores nothing.
+
+        An exposed workflow that calls itself read-only means the outside world: starting it still stores a run.
+        """
         return self.populator == "builtin" and self.annotations.read_only
 
     @property
     def resource(self) -> str:
-        """The first part of the name: what it is about."""
+        """The first part of the name: the kind of resource it is about."""
         return self.name.partition(".")[0]

@@ -1,8 +1,8 @@
 """The catalogue: everything that can be called, by name.
 
-Four kinds of things fill it (built-in operations, exposed workflows and agents, stored queries, imported tools); who
-calls does not matter here. A name that a caller may not use is found as little as one that does not exist: the gate
-sees to that with `visible`.
+It is filled from four sources (built-in operations, exposed workflows and agents, stored queries, imported tools) and
+does not depend on the caller. Names that a caller may not use must look as if they did not exist; the gate ensures that
+with `visible`.
 
 Above it: `pipeline` and the surfaces. Below it: `capability`.
 """
@@ -19,7 +19,7 @@ __all__ = ["Catalogue"]
 
 
 class Catalogue:
-    """Capabilities by canonical name; the spelling with underscores finds them too."""
+    """Capabilities by canonical name. The spelling with underscores works too."""
 
     def __init__(self, capabilities: Iterable[Capability] = (), internal: Iterable[Capability] = ()) -> None:
         self._by_name: dict[str, Capability] = {}
@@ -30,7 +30,7 @@ class Catalogue:
         self._internal = {capability.name: capability for capability in internal}
 
     def add(self, capability: Capability) -> None:
-        """Make something callable; a name is taken once."""
+        """Add a capability; raise ValueError if the name is taken."""
         if capability.name in self._by_name:
             raise ValueError(f"{capability.name} is in the catalogue already")
         self._by_name[capability.name] = capability
@@ -38,21 +38,21 @@ class Catalogue:
         self.revision += 1
 
     def remove(self, name: str) -> None:
-        """Take something out of the catalogue."""
+        """Remove a capability, if there is one with this name."""
         if self._by_name.pop(name, None) is not None:
             self._spellings.pop(name.replace(".", "_"), None)
             self.revision += 1
 
     def get(self, name: str) -> Capability | None:
-        """The capability of a name, in either spelling."""
+        """Return the capability with this name, in either spelling; None if there is none."""
         return self._by_name.get(name) or self._by_name.get(self._spellings.get(name, ""))
 
     def internal(self, name: str) -> Capability | None:
-        """What only the process itself calls: nobody is shown it, and no surface finds it."""
+        """Return an operation that only the process itself may call. No list shows it, and no surface finds it."""
         return self._internal.get(name)
 
     def find(self, name: str) -> Capability:
-        """The capability of a name, or an error that suggests names like it."""
+        """Return the capability with this name; raise NotFound with suggestions if there is none."""
         found = self.get(name)
         if found is not None:
             return found
@@ -61,5 +61,5 @@ class Catalogue:
         raise NotFound("OPERATION_NOT_FOUND", f"there is no operation {name[:100]}", hint)
 
     def all(self) -> tuple[Capability, ...]:
-        """Every capability, by name."""
+        """Return every capability, sorted by name."""
         return tuple(self._by_name[name] for name in sorted(self._by_name))

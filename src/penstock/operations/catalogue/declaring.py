@@ -4,10 +4,10 @@
     async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowView]:
         '''Get a workflow with its document.'''
 
-Input and output are msgspec structs: their JSON Schemas and the conversion come from the annotations, the words from
-the docstring (its first line is the title). What does not fit is refused with every violation at once.
+Input and output are msgspec structs. Their JSON Schemas and the conversion come from the annotations, the texts from
+the docstring (its first line is the title). Arguments that do not fit are refused with every violation at once.
 
-Above it: the modules with operations. Below it: `capability`, `definitions.json_schemas`.
+Above it: the modules with operations. Below it: `capability`, `definitions.schemas`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["check_arguments", "operation", "schema_of"]
 
 
 def schema_of(kind: Any) -> JsonObject:
-    """The JSON Schema of a type, complete in itself; the definitions it refers to stand under `$defs`."""
+    """Return the self-contained JSON Schema of a type; the definitions that it refers to are under `$defs`."""
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     reference = schema.get("$ref")
     if isinstance(reference, str):
@@ -76,13 +76,13 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     gives: Any = None,
     words: str | None = None,
 ) -> Callable[[Handler], Capability]:
-    """Make a capability of a function.
+    """Turn a handler function into a capability.
 
-    `subject` is the member of the input that names what the call is about, or finds that in the whole of the input.
-    What only the handler knows, such as the id of something new, it says itself (`CallRecord.about`).
+    `subject` is the member of the input that names what the call is about, or a function that finds it in the input. If
+    only the handler knows it, such as the id of something new, the handler reports it (`CallRecord.about`).
 
-    Whoever declares operations in bulk says what the signature and the docstring of a handler say otherwise: the type
-    of the input (`takes`), of the answer (`gives`), and the `words`.
+    A handler's signature and docstring normally give the types and the texts. Code that declares operations in bulk
+    passes them instead: the type of the input (`takes`), of the answer (`gives`), and the `words`.
     """
 
     def declare(handler: Handler) -> Capability:
@@ -120,7 +120,7 @@ def _compiled(input_type: Any) -> CompiledSchema:
 
 
 def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
-    """The arguments as the handler takes them; `Rejected` with every violation when they do not fit."""
+    """Convert arguments to the handler's input; raise `Rejected` with every violation if they do not fit."""
     plain = _are_plain(arguments)
     if not plain and exceeds_depth(arguments, limits.JSON_DEPTH_MAX):
         message = f"the arguments are nested deeper than {limits.JSON_DEPTH_MAX} levels"
@@ -130,7 +130,7 @@ def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
     except msgspec.ValidationError as error:
         listed = _listed(input_type, arguments) or [{"pointer": "", "keyword": "type", "message": str(error)}]
     else:
-        # To Python, `$` also means "before a line feed at the end"; to a schema it does not.
+        # In Python, `$` also matches before a line feed at the end; in JSON Schema it does not.
         if plain or not any(map(_ends_a_line, arguments.values())):
             return given
         listed = _listed(input_type, arguments)
@@ -150,7 +150,10 @@ def _listed(input_type: Any, arguments: JsonObject) -> list[JsonValue]:
 
 
 def _are_plain(arguments: JsonObject) -> bool:
-    """Whether these are scalars and none of them ends a line, as in nearly every call: one look, and none further."""
+    """Whether all are scalars and no string ends with a line feed.
+
+    Nearly every call is so, and needs no other check.
+    """
     for value in arguments.values():
         if isinstance(value, str):
             if value.endswith("\n"):

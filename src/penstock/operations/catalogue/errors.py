@@ -1,6 +1,6 @@
-"""Errors on every wire: from a code to an HTTP status, a title, an exit code and a JSON-RPC code, in one table.
+"""Errors on every wire: maps a code to an HTTP status, a title, an exit code and a JSON-RPC code, in one table.
 
-The class of an error says whose fault it is and gives the usual mapping; a few codes have one of their own.
+The class of an error says whose fault it is and gives the usual mapping; a few codes have their own.
 
 Above it: the surfaces. Below it: `base.errors`. Texts for people stay with the error; nothing internal is added.
 """
@@ -26,7 +26,7 @@ INTERNAL_ERROR = "INTERNAL_ERROR"
 
 
 class ErrorMapping(NamedTuple):
-    """How an error looks on the wires."""
+    """How an error appears on the wires."""
 
     status: int
     title: str
@@ -64,7 +64,7 @@ _BY_CODE: dict[str, ErrorMapping] = {
     "TARGET_TOO_LONG": ErrorMapping(414, "The path and query are too long", 7, -32002),
     "HEADERS_TOO_LARGE": ErrorMapping(431, "The headers are too large", 7, -32002),
     "UNSUPPORTED_MEDIA_TYPE": ErrorMapping(415, "The media type is not supported", 5, -32600),
-    # Not a 5xx: asking again does not help, and clients repeat those.
+    # Not a 5xx: clients retry those, and retrying does not help here.
     "NOT_CONFIGURED": ErrorMapping(409, "Not configured on this server", 8, -32003),
     "TOO_MANY_REQUESTS_IN_FLIGHT": ErrorMapping(503, "Too busy now", 7, -32002),
     INTERNAL_ERROR: ErrorMapping(500, "Something went wrong here", 1, -32603),
@@ -73,7 +73,7 @@ _INTERNAL = _BY_CODE[INTERNAL_ERROR]
 
 
 def mapping_of(error: PenstockError) -> ErrorMapping:
-    """How an error looks on the wires."""
+    """Return how an error appears on the wires."""
     named = _BY_CODE.get(error.code)
     if named is not None:
         return named
@@ -81,6 +81,6 @@ def mapping_of(error: PenstockError) -> ErrorMapping:
 
 
 def internal_error(request_id: str) -> PenstockError:
-    """What a caller hears of a bug: nothing but how to ask about it."""
+    """Return the error for a bug. It reveals nothing but the request id to ask about."""
     hint = f"report this with the request id {request_id}"
     return PenstockError(INTERNAL_ERROR, "the server failed in a way it should not", hint)

@@ -1,4 +1,4 @@
-"""What a tenant exposes to assistants, as data: its tools, resources and prompts, and all its workflows at one moment.
+"""What a tenant exposes to assistants, as data: its tools, resources and prompts, and a snapshot of all its workflows.
 
 Above it: `exposed` makes these, the gate finds capabilities in them, surfaces list them. Below it: `capability`.
 """
@@ -21,28 +21,28 @@ __all__ = ["ExposedPrompt", "ExposedResource", "Exposure", "Exposures", "PromptT
 
 @dataclass(frozen=True, slots=True)
 class TenantWorkflows:
-    """The workflows of a tenant at one moment."""
+    """A snapshot of the workflows of a tenant."""
 
     hashes: Mapping[str, str] = field(default_factory=dict)
     words: tuple[tuple[str, str, str], ...] = ()
-    """How they stand in a list: name, title, description."""
+    """Their entries in a list: name, title, description."""
 
     @classmethod
     def of(cls, rows: Iterable[DefinitionRow]) -> TenantWorkflows:
-        """These."""
+        """Make a snapshot of these rows."""
         ordered = sorted(rows, key=lambda row: row.name)
         words = [(row.name, str(row.document.get("title")), str(row.document.get("description"))) for row in ordered]
         return cls({row.name: row.hash for row in ordered}, tuple(words))
 
     def changed_since(self, before: TenantWorkflows) -> Set[str]:
-        """The names of those that are new, gone or other than before."""
+        """Return the names of the workflows that were added, removed or changed."""
         names = self.hashes.keys() | before.hashes.keys()
         return {name for name in names if self.hashes.get(name) != before.hashes.get(name)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExposedResource:
-    """A workflow whose result stands at an address."""
+    """A workflow whose result is a resource at an address."""
 
     address: AddressTemplate
     name: str
@@ -58,13 +58,13 @@ class ExposedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptText:
-    """A message of a prompt before its arguments are shown in it."""
+    """A message of a prompt, before its arguments are filled in."""
 
     role: Literal["user", "assistant"]
     text: str
 
     def filled(self, given: Mapping[str, str]) -> str:
-        """What is said with these arguments."""
+        """Return the text with these arguments filled in."""
         return filled_text(self.text, given)
 
 
@@ -75,57 +75,57 @@ class ExposedPrompt:
     name: str
     workflow_id: str
     tool: str | None
-    """What the workflow is called as a tool, if it is one."""
+    """The name of the workflow as a tool, if it is exposed as one."""
     title: str | None
     description: str | None
     icons: list[JsonValue]
     input_schema: JsonObject
     messages: tuple[PromptText, ...]
-    """What it says; without, and unless it runs, it asks for a run of the workflow."""
+    """Its messages. If it has none and does not run, the prompt asks for a run of the workflow."""
     runs: bool
-    """Whether its messages are what the workflow gives."""
+    """Whether a run of the workflow produces the messages."""
     capability: Capability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """What a tenant shows to assistants. `revision` is another one whenever any of it is."""
+    """What a tenant exposes to assistants. `revision` changes whenever any of it does."""
 
     tools: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
-    """By canonical name, in its order."""
+    """By canonical name, sorted."""
     prompts: Mapping[str, ExposedPrompt] = field(default_factory=lambda: MappingProxyType({}))
     resources: Mapping[str, ExposedResource] = field(default_factory=lambda: MappingProxyType({}))
-    """By address or template, in its order."""
+    """By address or template, sorted."""
     contents: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
-    """What reads prompts and resources, by canonical name."""
+    """The capabilities that read prompts and resources, by canonical name."""
     handlers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Which workflow handles what clients ask of the server: `sampling`, `elicitation`, `roots`."""
+    """The workflow that handles each kind of request: `sampling`, `elicitation`, `roots`."""
     hashes: tuple[str, ...] = ()
     workflows: TenantWorkflows = field(default_factory=TenantWorkflows)
     """Every workflow of the tenant, exposed or not."""
     revision: int = 0
     read_at: int = 0
     mark: int = 0
-    """Of the store, before it was read."""
+    """The change mark of the store before it was read."""
 
 
 class Exposures(Protocol):
-    """Finds what each tenant exposes. The gate looks there for what the catalogue does not have; surfaces list it."""
+    """Finds what each tenant exposes. The gate looks here for names that the catalogue lacks; surfaces list it."""
 
     def changed(self, tenant: str, *, quietly: bool = False) -> None:
-        """Read a tenant's workflows again before they are shown next; tell the listeners, unless `quietly`."""
+        """Read a tenant's workflows again before they are next used; notify the listeners, unless `quietly`."""
 
     def listen(self, hear: Callable[[str], None]) -> None:
-        """Call this with each tenant whose workflows are changed here, until `leave`."""
+        """Call this with each tenant whose workflows this process changes, until `leave`."""
 
     def leave(self, hear: Callable[[str], None]) -> None:
-        """Do not call this any more."""
+        """Remove a listener."""
 
     async def of(self, tenant: str) -> Exposure:
-        """What a tenant exposes now."""
+        """Return what a tenant exposes now."""
 
     def at_hand(self, tenant: str) -> Exposure | None:
-        """What a tenant exposes, if it is known without reading anything."""
+        """Return what a tenant exposes, if it is cached; None if it has to be read."""
 
     async def find(self, tenant: str, name: str) -> Capability | None:
-        """What is exposed under a canonical name."""
+        """Return the capability that is exposed under a canonical name."""

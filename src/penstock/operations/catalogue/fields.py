@@ -47,12 +47,12 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def instant(epoch_ms: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC with milliseconds."""
+    """Format an instant as RFC 3339 in UTC with milliseconds."""
     return None if epoch_ms is None else format_instant(epoch_ms)
 
 
 def milliseconds(text: str | None, name: str) -> int | None:
-    """The instant that a caller wrote; `name` is the argument it stands in."""
+    """Parse an instant that a caller sent; `name` is the argument that holds it."""
     if text is None:
         return None
     try:
@@ -66,7 +66,7 @@ def milliseconds(text: str | None, name: str) -> int | None:
 
 
 def document_name(document: JsonValue) -> str | None:
-    """The name that a document of either format gives itself, as far as it can be read."""
+    """Return the name in a document of either format, if it can be read."""
     if not isinstance(document, dict):
         return None
     about = document.get("document")

@@ -1,7 +1,7 @@
 """Reason codes: every code that a call may be refused with, whose fault it is, and what it means.
 
-The documentation and the OpenAPI document are made from this table, and a test holds that no operation uses a code that
-is not in it.
+The documentation and the OpenAPI document are generated from this table. A test checks that no operation uses a code
+that is not in it.
 
 Above it: surfaces, documentation. Below it: `base.errors`.
 """
@@ -124,14 +124,14 @@ REASONS: dict[str, Reason] = {
     "SCHEDULE_OF_DOCUMENT": Reason(Conflict, "The schedule is part of a workflow document, and is changed there."),
     "SCHEDULE_NOT_STARTED": Reason(Conflict, "The schedule's rules did not let an execution start."),
     "SCHEDULES_LIMITED": Reason(LimitExceeded, "The tenant has as many schedules as it may have."),
-    # The published control plane; the published error stands in `error`.
+    # The published control plane; the published error is in `error`.
     "DUPLICATE_EXECUTION_ID": Reason(Conflict, "There is a run of that id."),
     "INVALID_RESUME_PAYLOAD": Reason(Rejected, "The answer does not fit, or no such question is open."),
     "SIGNAL_VALIDATION_ERROR": Reason(Rejected, "The signal is not complete, or is for another definition."),
     "CANCEL_VALIDATION_ERROR": Reason(Rejected, "The call does not name a run."),
     "ACTIVITY_SUBMIT_PARALLEL_MISMATCH": Reason(Rejected, "The branch is not the one of the pending activity."),
     "ENGINE_FAILURE": Reason(Conflict, "The run failed; `error.details` says where and why."),
-    # The OpenWOP wire; its own codes stand beside these.
+    # The OpenWOP wire; it has its own codes beside these.
     "TENANT_DIFFERS": Reason(Denied, "The request names another tenant than the key's."),
     "ENGINE_VERSION_FORCED": Reason(Denied, "The request asks for a version of the engine, which nobody may choose."),
     # Keys.
@@ -205,7 +205,7 @@ _WRITES = ("IDEMPOTENCY_KEY_INVALID", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_IN_
 
 
 def reasons_of(capability: Capability) -> tuple[str, ...]:
-    """Every code that a call of a capability may be refused with, those of its own first."""
+    """Return every code that a call of a capability may be refused with, its own codes first."""
     found = [*capability.errors, *_EVERY_CALL]
     if capability.governance.scopes:
         found.append("SCOPE_REQUIRED")
@@ -220,5 +220,5 @@ def reasons_of(capability: Capability) -> tuple[str, ...]:
 
 
 def status_of(code: str) -> int:
-    """The HTTP status of a code."""
+    """Return the HTTP status of a code."""
     return mapping_of(REASONS[code].kind(code, "")).status

@@ -1,4 +1,4 @@
-"""Whether a value fits a JSON Schema, for surfaces: they do not import `definitions`, which has the validator."""
+"""Whether a value fits a JSON Schema, for surfaces: they may not import `definitions`, which has the validator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Violation", "first_violation"]
 
 
 def first_violation(schema: JsonObject, value: JsonValue) -> Violation | None:
-    """The first way in which a value does not fit a schema; None if it fits."""
+    """Return the first violation of a schema; None if the value fits."""
     compiled = compile_schema(schema)
     found = violations(compiled, value) if isinstance(compiled, CompiledSchema) else ()
     return found[0] if found else None

@@ -1,8 +1,9 @@
-"""In whose name schedules and webhooks act, and what these people may do now.
+"""On whose behalf schedules and webhooks act, and what these principals may do now.
 
-A schedule acts for whoever made it, changed it last, or stored the workflow whose document has it; a webhook for
-whoever stored the workflow. Their rights are looked up each time: a key that was revoked, has expired or lost a scope
-starts nothing any more, whatever it left behind. A key that replaced another one stands for the same person.
+A schedule acts for its maker: the principal that created it, changed it last, or stored the workflow whose document
+declares it. A webhook acts for the principal that stored the workflow. The rights of makers are looked up each time: a
+key that was revoked, has expired or lost a scope starts nothing any more. A key that replaced another one counts as the
+same maker.
 
 Above it: the operations on schedules and webhooks. Below it: `starting`, the ports.
 """
@@ -32,7 +33,7 @@ __all__ = [
     "trigger_scopes",
 ]
 
-# The program that has this library in it, and whoever owns the process or the file: users of the operating system too.
+# A program that embeds this library, and owners of the process or the file, including users of the operating system.
 PROGRAM = inputs.PROGRAM.principal
 _OWNERS = ("local:", "os:", "system:")
 _KEY = "key:"
@@ -40,11 +41,11 @@ _EVERYTHING, _RUN = frozenset({"*"}), frozenset({"workflow:run"})
 
 
 class TriggerKind(NamedTuple):
-    """What somebody made that acts in their name: what it is called, and how it comes to act for somebody else."""
+    """A kind of trigger that acts for its maker: its name, and how it can get another maker."""
 
     label: str
     unknown_code: str
-    """The code of one whose maker is nobody that is known."""
+    """The error code for a trigger whose maker is unknown."""
     hint: str
 
 
@@ -59,12 +60,12 @@ WEBHOOK = TriggerKind(
     "WEBHOOK_MAKER_UNKNOWN",
     "somebody who may start the workflow stores a new version of it, and the webhook goes on in their name",
 )
-# What a trigger needs that signals the runs of its own workflow.
+# The scopes of a trigger that only signals the runs of its own workflow.
 _SIGNAL = frozenset({"execution:write"})
 
 
 async def maker_id(services: Services, row: ScheduleRow) -> str | None:
-    """The principal in whose name a schedule acts; None for one of an older file that says nothing."""
+    """Return the principal that a schedule acts for; None if an older file does not record it."""
     match origin_of(row):
         case "operation":
             return made_by(row)
@@ -76,16 +77,16 @@ async def maker_id(services: Services, row: ScheduleRow) -> str | None:
 
 
 def maker_of_trigger(row: DefinitionRow) -> str:
-    """The principal in whose name the triggers of a stored workflow act."""
+    """Return the principal that the triggers of a stored workflow act for."""
     return PROGRAM if row.created_by is None else row.created_by
 
 
 async def rights_of_maker(
     services: Services, maker: str | None, tenant: str, kind: TriggerKind = SCHEDULE
 ) -> Principal:
-    """Somebody who made something, with the scopes that they have now; `Denied` if they have none any more.
+    """Return a maker with the scopes that it has now; raise `Denied` if its key is unknown, revoked or expired.
 
-    An older file does not say who made a schedule: then it may start what needs no scope of its own.
+    An older file does not record who made a schedule. Such a schedule may start workflows that need no extra scope.
     """
     if maker is None:
         return Principal(id="unknown", tenant=tenant, scopes=_RUN)
@@ -100,7 +101,7 @@ async def rights_of_maker(
 async def check_maker(
     services: Services, maker: Principal, newest: DefinitionRow | None, kind: TriggerKind
 ) -> tuple[str, ...]:
-    """The scopes that starting a workflow needs; `Denied` if whoever made something that starts it lacks one."""
+    """Return the scopes that starting a workflow needs; raise `Denied` if the trigger's maker lacks one."""
     versions = [] if newest is None else [needs_of(services, newest)]
     needed = await scopes_to_start(services, maker.tenant, versions)
     missing = first_missing(maker, needed)
@@ -111,9 +112,10 @@ async def check_maker(
 
 
 async def trigger_scopes(services: Services, row: DefinitionRow, *, starts: bool) -> frozenset[str]:
-    """The scopes with which a webhook of a stored workflow acts; `Denied` if its maker may not start it any more.
+    """Return the scopes with which a webhook of a stored workflow acts; raise `Denied` if its maker may not start it.
 
-    Whoever stores a document with triggers must be able to start it, also if they only signal its runs: so it stays.
+    Storing a document with triggers requires the right to start it, even if the triggers only signal its runs. So the
+    maker must keep that right.
     """
     maker = await rights_of_maker(services, maker_of_trigger(row), row.tenant, WEBHOOK)
     needed = await check_maker(services, maker, row, WEBHOOK)
@@ -134,7 +136,7 @@ async def _valid(services: Services, key: KeyRow, kind: TriggerKind) -> KeyRow:
 
 
 async def _successor(services: Services, key: KeyRow) -> KeyRow | None:
-    """The key that replaced another one."""
+    """Return the key that replaced this one."""
     cursor: str | None = None
     while True:
         page = await services.platform.keys(tenant=key.tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)

@@ -1,13 +1,14 @@
 """Who may start a workflow: the one place that decides, for every way to start one.
 
-A start needs `workflow:run` and every scope that the document names under `governance.scopes`. An older version opens
-nothing that the newest one closes: both are asked. A child runs on the authority of whoever started its parent, so that
-a start needs what its children need too, as they are when it begins; what is stored later binds later starts.
+A start needs `workflow:run` and every scope that the document names under `governance.scopes`. An older version must
+not allow what the newest one forbids, so both are checked. A child runs with the authority of the principal that
+started its parent, so a start also needs the scopes of its children, as they are stored at that moment; versions that
+are stored later affect later starts only.
 
-Whoever lacks a scope hears which one if they may read workflows; to anybody else the workflow does not exist. Reading
-needs none of these scopes.
+A principal that lacks a scope learns which one if it may read workflows; for any other, the workflow does not exist.
+Reading needs none of these scopes.
 
-Above it: everything that starts runs, and what is shown as a tool. Below it: `definitions.start_needs`, the store.
+Above it: everything that starts runs, and the lists of tools. Below it: `definitions.start_needs`, the store.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ UPSTREAM_RUN_SCOPE = "upstream:run"
 
 
 def unknown_workflow(name: str, definition_hash: str | None = None) -> NotFound:
-    """There is no such workflow, or none for this caller: nobody can tell which."""
+    """Return the error for a workflow that does not exist or that the caller may not see; it does not reveal which."""
     message = f"there is no workflow {name}" + (f" with hash {definition_hash}" if definition_hash else "")
     return NotFound("WORKFLOW_NOT_FOUND", message, "list the workflows to see which there are")
 
 
 def needs_of(services: Services, row: DefinitionRow) -> StartNeeds:
-    """What a stored version asks for; it never changes, so that it is read once."""
+    """Return what starting a stored version needs. Versions never change, so the result is cached."""
     known = services.start_needs.get(row.hash)
     if known is None:
         known = start_needs(row.document)
@@ -58,9 +59,9 @@ def needs_of(services: Services, row: DefinitionRow) -> StartNeeds:
 async def scopes_to_start(
     services: Services, tenant: str, versions: Iterable[StartNeeds], newest: Mapping[str, DefinitionRow] | None = None
 ) -> tuple[str, ...]:
-    """Every scope that is needed to start any of these versions, with the children that they have now.
+    """Return every scope that is needed to start any of these versions, including their children as stored now.
 
-    `newest` has all workflows of the tenant, for whoever has read them; otherwise each child is looked up.
+    `newest` holds all workflows of the tenant, if the caller has read them; otherwise each child is looked up.
     """
     found: dict[str, None] = {RUN_SCOPE: None}
     seen: set[ChildReference] = set()
@@ -82,7 +83,7 @@ async def _versions(
     store = services.store
     row = await store.definition_named(child.name, tenant=tenant) if newest is None else newest.get(child.name)
     if row is None:
-        return []  # the run will say so
+        return []  # the run will report it
     if child.version_pin in (None, row.hash):
         return [row]
     pinned = await store.definition(str(child.version_pin), tenant=tenant)
@@ -90,7 +91,7 @@ async def _versions(
 
 
 async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
-    """Every scope that anything in a tenant needs: operations, workflows and their approvals, imported tools."""
+    """Return every scope that anything in a tenant needs: operations, workflows and their approvals, imported tools."""
     catalogue, upstreams = services.catalogue, services.upstreams
     found = {scope for item in (catalogue.all() if catalogue else ()) for scope in item.governance.scopes}
     for row in await services.store.definitions(tenant=tenant):
@@ -103,7 +104,7 @@ async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
 
 
 async def refuse_start(services: Services, principal: Principal, *rows: DefinitionRow) -> None:
-    """Refuse a start of the last of these versions, of one workflow, to a principal who lacks a scope for any."""
+    """Refuse to start the last of these versions of a workflow if the principal lacks a scope for any of them."""
     refusal = await start_refusal(services, principal, rows[-1].name, [needs_of(services, row) for row in rows])
     if refusal is not None:
         raise refusal
@@ -112,7 +113,7 @@ async def refuse_start(services: Services, principal: Principal, *rows: Definiti
 async def start_refusal(
     services: Services, principal: Principal, name: str, versions: Iterable[StartNeeds]
 ) -> PenstockError | None:
-    """Why a principal may not start a workflow; None if they may."""
+    """Return why a principal may not start a workflow; None if it may."""
     required = await scopes_to_start(services, principal.tenant, versions)
     missing = first_missing(principal, required)
     if missing is None:
@@ -124,15 +125,15 @@ async def start_refusal(
 
 
 def first_missing(principal: Principal, required: Iterable[str]) -> str | None:
-    """The first scope that a principal lacks."""
+    """Return the first scope that a principal lacks."""
     return missing_scope(principal.scopes, tuple(required))
 
 
 async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
-    """A workflow of the caller's tenant, or NotFound."""
+    """Return a workflow of the caller's tenant; raise NotFound if there is none."""
     store = context.services.store
     row = await store.definition_named(workflow_id, tenant=context.tenant)
-    # A workflow that was deleted has no versions for callers.
+    # To callers, a deleted workflow has no versions.
     if definition_hash is not None and row is not None and row.hash != definition_hash:
         row = await store.definition(definition_hash, tenant=context.tenant)
     if row is None or row.name != workflow_id:

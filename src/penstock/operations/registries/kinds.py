@@ -1,7 +1,7 @@
-"""The registries: schemas, models, tools and agents. Each is a declaration; `registry` makes its operations of it.
+"""The registries: schemas, models, tools and agents. Each is a declaration from which `registry` makes the operations.
 
-A key of a provider is named, never sent: `api_key_secret` is the name of one of the server's secrets. Agents do not run
-yet: `agent.execute` says so.
+A provider's key is referred to by name, never sent: `api_key_secret` is the name of one of the server's secrets. Agents
+do not run yet; `agent.execute` reports that.
 
 Above it: the catalogue. Below it: `registry`.
 """
@@ -30,7 +30,7 @@ JsonSchema = Annotated[
 
 
 async def _check_json_schema(context: Context, name: str, schema: JsonObject | None) -> None:
-    """Refuse what cannot be used as a JSON Schema; `name` is the member that holds it."""
+    """Refuse a value that cannot be used as a JSON Schema; `name` is the member that holds it."""
     if schema is None:
         return
     problem = await context.services.documents.schema_problem(schema, tenant=context.tenant)

@@ -1,8 +1,8 @@
-"""One mechanism for every registry: from a declaration to its five operations and the types that they take and give.
+"""One mechanism for every registry: turns a declaration into five operations and their input and output types.
 
-A registry keeps what a tenant registers: its body without the members that say nothing, under an id. The hash of the
-body is the ETag. `kinds` declares which registries there are, which members their bodies have and what must hold for
-them; the names of types here are those of the JSON Schemas that callers read.
+A registry stores each entry of a tenant under an id: its body, without members that are None. The hash of the body is
+the ETag. `kinds` declares which registries there are, which members their bodies have and what must hold for them. The
+names of the types here are those in the JSON Schemas that callers read.
 
 Above it: `kinds`. Below it: `stored_resources`, the platform store's resources.
 """
@@ -28,7 +28,7 @@ from penstock.runtime.ports.platform import ResourceRow
 
 __all__ = ["Body", "ListRegistered", "Registry", "RegistryTexts", "resource_id_type"]
 
-# What a path can hold without escapes, and people can read out.
+# Needs no escapes in a path, and can be read aloud.
 _ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 _IF_MATCH = "Send the ETag that you read as If-Match to be refused when somebody else changed it."
 
@@ -49,7 +49,7 @@ class ListRegistered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryTexts:
-    """What the documentation says about the operations of a registry."""
+    """The texts in the documentation of a registry's operations."""
 
     create: str
     get: str
@@ -60,7 +60,7 @@ class RegistryTexts:
 
 
 def resource_id_type(kind: str, example: str) -> Any:
-    """The type of the id of something that is registered."""
+    """Return the type of the id of a registered resource."""
     return Annotated[str, Meta(description=f"The id of the {kind}.", pattern=_ID_PATTERN, examples=[example])]
 
 
@@ -69,7 +69,7 @@ class Registry:
     """The declaration of a registry."""
 
     kind: str
-    """What its operations begin with; `{kind}s` is its path."""
+    """The prefix of its operations; `{kind}s` is its path."""
     article: str = "a"
     body: type[Body]
     example_id: str
@@ -78,17 +78,17 @@ class Registry:
     update_example: JsonObject
     texts: RegistryTexts
     check: Callable[[Context, Any], Awaitable[None]] | None = None
-    """Refuses a body that fits its schema and still cannot be kept."""
+    """Refuses a body that fits its schema but is not acceptable."""
     check_errors: tuple[str, ...] = ()
     """The codes that `check` refuses with."""
 
     @property
     def table(self) -> ResourceTable:
-        """Where they are stored."""
+        """The table that stores the entries."""
         return ResourceTable(kind=self.kind, noun=self.kind, deleted_hint=f"create it with {self.kind}.create")
 
     def operations(self) -> tuple[Capability, ...]:
-        """Its five operations: create, get, list, update, delete."""
+        """Return its five operations: create, get, list, update, delete."""
         return _RegistryOperations(self).all()
 
 
@@ -130,7 +130,7 @@ class _RegistryOperations:
         self._reply_type = Reply[self._view]  # type: ignore[name-defined]  # a type that is made here
 
     def all(self) -> tuple[Capability, ...]:
-        """Every operation of the registry."""
+        """Return every operation of the registry."""
         created, updated, deleted = self._changing()
         got, listed = self._reading()
         return created, got, listed, updated, deleted
@@ -264,7 +264,7 @@ def _struct(
     *,
     forbid_unknown_fields: bool = False,
 ) -> Any:
-    """A type with members; its name and description are those of its JSON Schema."""
+    """Make a struct type; its name and description are those of its JSON Schema."""
     return msgspec.defstruct(
         name,
         members,

@@ -1,8 +1,8 @@
 """Log lines that are events: a name and some fields, without the place in the source that logged them.
 
-A server writes several of them for each request. The standard library finds the function and file of every line, and
-formats arguments that these lines do not have; making an event record costs a third of that. A process that chose
-another class for its log records (tracing libraries do, to add ids) gets records of that class.
+A server writes several of them for each request. The standard library looks up the function and file of every line, and
+formats arguments that these lines do not have; creating an event record costs a third of that. If the process has set
+another class for log records (tracing libraries do, to add ids), it gets records of that class.
 
 Above it: the access log, the log of commits. Below it: the standard library's logging.
 """
@@ -36,10 +36,10 @@ _BEGAN = time.time()  # noqa: TID251  # as the standard library: no decision res
 
 
 class EventRecord(logging.LogRecord):
-    """A record with every attribute that those of the standard library have."""
+    """A record with every attribute that a standard `LogRecord` has."""
 
     def __init__(self, name: str, level: int, event: str, fields: JsonObject) -> None:
-        # Not the constructor of the base class: what it finds out is what is spared here.
+        # Does not call the constructor of the base class: its look-ups are the cost that this class avoids.
         created = time.time()  # noqa: TID251  # see above
         attributes = self.__dict__
         attributes.update(_PLACE)
@@ -56,12 +56,12 @@ class EventRecord(logging.LogRecord):
         attributes["fields"] = fields
 
     def getMessage(self) -> str:  # noqa: N802  # as the base class has it
-        """The name of the event."""
+        """Return the name of the event."""
         return str(self.msg)
 
 
 def log_event(logger: logging.Logger, level: int, event: str, fields: JsonObject) -> None:
-    """Log an event, if its level is wanted."""
+    """Log an event, if its level is enabled."""
     if not logger.isEnabledFor(level):
         return
     if logging.getLogRecordFactory() is not logging.LogRecord:

@@ -1,8 +1,8 @@
 """What this process counts: requests, calls, runs, streams, and what its store does.
 
-Counting happens on every request, so it is a look-up and an addition. Names, buckets and help texts stand here once;
-whoever renders them (Prometheus text, `system.metrics`) reads them here. Labels come from closed sets (routes,
-operations, statuses), never from what callers write, and each family is bounded besides.
+Counting happens on every request, so it is a look-up and an addition. Names, buckets and help texts are defined here
+once; the renderers (Prometheus text, `system.metrics`) read them. Label values come from closed sets (routes,
+operations, statuses), never from callers' text, and each family is bounded as well.
 
 Above it: the gate and the surfaces count, `app` adds gauges, `rest.metrics` renders. Below it: the names of records.
 """
@@ -22,14 +22,14 @@ __all__ = ["Counter", "Gauge", "Histogram", "Telemetry"]
 # From a millisecond to the longest wait that a call may ask for.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _STREAM_SECONDS = (1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 14_400.0, 86_400.0)
-# What stands in for labels when a family is full.
+# Replaces the labels when a family is full.
 _OTHER = "other"
 
 Labels = tuple[str, ...]
 
 
 class Counter:
-    """A number that grows, for each set of labels."""
+    """A number that only grows, for each set of labels."""
 
     __slots__ = ("help", "labels", "name", "values")
 
@@ -38,7 +38,7 @@ class Counter:
         self.values: dict[Labels, float] = {} if labels else {(): 0.0}
 
     def add(self, labels: Labels = (), amount: float = 1.0) -> None:
-        """Count something."""
+        """Add to the number."""
         values = self.values
         try:
             values[labels] += amount
@@ -49,7 +49,7 @@ class Counter:
 
 
 class Histogram:
-    """How long things take, for each set of labels: a count for each bucket, the last for all longer ones."""
+    """Durations, for each set of labels: a count for each bucket; the last bucket counts all longer ones."""
 
     __slots__ = ("bounds", "help", "labels", "name", "values")
 
@@ -70,7 +70,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
-    """Numbers that are looked up when somebody asks; `kind` says whether they only grow."""
+    """Numbers that are read when they are rendered; `kind` says whether they only grow."""
 
     name: str
     help: str
@@ -80,7 +80,7 @@ class Gauge:
 
 
 class Telemetry:
-    """Everything that one process counts."""
+    """All metrics of one process."""
 
     def __init__(self) -> None:
         self.http_requests = Counter(
@@ -111,13 +111,13 @@ class Telemetry:
             "penstock_event_loop_stall_seconds", "How long the event loop stood still, where that was too long."
         )
         self.loop_stall_max_seconds = 0.0
-        """The longest of these."""
+        """The longest stall."""
         self.mcp_listening = 0
-        """Clients of MCP that listen for changes just now."""
+        """The number of MCP clients that are listening for changes."""
         self.mcp_sessions: Callable[[], int] = lambda: 0
-        """How many sessions of the handshake era are open; the surface says it once it is loaded."""
+        """Returns how many sessions of the handshake era are open. The MCP surface sets it once it is loaded."""
         self.gauges: list[Gauge] = []
-        """Looked up when somebody asks; `app` adds them."""
+        """Read when they are rendered; `app` adds them."""
 
     def loop_stalled(self, seconds: float) -> None:
         """Count a stall of the event loop."""
@@ -125,25 +125,25 @@ class Telemetry:
         self.loop_stall_max_seconds = max(self.loop_stall_max_seconds, seconds)
 
     def call(self, operation: str | None, code: str | None, seconds: float) -> None:
-        """Count a call that the gate took; `operation` is None when there is none of that name."""
+        """Count a call that passed through the gate; `operation` is None if there is none of that name."""
         named = operation or "unknown"
         self.calls.add((named, "answered" if code is None else "refused", code or ""))
         self.call_seconds.add(seconds, (named,))
 
     def recorded(self, names: Iterable[str]) -> None:
-        """Count what was just stored about a run: the names of its new records."""
+        """Count the new records of a run, by their names."""
         for name in names:
             if name in _COUNTED:
                 family, labels = _COUNTED[name]
                 getattr(self, family).add(labels)
 
     def families(self) -> Iterator[Counter | Histogram | Gauge]:
-        """Every family, in the order of the names."""
+        """Yield every family, sorted by name."""
         own = [family for family in vars(self).values() if isinstance(family, Counter | Histogram)]
         yield from sorted([*own, *self.gauges], key=lambda family: family.name)
 
 
-# By the name of a record: which family counts it, under which labels.
+# By the name of a record: the family that counts it, and the labels.
 _COUNTED: dict[str, tuple[str, Labels]] = {
     events.ExecutionStarted.__name__: ("runs_started", ()),
     events.ExecutionCompleted.__name__: ("runs_ended", ("completed",)),
