@@ -1,5 +1,6 @@
-"""Adapters that keep runs and everything beside them: in memory, and in an SQLite file.
+"""Store adapters: runs and everything beside them, in memory and in an SQLite file.
 
-Each implements the two ports `runtime.ports.runs` and `runtime.ports.platform`; `rules` has what both must do alike.
-Stores know nothing of executors. Only `app` names them. Read the stores in `memory` first: they are the reference.
+Each adapter implements the two ports `runtime.ports.runs` and `runtime.ports.platform`. `rules` holds the behaviour
+that both must share. Stores do not import executors, and only `app` names a concrete store. Read `memory` first: it is
+the reference.
 """

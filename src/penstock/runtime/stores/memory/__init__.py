@@ -1,1 +1,4 @@
-"""The stores in memory: the reference for what stores do, and the substrate of tests. Nothing survives the process."""
+"""The stores in memory: the reference for what a store does, and the stores that tests use.
+
+They do no I/O, and nothing survives the process. Read `run_store` first.
+"""

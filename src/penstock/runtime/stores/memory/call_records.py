@@ -1,6 +1,6 @@
-"""What calls leave behind, in memory: audit chains, and the state of each idempotency key.
+"""What a call stores, in memory: audit chains, and the state of each idempotency key.
 
-The two stores in memory share one of these, as the tables of a file share its transactions.
+Both stores in memory share one instance, as the tables of a file share its transactions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CallName: TypeAlias = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """In flight until a moment, or answered and kept until one."""
+    """A call that is in flight until its lease ends, or a finished one that is kept until it expires."""
 
     digest: str
     until: int
@@ -51,7 +51,7 @@ class MemoryCallRecords:
     # --- with a change ---------------------------------------------------------------------------
 
     def check(self, call: CallRecord | None) -> None:
-        """Refuse the change that a call makes, unless what the call leaves can be kept with it."""
+        """Refuse the change of a call whose record cannot be stored together with it."""
         if call is None:
             return
         if not self._can_hold(call):
@@ -60,7 +60,7 @@ class MemoryCallRecords:
             self.before_audit()
 
     def keep(self, call: CallRecord | None) -> None:
-        """Keep what a call leaves, now that its change is made."""
+        """Store the record of a call after its change was made."""
         if call is None:
             return
         if call.seal is not None:
@@ -71,13 +71,13 @@ class MemoryCallRecords:
         call.committed()
 
     def keep_if_changed(self, outcome: T, call: CallRecord | None) -> T:
-        """Keep what a call leaves, if the outcome of its change says that something was changed; the outcome."""
+        """Store the record of a call if the outcome says that something changed. Returns the outcome."""
         if not is_refusal(outcome):
             self.keep(call)
         return outcome
 
     def record(self, call: CallRecord) -> ClaimOutcome:
-        """Keep what a call leaves that changed nothing, or learn what became of the other one with its key."""
+        """Store the record of a call that changed nothing, or return the state of the other call with the same key."""
         if not self._can_hold(call) and call.claim is not None:
             kept = self._calls[_name(call.claim)]
             return InFlight(kept.digest, kept.until) if kept.answer is None else Finished(kept.digest, kept.answer)
@@ -88,19 +88,19 @@ class MemoryCallRecords:
     # --- idempotency keys ------------------------------------------------------------------------
 
     def stored(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
-        """What is known of another call with a key; None if the key is free."""
+        """The state of another call with this key; None if the key is free."""
         kept = self._calls.get(_name(claim))
         if kept is None or kept.until < claim.now:
             return None
         return InFlight(kept.digest, kept.until) if kept.answer is None else Finished(kept.digest, kept.answer)
 
     def release(self, claim: IdempotencyClaim) -> None:
-        """The call did not happen."""
+        """Free the key of a call that did not happen."""
         if _name(claim) in self._calls and self._is_free_or_own(claim):
             del self._calls[_name(claim)]
 
     def forget(self, *, now: int, limit: int) -> int:
-        """Drop what is past its time."""
+        """Drop expired calls."""
         past = sorted((call.until, name) for name, call in self._calls.items() if call.until < now)[:limit]
         for _, name in past:
             del self._calls[name]
@@ -110,7 +110,7 @@ class MemoryCallRecords:
         if call.claim is None or (call.stored and call.answer is None):
             return True
         if call.stored:
-            # A call that has answered may know better by now.
+            # A finished call may store a newer answer.
             return self._is_free_or_own(call.claim) or self._is_answered_by(call.claim)
         kept = self._calls.get(_name(call.claim))
         return kept is None or kept.until < call.claim.now

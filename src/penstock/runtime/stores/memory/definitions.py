@@ -1,4 +1,4 @@
-"""Definitions in memory: what was put by whom, which is the newest of each name, and what is hidden.
+"""Definitions in memory: every version with its author, the newest version of each name, and the hidden names.
 
 Above it: `run_store`. Nothing survives the process.
 """
@@ -36,7 +36,7 @@ __all__ = ["MemoryDefinitions"]
 
 @dataclass(slots=True)
 class MemoryDefinitions:
-    """Versions in the order in which they were put; a name stands for a place among them."""
+    """Versions in the order in which they were put. A name maps to the index of its newest version."""
 
     _versions: list[DefinitionRow] = field(default_factory=list)
     _newest: dict[tuple[str, str], int] = field(default_factory=dict)  # by name and tenant
@@ -60,7 +60,7 @@ class MemoryDefinitions:
         return DefinitionPut()
 
     def put_all(self, definitions: Sequence[tuple[DefinitionRow, str | None]]) -> DefinitionPut | DefinitionRefused:
-        """Put definitions one after the other; none of them if one is refused."""
+        """Put definitions in order; put none of them if one is refused."""
         versions, newest = len(self._versions), dict(self._newest)
         for definition, expected_hash in definitions:
             outcome = self.put(definition, expected_hash)
@@ -71,7 +71,7 @@ class MemoryDefinitions:
         return DefinitionPut()
 
     def _taken(self, definition: DefinitionRow) -> DefinitionNameTaken | None:
-        """A name that it asks for and another workflow has: nobody else gets one, so there is one who has it."""
+        """The refusal if another workflow already has one of the names that a definition asks for."""
         asked = claimed_names(definition.name, definition.document)
         for row in self.newest(definition.tenant) if asked else ():
             had = {*claimed_names(row.name, row.document)} if row.name != definition.name else set()
@@ -81,19 +81,19 @@ class MemoryDefinitions:
         return None
 
     def by_hash(self, definition_hash: str, tenant: str | None) -> DefinitionRow | None:
-        """What a tenant put last under a hash, or what anybody put first."""
+        """The version that a tenant put last under a hash; without a tenant, the one that anybody put first."""
         found = [row for row in self._versions if row.hash == definition_hash and tenant in (None, row.tenant)]
         if not found:
             return None
         return found[0] if tenant is None else found[-1]
 
     def named(self, name: str, tenant: str) -> DefinitionRow | None:
-        """The newest of a name."""
+        """The newest version of a name."""
         number = self._newest.get((name, tenant))
         return None if number is None else self._versions[number]
 
     def versions(self, name: str, tenant: str, *, limit: int, cursor: str | None) -> DefinitionPage:
-        """What was put under a name, newest first."""
+        """The versions of a name, newest first."""
         size, before = definitions_page_size(limit), number_position(cursor)
         found = [
             (number, row)
@@ -104,11 +104,11 @@ class MemoryDefinitions:
         return DefinitionPage(tuple(row for _, row in page), next_cursor)
 
     def newest(self, tenant: str | None) -> Iterator[DefinitionRow]:
-        """The newest of every name, by name."""
+        """The newest version of every name, ordered by name."""
         return (self._versions[number] for (_, of), number in sorted(self._newest.items()) if tenant in (None, of))
 
     def page(self, tenant: str | None, prefix: str, *, limit: int, cursor: str | None) -> DefinitionPage:
-        """The newest of some names, by name."""
+        """One page of the newest versions whose names start with a prefix, ordered by name."""
         size, after = definitions_page_size(limit), name_position(cursor)
         found = [
             row
@@ -119,7 +119,7 @@ class MemoryDefinitions:
         return DefinitionPage(tuple(page), next_cursor)
 
     def delete(self, name: str, tenant: str, expected_hash: str | AnyHash) -> bool:
-        """Hide a name, if it stands for what is expected."""
+        """Hide a name if its newest version is the expected one."""
         current = self.named(name, tenant)
         if current is None or expected_hash not in (ANY, current.hash):
             return False

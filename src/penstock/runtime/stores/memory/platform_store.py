@@ -1,4 +1,4 @@
-"""The platform store in memory: the reference for what a platform store does, and the substrate of tests.
+"""The platform store in memory: the reference for what a platform store does, and the one that tests use.
 
 Above it: `app` and the conformance suite. Nothing survives the process.
 """
@@ -61,12 +61,12 @@ _ResourceName: TypeAlias = tuple[str, str, str]
 
 @dataclass(slots=True)
 class MemoryPlatformStore:
-    """Rows in dictionaries. `before_write` lets tests fail any write."""
+    """Rows in dictionaries. A test can make any write fail with `before_write`."""
 
     before_write: Callable[[str], None] = lambda operation: None
     _keys: dict[str, KeyRow] = field(default_factory=dict)
     calls: MemoryCallRecords = field(default_factory=MemoryCallRecords)
-    """Shared with the store of runs, whose changes come with what calls leave."""
+    """Shared with the run store, so that its changes are stored together with the records of calls."""
     _resources: dict[_ResourceName, ResourceRow] = field(default_factory=dict)
     _deliveries: dict[tuple[str, str], tuple[int, DeliveryRow]] = field(default_factory=dict)
     _queued: int = 0
@@ -75,7 +75,7 @@ class MemoryPlatformStore:
     # --- keys ------------------------------------------------------------------------------------
 
     async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
-        """Keep a key, or change the one of that id; a revocation stays, and the last use never goes back."""
+        """Store a key, or update the key with the same id. A revocation is final, and the last use never goes back."""
         self.before_write("put_key")
         check_text(key)
         self.calls.check(call)
@@ -92,7 +92,7 @@ class MemoryPlatformStore:
     async def replace_key(
         self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
     ) -> KeyReplaced | KeyNotReplaced:
-        """Keep a successor and end the key that it replaces."""
+        """Store a successor and end the key that it replaces."""
         self.before_write("replace_key")
         check_text(successor)
         current = self._keys.get(ended.key_id)
@@ -112,7 +112,7 @@ class MemoryPlatformStore:
         return self._keys.get(key_id)
 
     def change_mark(self) -> int | None:
-        """Nobody counts: to look is as cheap here as to ask whether to."""
+        """Return None: this store counts no changes, because a lookup here costs as little as a check for changes."""
         return None
 
     async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
@@ -138,11 +138,11 @@ class MemoryPlatformStore:
     # --- calls -----------------------------------------------------------------------------------
 
     async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
-        """What is known of another call with a key."""
+        """The state of another call with this key."""
         return self.calls.stored(claim)
 
     async def record_call(self, call: CallRecord) -> ClaimOutcome:
-        """Store what a call leaves that changes nothing else."""
+        """Store the record of a call that changes nothing else."""
         self.before_write("record_call")
         for kept in (call.claim, *call.entries):
             if kept is not None:
@@ -150,12 +150,12 @@ class MemoryPlatformStore:
         return self.calls.record(call)
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
-        """The call did not happen."""
+        """Free the key of a call that did not happen."""
         self.before_write("release_call")
         self.calls.release(claim)
 
     async def forget_calls(self, *, now: int, limit: int) -> int:
-        """Drop what is past its time."""
+        """Drop expired calls."""
         self.before_write("forget_calls")
         return self.calls.forget(now=now, limit=limit)
 
@@ -168,7 +168,7 @@ class MemoryPlatformStore:
             self.before_write("append_audit")
             self.calls.append(entries, seal)
             done.set_result(None)
-        except Exception as error:  # whoever waits for it hears of it, as with a store that writes later
+        except Exception as error:  # raised when the caller awaits it, as by a store that writes later
             done.set_exception(error)
         return done
 
@@ -185,7 +185,7 @@ class MemoryPlatformStore:
         return self.calls.heads.get(tenant)
 
     async def audit_chains(self) -> AuditChains:
-        """Nobody can remove a chain here."""
+        """The chains that should exist. Nothing can remove one from memory, so there is nothing to compare."""
         count = len(self.calls.heads)
         return AuditChains(found=count, sealed=count or None, seal=None)
 
@@ -306,7 +306,7 @@ class MemoryPlatformStore:
         return [(number, row) for number, row in self._deliveries.values() if row.state == "pending"]
 
     async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
-        """Keep what came of an attempt."""
+        """Store the result of an attempt."""
         self.before_write("save_delivery")
         self.calls.check(call)
         name = (delivery.tenant, delivery.delivery_id)
@@ -329,7 +329,7 @@ class MemoryPlatformStore:
         limit: int,
         cursor: str | None = None,
     ) -> DeliveryPage:
-        """Deliveries of a tenant, the one that was queued last first."""
+        """Deliveries of a tenant, the most recently queued first."""
         size, before = platform_page_size(limit), number_position(cursor)
         found = [
             (number, row)
@@ -344,7 +344,7 @@ class MemoryPlatformStore:
         return DeliveryPage(tuple(row for _, row in page), next_cursor)
 
     async def forget_deliveries(self, *, before: int, limit: int) -> int:
-        """Drop deliveries that ended before a moment."""
+        """Drop deliveries that ended before a given time."""
         self.before_write("forget_deliveries")
         ended = [
             (row.updated_at, number, name)
@@ -358,16 +358,16 @@ class MemoryPlatformStore:
     # --- marks -----------------------------------------------------------------------------------
 
     async def mark(self, name: str) -> JsonValue:
-        """A small value kept under a name."""
+        """The small value stored under a name."""
         return self._marks.get(name)
 
     async def set_mark(self, name: str, value: JsonValue) -> None:
-        """Keep a small value under a name."""
+        """Store a small value under a name."""
         self.before_write("set_mark")
         self._marks[name] = value
 
     async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
-        """Forget the value under a name."""
+        """Delete the value under a name."""
         self.before_write("drop_mark")
         if name not in self._marks:
             return False
@@ -396,7 +396,7 @@ def _matches(record: AuditRecord, query: AuditQuery) -> bool:
 
 
 def _attempted(kept: DeliveryRow, delivery: DeliveryRow) -> DeliveryRow:
-    """The row after one more attempt: what is delivered does not change, only how it stands."""
+    """The row after one more attempt. Only the delivery state changes, never the message."""
     return replace(
         kept,
         state=delivery.state,

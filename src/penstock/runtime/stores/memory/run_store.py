@@ -1,4 +1,4 @@
-"""The run store in memory: the reference for what a run store does, and the substrate of tests.
+"""The run store in memory: the reference for what a run store does, and the one that tests use.
 
 Above it: `app` and the conformance suite. Nothing survives the process.
 """
@@ -47,7 +47,7 @@ from penstock.runtime.stores.rules.writes import check_write
 __all__ = ["MemoryRunStore"]
 
 
-# More than there will ever be runs of one moment: a position is the moment and the number together.
+# A position combines a time and a number. This is more than the runs that can ever share one timestamp.
 _NUMBERS = 1 << 40
 
 
@@ -60,11 +60,11 @@ class _Kept:
 
 @dataclass(slots=True)
 class MemoryRunStore:
-    """Runs in dictionaries. `before_write` lets tests fail any write."""
+    """Runs in dictionaries. A test can make any write fail with `before_write`."""
 
     before_write: Callable[[str], None] = lambda operation: None
     calls: MemoryCallRecords = field(default_factory=MemoryCallRecords)
-    """Shared with the platform store, so that changes come with what calls leave."""
+    """Shared with the platform store, so that changes are stored together with the records of calls."""
     _runs: dict[str, _Kept] = field(default_factory=dict)
     _stored: list[tuple[_Kept, int, int]] = field(default_factory=list)  # the run, first and last sequence number
     _definitions: MemoryDefinitions = field(default_factory=MemoryDefinitions)
@@ -77,7 +77,7 @@ class MemoryRunStore:
         """Nothing to prepare."""
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Nothing to release."""
 
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision."""
@@ -122,17 +122,17 @@ class MemoryRunStore:
         return None if kept is None else kept.row
 
     async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
-        """How far some runs are."""
+        """The positions of some runs."""
         rows = [self._runs[run_id].row for run_id in run_ids if run_id in self._runs]
         return {row.run_id: RunPosition(seq=row.seq, terminal=row.terminal) for row in rows}
 
     def change_mark(self) -> int:
-        """Always another number: to look is as cheap here as to ask whether to."""
+        """Return a new number on every call: a lookup here costs as little as a check for changes."""
         self._mark += 1
         return self._mark
 
     async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
-        """What was stored after a position, in that order."""
+        """The records stored after a position, in order."""
         known = after is not None and after.isascii() and after.isdecimal() and int(after) <= len(self._stored)
         first = int(after) if known and after is not None else 0
         found = [
@@ -159,7 +159,7 @@ class MemoryRunStore:
         return RunPage(tuple(kept.row for kept in page), next_cursor)
 
     async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
-        """Runs with a timer that is due and that nobody else alive is working on."""
+        """Runs with a due timer that no other live worker owns."""
         due = [
             kept.row
             for kept in self._runs.values()
@@ -177,7 +177,7 @@ class MemoryRunStore:
         return min(later, default=None)
 
     async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
-        """Runs whose last record and next timer both lie after a moment."""
+        """Runs whose last record and next timer are both later than a given time."""
         ahead = [row for row in self._rows() if row.updated_at > after and (row.wake_at or 0) > after]
         return tuple(sorted(ahead, key=lambda row: row.wake_at or 0)[:limit])
 
@@ -187,7 +187,7 @@ class MemoryRunStore:
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
     ) -> tuple[str, ...]:
-        """Take over runs with work whose owner is gone."""
+        """Take over runs with pending work whose owner is gone."""
         self.before_write("claim")
         claimed: list[str] = []
         for kept in self._runs.values():
@@ -199,11 +199,11 @@ class MemoryRunStore:
         return tuple(claimed)
 
     async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
-        """True when a run has work and no owner."""
+        """True if a run has pending work and no owner."""
         return any(row.has_work and row.owner is None and in_run_tree(row.run_id, root_run_id) for row in self._rows())
 
     async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
-        """Runs with work of an owner."""
+        """Runs with pending work that an owner holds."""
         found = [
             (kept.position, kept.row.run_id, kept.row.seq)
             for kept in self._runs.values()
@@ -212,7 +212,7 @@ class MemoryRunStore:
         return tuple(sorted(found)[:limit])
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
-        """Note that a run has, or no longer has, effects to perform."""
+        """Set or clear the mark that a run has effects to perform."""
         self.before_write("set_work")
         kept = self._runs.get(run_id)
         if kept is None or kept.row.epoch != expected_epoch:
@@ -221,13 +221,13 @@ class MemoryRunStore:
         return True
 
     async def register_worker(self, worker_id: str, *, at: int) -> None:
-        """List a worker."""
+        """Register a worker."""
         self.before_write("register_worker")
         if not self._beat(worker_id, at):
             self._workers[worker_id] = WorkerRow(worker_id=worker_id, beats=1, seen_at=at)
 
     async def heartbeat(self, worker_id: str, *, at: int) -> bool:
-        """A sign of life of a listed worker."""
+        """Renew the heartbeat of a registered worker."""
         self.before_write("heartbeat")
         return self._beat(worker_id, at)
 
@@ -239,7 +239,7 @@ class MemoryRunStore:
         return True
 
     async def remove_worker(self, worker_id: str, *, beats: int | None = None) -> bool:
-        """Take a worker off the list."""
+        """Remove a worker from the list."""
         self.before_write("remove_worker")
         known = self._workers.get(worker_id)
         if known is None or beats not in (None, known.beats):
@@ -248,7 +248,7 @@ class MemoryRunStore:
         return True
 
     async def workers(self) -> tuple[WorkerRow, ...]:
-        """Every listed worker."""
+        """Every registered worker."""
         return tuple(row for _, row in sorted(self._workers.items()))
 
     async def put_definition(
@@ -258,7 +258,7 @@ class MemoryRunStore:
         expected_hash: str | AnyHash | None = ANY,
         call: CallRecord | None = None,
     ) -> DefinitionOutcome:
-        """Keep a definition."""
+        """Store a definition."""
         self.before_write("put_definition")
         self.calls.check(call)
         return self.calls.keep_if_changed(self._definitions.put(definition, expected_hash), call)
@@ -266,7 +266,7 @@ class MemoryRunStore:
     async def put_definitions(
         self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
     ) -> DefinitionPut | DefinitionRefused:
-        """Keep definitions, all of them or none."""
+        """Store definitions, all of them or none."""
         self.before_write("put_definitions")
         self.calls.check(call)
         return self.calls.keep_if_changed(self._definitions.put_all(definitions), call)
@@ -282,7 +282,7 @@ class MemoryRunStore:
     async def definition_versions(
         self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
-        """What was put under a name, newest first."""
+        """The versions of a name, newest first."""
         return self._definitions.versions(name, tenant, limit=limit, cursor=cursor)
 
     async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
@@ -292,7 +292,7 @@ class MemoryRunStore:
     async def list_definitions(
         self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
-        """The newest definitions by name, in pages."""
+        """The newest definition of each name, in pages ordered by name."""
         return self._definitions.page(tenant, prefix or "", limit=limit, cursor=cursor)
 
     async def delete_definition(
@@ -315,7 +315,7 @@ class MemoryRunStore:
         expected: ScheduleRow | AnyHash | None = ANY,
         call: CallRecord | None = None,
     ) -> bool:
-        """Keep a schedule, if it stands as expected."""
+        """Store a schedule if the current one is as expected."""
         self.before_write("put_schedule")
         self.calls.check(call)
         if expected is not ANY and self._schedules.get(schedule.schedule_id) != expected:
@@ -328,36 +328,36 @@ class MemoryRunStore:
         return tuple(row for _, row in sorted(self._schedules.items()) if tenant in (None, row.tenant))
 
     async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
-        """Forget a schedule."""
+        """Delete a schedule."""
         self.before_write("delete_schedule")
         self.calls.check(call)
         return self.calls.keep_if_changed(self._schedules.pop(schedule_id, None) is not None, call)
 
     async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
-        """Forget runs that have ended and that nobody needs any more."""
+        """Delete ended runs that no other run needs any more."""
         self.before_write("delete_runs")
         self.calls.check(call)
-        # One after the other: a child can go when its parent went before it.
+        # In order, because a child can be deleted once its parent is gone.
         deleted = [self._delete(name, self._chains()) for name in run_ids]
         self.calls.keep_if_changed(deleted[:1] == [1], call)
         return sum(deleted)
 
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
-        """The runs that ended longest ago and can be forgotten."""
+        """The runs that ended longest ago and can be deleted."""
         chains = self._chains()
         ended = [row for row in self._rows() if row.updated_at < before and self._is_deletable(row, chains)]
         ended.sort(key=lambda row: row.updated_at)
         return tuple(ended[:limit])
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
-        """Forget the runs that ended longest ago."""
+        """Delete the runs that ended longest ago."""
         self.before_write("delete_ended")
         ended = await self.ended_runs(before=before, limit=limit)
         chains = self._chains()
         return sum(self._delete(row.run_id, chains) for row in ended)
 
     def _chains(self) -> set[str]:
-        """The ids of the first runs of chains of which later runs are left."""
+        """The ids of the first runs of those continue-as-new chains that still have later runs."""
         return {chain for row in self._rows() if (chain := chain_of(row.run_id)) != row.run_id}
 
     def _delete(self, run_id: str, chains: set[str]) -> bool:
@@ -374,7 +374,7 @@ class MemoryRunStore:
 
 
 def _moved(kept: RunRow, row: RunRow) -> RunRow:
-    """The row after one more decision: what a run is does not change, only how it stands."""
+    """The row after one more decision. Only the state of the run changes, never its identity."""
     return replace(
         kept,
         status=row.status,

@@ -1,4 +1,5 @@
-"""Rules that every store applies in the same way, so that no two stores differ in them. They keep and read nothing.
+"""Rules that every store applies in the same way, so that no two stores differ in them. They do no I/O.
 
-`writes` says what a store accepts, `listings` how pages are cut and continued, `search` what text matches a run.
+`writes` decides what a store accepts, `listings` how pages are cut and continued, `search` which text matches a run.
+Read `writes` first.
 """

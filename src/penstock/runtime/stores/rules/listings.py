@@ -1,7 +1,7 @@
 """How listings are cut into pages, and what a cursor stands for.
 
-A cursor names the row after which a listing goes on, not how many rows came before it: rows that are added or removed
-meanwhile neither repeat nor hide others.
+A cursor names the row after which a listing continues, not the number of rows before it. Rows that are added or removed
+in the meantime therefore neither repeat nor hide others.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _NUMBER_CURSOR = re.compile(r"k[0-9a-f]{1,40}")
 
 
 def runs_page_size(limit: int) -> int:
-    """How many runs a page has at most."""
+    """The maximum number of runs on a page."""
     return _page_size(limit, limits.RUNS_PAGE_MAX, "runs")
 
 
 def definitions_page_size(limit: int) -> int:
-    """How many definitions a page has at most."""
+    """The maximum number of definitions on a page."""
     return _page_size(limit, limits.DEFINITIONS_PAGE_MAX, "definitions")
 
 
 def platform_page_size(limit: int) -> int:
-    """How many rows a page of the platform store has at most."""
+    """The maximum number of rows on a page of the platform store."""
     return _page_size(limit, limits.PLATFORM_PAGE_MAX, "rows")
 
 
@@ -64,7 +64,10 @@ def _page_size(limit: int, most: int, what: str) -> int:
 
 
 def cut_page(found: Sequence[T], size: int, cursor_of: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
-    """A page of what was found (one more than its size, if there is more), and the cursor that continues after it."""
+    """A page of the rows found and the cursor that continues after it.
+
+    Callers fetch one row more than the page size, so that an extra row means there is another page.
+    """
     page = found[:size]
     return page, cursor_of(page[-1]) if len(found) > size else None
 
@@ -112,7 +115,7 @@ def key_cursor(created_at: int, key_id: str) -> str:
 
 
 def key_position(cursor: str | None) -> tuple[int, str] | None:
-    """When the API key was made after which a listing continues, and its id."""
+    """The creation time and the id of the API key after which a listing continues."""
     return None if cursor is None else _decoded(_KEY_POSITION, cursor)
 
 

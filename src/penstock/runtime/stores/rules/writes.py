@@ -1,4 +1,4 @@
-"""What a store accepts, and what it answers when it does not: the same words and decisions in every store."""
+"""What a store accepts, and the errors for what it refuses: the same in every store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ _REFUSALS = (ResourceChanged, DefinitionChanged, DefinitionNameTaken, Definition
 
 
 def check_write(write: RunWrite) -> None:
-    """Refuse a decision that could not be read back: a gap in its numbers, or text that is not Unicode."""
+    """Refuse a decision that could not be read back: one with a gap in its sequence numbers, or text that is not
+    Unicode.
+    """
     row, move, records = write.row, write.move, write.records
     if move is not None:
         fits = move.first_seq == write.expected_seq + 1 and move.first_seq + len(move.shape.records) == row.seq + 1
@@ -73,35 +75,35 @@ def check_text(row: msgspec.Struct) -> None:
 
 
 def definition_conflict(expected_hash: str | AnyHash | None, current_hash: str | None) -> DefinitionChanged | None:
-    """Why a definition is not put or deleted: its name stands for another one than expected."""
+    """The conflict if a name does not stand for the expected definition; else None."""
     return None if expected_hash is ANY or expected_hash == current_hash else DefinitionChanged(current_hash)
 
 
 def resource_conflict(expected_etag: str | None, current_etag: str | None) -> ResourceChanged | None:
-    """Why a resource is not put: it has another etag than expected."""
+    """The conflict if a resource does not have the expected etag; else None."""
     return None if expected_etag in (ANY_ETAG, current_etag) else ResourceChanged(current_etag)
 
 
 def key_conflict(current: KeyRow | None, successors: Sequence[str]) -> KeyNotReplaced | None:
-    """Why an API key is not replaced: it is gone, revoked or replaced already (by the first of its successors)."""
+    """The refusal if an API key is gone, revoked or already replaced (by the first of its successors); else None."""
     if successors or current is None or current.revoked_at is not None:
         return KeyNotReplaced(successors[0] if successors else None)
     return None
 
 
 def is_refusal(outcome: object) -> bool:
-    """Whether an outcome means that nothing was changed, so that a call has nothing to record."""
+    """True if an outcome means that nothing changed, so that the call has nothing to record."""
     return outcome is False or isinstance(outcome, _REFUSALS)
 
 
 def claim_lost() -> Conflict:
-    """The error of a call whose idempotency key another call took over, because it took too long."""
+    """The error of a call that took too long, so that another call took over its idempotency key."""
     message = "another call with this idempotency key was faster"
     return Conflict("IDEMPOTENCY_IN_FLIGHT", message, "ask again in a second", {"retry_after_seconds": 1})
 
 
 def audit_unavailable(error: Exception | None = None) -> Unavailable:
-    """The error of a call whose audit record cannot be written: nothing of it happened."""
+    """The error of a call whose audit record cannot be written. Its change is not made either."""
     message = "the audit record of the call cannot be written, so nothing was done"
     hint = "look at /readyz and at the server's log; the same call can be made again once the record can be written"
     return Unavailable("AUDIT_UNAVAILABLE", message, hint, None if error is None else {"reason": type(error).__name__})

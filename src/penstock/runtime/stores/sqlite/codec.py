@@ -1,4 +1,4 @@
-"""Between the rows of the SQLite file and the values of the ports, and the JSON in them. It changes nothing."""
+"""Converts between rows of the SQLite file, with the JSON in them, and the values of the ports. It does no I/O."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ RUN_COLUMNS = (
     "run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at, parent_run_id,"
     " labels, wake_at, has_work, owner, terminal, tenant, epoch"
 )
-# What a run had before there was a column for it.
+# The value for a run in a file that is older than the column.
 _ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0"}
 
 _RECORDS = msgspec.json.Decoder(list[Columns])
-# Of records, the payload is read when somebody asks for it, and then as what is asked for.
+# The payload stays raw JSON until it is needed, and is then decoded as the requested type.
 _UNREAD_COLUMNS: TypeAlias = tuple[int, Literal["command", "event"], str, msgspec.Raw, int]
 _UNREAD_RECORDS = msgspec.json.Decoder(list[_UNREAD_COLUMNS])
 _UNREAD_RECORD = msgspec.json.Decoder(_UNREAD_COLUMNS)
 _RECORD = msgspec.json.Decoder(Columns)
-_HALF_A_PAIR = b"\\ud"  # how an escape begins that is half of a surrogate pair; nothing else is escaped like this
+_HALF_A_PAIR = b"\\ud"  # the start of the escape of half a surrogate pair; nothing else is escaped this way
 _UNREAD = msgspec.json.Decoder(list[msgspec.Raw])
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -56,22 +56,22 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def run_columns(connection: sqlite3.Connection) -> str:
-    """As `RUN_COLUMNS`, for a file of any format: older ones know no tenants and no epochs."""
+    """`RUN_COLUMNS` for a file of any format: older formats have no tenants and no epochs."""
     known = {str(name) for _, name, *_ in connection.execute("PRAGMA table_info(runs)")}
     return ", ".join(name if name in known else _ABSENT[name] for name in RUN_COLUMNS.split(", "))
 
 
 def encode_json(value: object) -> bytes:
-    """A value as JSON that `records_of` and its like read back exactly."""
+    """Encode a value as JSON that `records_of` and the other decoders read back exactly."""
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        # Half of a surrogate pair: not text, but JSON can hold it as an escape, and a tool may well have sent it.
+        # Half of a surrogate pair is not text, but JSON can hold it as an escape, and a tool may have sent it.
         return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode("ascii")
 
 
 def decode_json(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
-    """What `encode_json` wrote; anything else means that the store is corrupt."""
+    """Decode what `encode_json` wrote. Anything else means that the store is corrupt."""
     try:
         return decoder.decode(text)
     except msgspec.DecodeError as error:
@@ -83,16 +83,16 @@ def decode_json(decoder: msgspec.json.Decoder[T], text: bytes | str) -> T:
 
 
 def part_of(first: int, last: int, first_wanted: int, last_wanted: int) -> slice | None:
-    """Which records are wanted of a page that has those from `first` to `last`; None for all of them."""
+    """The slice of a page with records `first` to `last` that holds the wanted records; None for all of them."""
     if first >= first_wanted and last <= last_wanted:
         return None
     return slice(max(first_wanted - first, 0), max(last_wanted - first + 1, 0))
 
 
 def records_of(page: bytes | str, part: slice | None = None) -> list[Record]:
-    """The records of a page, or those of a part of it."""
-    if isinstance(page, bytes) and _HALF_A_PAIR not in page:  # text is damage too, or somebody's repair
-        with suppress(msgspec.DecodeError):  # damage: the other way says so
+    """The records of a page, or of a slice of it."""
+    if isinstance(page, bytes) and _HALF_A_PAIR not in page:  # text instead of bytes is damage too, or a manual repair
+        with suppress(msgspec.DecodeError):  # damage: the slow path raises the error
             if part is not None:
                 return [Record(*_UNREAD_RECORD.decode(item)) for item in _UNREAD.decode(page)[part]]
             return [Record(*columns) for columns in _UNREAD_RECORDS.decode(page)]
@@ -101,7 +101,7 @@ def records_of(page: bytes | str, part: slice | None = None) -> list[Record]:
 
 
 def columns_of(unread: Iterable[msgspec.Raw]) -> list[Columns]:
-    """Decode records that were found in a page but not read: finding where one ends costs a fraction of reading it."""
+    """Decode records that were only split out of a page. Splitting costs a fraction of decoding."""
     return [_RECORD.decode(item) for item in unread]
 
 
@@ -146,14 +146,14 @@ def definition_of(found: Sequence[Any]) -> DefinitionRow:
 
 
 def json_column(value_type: Any) -> Callable[[bytes | str], Any]:
-    """How a column with JSON of a type is read."""
+    """The reader for a column that holds JSON of a type."""
     return partial(decode_json, msgspec.json.Decoder(value_type))
 
 
 class RowCodec(Generic[R]):
-    """Rows of a table whose columns are named like the fields of a struct.
+    """Reads and writes rows of a table whose columns are named like the fields of a struct.
 
-    `read` says how columns are read that are not stored as they are: `bool`, or what `json_column` gives.
+    `read` maps the columns that are not stored as they are to their readers: `bool`, or the result of `json_column`.
     """
 
     def __init__(self, row_type: type[R], **read: Callable[[Any], Any]) -> None:
@@ -162,17 +162,17 @@ class RowCodec(Generic[R]):
         """The columns, in the order of the fields."""
         self.insert = f"({self.columns}) VALUES ({','.join('?' * len(names))})"
         self._names = names
-        # Written out as one call, as dataclasses do it: every request reads an API key, and `dict(zip(...))` would take
+        # Generated as one call, as dataclasses do it: every request reads an API key, and `dict(zip(...))` would take
         # several times as long. The names are those of our own structs.
         given = ", ".join(
             f"{name}={f'{name}_' if name in read else ''}(c[{index}])" for index, name in enumerate(names)
         )
         readers = {f"{name}_": reader for name, reader in read.items()}
         self.row: Callable[[Sequence[Any]], R] = eval(f"lambda c: row_type({given})", {"row_type": row_type, **readers})
-        """A row from its columns; further columns are ignored."""
+        """Builds a row from its columns; further columns are ignored."""
 
     def values(self, row: R, **encoded: str | bytes) -> list[object]:
-        """The columns of a row; `encoded` has the JSON ones, which callers encode before they are in a transaction."""
+        """The column values of a row. `encoded` holds the JSON columns, which callers encode before the transaction."""
         values: list[object] = list(msgspec.structs.astuple(row))
         for name, value in encoded.items():
             values[self._names.index(name)] = value

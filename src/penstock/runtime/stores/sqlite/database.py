@@ -35,7 +35,7 @@ class SqliteDatabase:
         self._synchronous: Synchronous = synchronous
         self._busy_timeout_ms = busy_timeout_ms
         self.open_writer: GroupCommitWriter | None = None
-        """None while the file is not open; `writer` is for everybody but the hot path."""
+        """None while the file is not open. Only the hot path reads this attribute; everything else uses `writer`."""
         self._readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
@@ -54,7 +54,9 @@ class SqliteDatabase:
         return Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
 
     async def open(self, gathered: Gathered) -> None:
-        """Open or create the file and bring it to the current format. `gathered` is what the writer takes."""
+        """Open or create the file and migrate it to the current format. `gathered` holds rows that jobs leave for the
+        end of their transaction.
+        """
         if self.path.startswith((":memory:", "file:")) or not self.path:
             raise Rejected("STORE_PATH_INVALID", f"{self.path!r} is not the name of a file", "name a file on a disk")
         try:
@@ -70,7 +72,7 @@ class SqliteDatabase:
         )
 
     async def close(self) -> None:
-        """Commit what waits and close every connection, the writer's last: it leaves a single file behind."""
+        """Commit what is waiting and close every connection, the writer's last, which leaves a single file behind."""
         writer, readers, self.open_writer, self._readers = self.open_writer, self._readers, None, None
         if writer is None or readers is None:
             return
@@ -83,7 +85,7 @@ class SqliteDatabase:
         await asyncio.to_thread(writer.close)
 
     async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query on a reader's thread."""
+        """Run a query on a reader thread."""
         if self._readers is None:
             raise self._closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._in_reader, query)
@@ -103,7 +105,9 @@ class SqliteDatabase:
             raise Rejected("TEXT_NOT_UNICODE", "the text has one half of a surrogate pair") from None
 
     def read_on_loop(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query of microseconds on the event loop's thread. It waits for no lock; SQLite's errors are raised."""
+        """Run a query that takes microseconds on the event loop's thread. It waits for no lock and raises SQLite's
+        errors.
+        """
         if self._on_loop is None:
             if self.open_writer is None:
                 raise self._closed()
@@ -112,9 +116,9 @@ class SqliteDatabase:
         return query(self._on_loop)
 
     async def read_quickly(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a short walk over an index on the event loop's thread: another thread would cost as much again or more.
+        """Run a short index scan on the event loop's thread, where a hop to another thread would cost as much or more.
 
-        If the file is locked, or anything else fails, a reader's thread tries again: it can wait, and explains errors.
+        If the file is locked or anything else fails, a reader thread tries again: it can wait, and it explains errors.
         """
         try:
             return self.read_on_loop(query)
@@ -122,10 +126,10 @@ class SqliteDatabase:
             return await self.read(query)
 
     def change_mark(self) -> int:
-        """Another number once anybody has committed anything: SQLite sees that in memory that all processes share.
+        """A number that changes once any process has committed anything. SQLite reads it from shared memory.
 
-        The file is asked once in each turn of the event loop. Whoever runs in a turn became ready before it was asked:
-        a request that comes after a commit, or a task that hears of its own, runs in a later one.
+        The file is asked once per iteration of the event loop. This is enough: a request that arrives after a commit,
+        or a task that is woken by its own commit, runs in a later iteration.
         """
         if self._mark is None:
             self._mark = self._read_mark()
@@ -139,5 +143,5 @@ class SqliteDatabase:
         try:
             return int(self.read_on_loop(lambda connection: connection.execute("PRAGMA data_version").fetchall()[0][0]))
         except sqlite3.Error:
-            self._unknown_marks -= 1  # unknown: a number that nobody has seen makes everybody look
+            self._unknown_marks -= 1  # unknown: a number that was never returned before makes every caller look
             return self._unknown_marks

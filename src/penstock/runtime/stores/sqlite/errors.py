@@ -1,6 +1,6 @@
-"""What an SQLite error means for the person who runs this, and what to do about it.
+"""What an SQLite error means for the operator, and what to do about it.
 
-Above it: everything that speaks to an SQLite file. It reads error codes, never texts.
+Above it: everything that uses an SQLite file. It reads error codes, never messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.base.json import JsonObject
 
 __all__ = ["explain", "is_busy"]
 
-# Extended codes carry the reason in their low byte.
+# The low byte of an extended code is the primary code.
 _PRIMARY_CODE = 0xFF
 
 _KEPT = "nothing that was acknowledged is lost"
@@ -50,7 +50,7 @@ _EXPLANATIONS: dict[int, tuple[str, str, str]] = {
 
 
 def explain(error: sqlite3.Error, path: str) -> Unavailable:
-    """The error to raise for an SQLite error; the details hold what SQLite said."""
+    """The error to raise for an SQLite error. Its details hold SQLite's own message."""
     details: JsonObject = {"sqlite": str(error), "sqlite_name": getattr(error, "sqlite_errorname", None)}
     code = _code(error)
     if code == sqlite3.SQLITE_CANTOPEN:
@@ -62,7 +62,7 @@ def explain(error: sqlite3.Error, path: str) -> Unavailable:
 
 
 def is_busy(error: Exception) -> bool:
-    """True when trying again in a moment may help."""
+    """True if a retry in a moment may help."""
     return isinstance(error, sqlite3.OperationalError) and _code(error) in (
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
@@ -75,7 +75,7 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _unreachable(path: str) -> tuple[str, str, str]:
-    """SQLite says no more than that it cannot open a file; the file system knows why."""
+    """Why a file cannot be opened. SQLite does not say, so this asks the file system."""
     file, folder = Path(path), Path(path).parent
     if file.is_dir():
         return "STORE_UNREACHABLE", "this is a folder", "name a file"

@@ -1,13 +1,13 @@
-"""The one writer of an SQLite file: everything that waits is committed in one transaction.
+"""The only writer of an SQLite file: all waiting jobs are committed in one transaction.
 
-Many runs share one disk synchronisation that way. The statements of a batch run on the event loop's thread: they only
-touch memory, and a second thread that ran them would have to fight the loop for the interpreter after each of them. The
-commit, which waits for the disk, runs on a thread of its own; meanwhile the next batch gathers. So does everything that
-is out of the ordinary: long jobs, waiting for a lock of another process, and trying the jobs of a failed batch again
-one by one, so that one bad job fails alone. A caller hears of its job only after the commit that holds it.
+This way many runs share one disk synchronisation. The statements of a batch run on the event loop's thread. They only
+touch memory, and a second thread would have to compete with the loop for the interpreter lock after each of them. The
+commit waits for the disk, so it runs on a thread of its own while the next batch collects. The same thread does
+everything out of the ordinary: long jobs, waiting for a lock of another process, and retrying the jobs of a failed
+batch one by one, so that a bad job fails alone. A caller gets the result of its job only after the commit.
 
-Jobs of one kind that follow each other (the decisions of many runs) are written by one call, which can use one
-statement for all of them: preparing and binding statements one by one costs more than SQLite's own work.
+Consecutive jobs of one kind (the decisions of many runs) are written by one call, which can use one statement for all
+of them: preparing and binding statements one by one costs more than SQLite's own work.
 
 Above it: `database`. Below it: sqlite3.
 """
@@ -31,12 +31,12 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 Apply = Callable[[sqlite3.Connection], Any]
 ApplyAll = Callable[[sqlite3.Connection, list[Any]], list[Any]]
-# More jobs in one transaction do not lower the cost per job any further, but make the first one wait longer.
+# More jobs in one transaction no longer lower the cost per job, but make the first one wait longer.
 _BATCH_JOBS_MAX = 512
 
 
 class _Job(asyncio.Future[Any]):
-    """Something to be written by itself, and the future that its caller waits for."""
+    """A job that is written by itself, and the future that its caller waits for."""
 
     __slots__ = ("apply", "error", "is_long", "outcome")
     apply: Apply
@@ -46,7 +46,7 @@ class _Job(asyncio.Future[Any]):
 
 
 class _SharedJob(Commit[Any]):
-    """Something to be written together with others of its kind (`apply_all`, to `item`)."""
+    """A job that is written together with others of its kind: `apply_all` gets the `item` of each."""
 
     __slots__ = ("apply_all", "error", "item", "outcome")
     apply_all: ApplyAll
@@ -59,17 +59,17 @@ _AnyJob: TypeAlias = _Job | _SharedJob
 
 
 class NotTogetherError(Exception):
-    """Some of the items cannot be written as the others are; each by itself shows which, and why."""
+    """Some items cannot be written in one call with the others. Writing each alone shows which ones, and why."""
 
 
 class Gathered(Protocol):
-    """What the jobs of a transaction leave to be written at its end, all at once and on the writer's thread."""
+    """Rows that the jobs of a transaction leave to be written at its end, all at once and on the writer's thread."""
 
     def clear(self) -> None:
-        """Forget what a transaction left that did not come about."""
+        """Drop the rows of a transaction that was rolled back."""
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write what was left; the commit follows."""
+        """Write the rows; the commit follows."""
 
 
 class _Nothing:
@@ -81,11 +81,11 @@ class _Nothing:
 
 
 class _NotBegunError(Exception):
-    """No transaction could be begun: what stands in its cause concerns every job."""
+    """No transaction could be started. The cause applies to every job."""
 
 
 class GroupCommitWriter:
-    """Commits jobs in batches; the connection is its own."""
+    """Commits jobs in batches. It owns its connection."""
 
     def __init__(
         self, connection: sqlite3.Connection, path: str, *, busy_timeout_ms: int, gathered: Gathered | None = None
@@ -96,11 +96,11 @@ class GroupCommitWriter:
         self._log_path = f"{os.path.realpath(path)}-wal"
         self._file, self._log = _file_identity(path), _file_identity(self._log_path)
         self._busy_timeout_ms = busy_timeout_ms
-        self._lock_timeout_ms: int | None = None  # as it is set just now
+        self._lock_timeout_ms: int | None = None  # the current setting of the connection
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-writer")
         self._waiting: list[_AnyJob] = []
-        self._long_jobs = 0  # among those
+        self._long_jobs = 0  # how many of the waiting jobs are long
         self._busy = False
         self._closed = False
         self._idle = asyncio.Event()
@@ -108,10 +108,10 @@ class GroupCommitWriter:
         self.commits = 0
         self.jobs = 0
         self.committed_at: float | None = None
-        """When the last commit was seen, on the loop's clock; None after one that failed."""
+        """When the last commit finished, on the loop's clock; None after a commit that failed."""
 
     def submit(self, apply: Callable[[sqlite3.Connection], T], *, is_long: bool = False) -> asyncio.Future[T]:
-        """Queue a job; the future is done after the commit that holds it. A long one does not hold up the loop."""
+        """Queue a job. The future is done after its commit. A long job does not block the event loop."""
         job = _Job(loop=self._loop)
         job.apply, job.is_long, job.error = apply, is_long, None
         self._long_jobs += is_long
@@ -121,10 +121,10 @@ class GroupCommitWriter:
     def submit_with_others(
         self, apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]], item: Item
     ) -> Commit[T]:
-        """As `submit`, for jobs of which many come at once: those that follow each other are written by one call.
+        """Queue a job of a frequent kind. Consecutive jobs with the same `apply_all` are written by one call.
 
-        If that call raises `NotTogetherError` nothing of it stays, and it is made for each item by itself. What is
-        given back cannot be cancelled: the job is committed whether anybody waits for it or not.
+        If that call raises `NotTogetherError`, its changes are undone and it is repeated for each item alone. The
+        returned commit cannot be cancelled: the job is committed whether or not anybody waits for it.
         """
         job = _SharedJob(loop=self._loop)
         job.apply_all, job.item, job.error = apply_all, item, None
@@ -140,23 +140,23 @@ class GroupCommitWriter:
             return
         self._waiting.append(job)
         if not self._busy:
-            # Not at once: whoever else becomes ready in this round of the loop shares the commit.
+            # Not at once: tasks that become ready in the same iteration of the loop share the commit.
             self._busy = True
             self._idle.clear()
             self._loop.call_soon(self._next)
 
     async def stop(self) -> None:
-        """Commit what waits; nothing more is taken."""
+        """Commit the waiting jobs and accept no more."""
         self._closed = True
         await self._idle.wait()
         self._thread.shutdown()
 
     def close(self) -> None:
-        """Let go of the file; the last connection to do so writes everything into the main file."""
+        """Close the file. The last connection to close it merges the log into the main file."""
         self._connection.close()
 
     def _next(self) -> None:
-        """Begin the next batch, or rest."""
+        """Start the next batch, or become idle."""
         batch, self._waiting = self._waiting[:_BATCH_JOBS_MAX], self._waiting[_BATCH_JOBS_MAX:]
         if not batch:
             self._busy = False
@@ -176,14 +176,14 @@ class GroupCommitWriter:
     def _delivered(self, batch: list[_AnyJob], work: Future[None]) -> None:
         error = work.exception()
         if isinstance(error, Exception):
-            self._fail(batch, error)  # nobody may take a job for done whose commit was not seen
+            self._fail(batch, error)  # no job may count as done if its commit was not seen
         committed = any(job.error is None for job in batch)
         self.committed_at = self._loop.time() if committed else None
         _deliver(batch)
         self._next()
 
     def _apply_here(self, batch: list[_AnyJob]) -> bool:
-        """Apply a batch on the loop's thread, if that can be done without waiting and without an error."""
+        """Apply a batch on the loop's thread, if that needs no waiting and raises no error."""
         for together in (True, False):
             try:
                 self._wait_for_locks(0)
@@ -191,7 +191,7 @@ class GroupCommitWriter:
                 _apply(self._connection, batch, together=together)
             except NotTogetherError:
                 self._roll_back()
-            except Exception:  # the thread tries again, patiently, and finds out whose error it is
+            except Exception:  # the thread tries again, can wait, and finds out which job failed
                 self._roll_back()
                 return False
             else:
@@ -204,10 +204,10 @@ class GroupCommitWriter:
             self._lock_timeout_ms = timeout_ms
 
     def _finish(self, batch: list[_AnyJob]) -> None:
-        """Commit what was applied; on the writer's thread."""
+        """Commit what was applied. Runs on the writer's thread."""
         try:
             self._commit_transaction()
-        except Exception:  # whatever it is, nothing was committed
+        except Exception:  # whatever the error is, nothing was committed
             self._roll_back()
             self._patiently(batch)
             return
@@ -215,7 +215,7 @@ class GroupCommitWriter:
         self.jobs += len(batch)
 
     def _patiently(self, batch: list[_AnyJob]) -> None:
-        """A whole batch on the writer's thread, which may wait for a lock."""
+        """Apply and commit a whole batch on the writer's thread, which may wait for a lock."""
         try:
             self._wait_for_locks(self._busy_timeout_ms)
         except sqlite3.Error as error:
@@ -233,7 +233,7 @@ class GroupCommitWriter:
         for number, job in enumerate(batch):
             alone = self._try([job])
             if isinstance(alone, _NotBegunError):
-                # Waiting for the file once for each job could take minutes.
+                # Waiting for the file again for each job could take minutes.
                 self._fail(batch[number:], alone)
                 return
             if alone is not None:
@@ -243,7 +243,7 @@ class GroupCommitWriter:
         if isinstance(error, _NotBegunError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         for job in jobs:
-            # One exception each: an exception that is raised in several tasks collects all their tracebacks.
+            # A new exception for each job: one that is raised in several tasks would collect all their tracebacks.
             job.error = self._explained(error)
 
     def _explained(self, error: Exception) -> Exception:
@@ -258,7 +258,7 @@ class GroupCommitWriter:
             self._begin()
             _apply(self._connection, batch, together=False)
             self._commit_transaction()
-        except Exception as error:  # whatever it is belongs to the caller of the job
+        except Exception as error:  # any error belongs to the caller of the job
             self._roll_back()
             return error
         self.commits += 1
@@ -270,7 +270,7 @@ class GroupCommitWriter:
         try:
             self._connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            # Interrupted after the commit was done: it is done all the same.
+            # An interrupt after the commit does not undo it.
             interrupted = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
             if not interrupted or self._connection.in_transaction:
                 raise
@@ -279,14 +279,17 @@ class GroupCommitWriter:
         self._gathered.clear()
         try:
             if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")  # the last one could not be rolled back when it failed
+                self._connection.execute("ROLLBACK")  # the last transaction could not be rolled back when it failed
             self._connection.execute("BEGIN IMMEDIATE")
             self._look_for_files()
         except (sqlite3.Error, Unavailable) as error:
             raise _NotBegunError from error
 
     def _look_for_files(self) -> None:
-        """SQLite would go on writing into a file that nobody can find any more, or into a log that nobody reads."""
+        """Refuse to write if the file or its log was moved or replaced.
+
+        SQLite would continue to write into a file that no longer has a name, or into a log that nobody reads.
+        """
         log = _file_identity(self._log_path)
         self._log = self._log or log
         if _file_identity(self._path) != self._file:
@@ -297,7 +300,7 @@ class GroupCommitWriter:
             raise Unavailable("STORE_MOVED", message, "stop this process, which saves what it can, and start it again")
 
     def _roll_back(self) -> None:
-        """SQLite rolls back by itself after the gravest errors; what is left over, the next transaction sees to."""
+        """Roll back. SQLite does so itself after the most serious errors; the next transaction handles what remains."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -314,7 +317,7 @@ def _file_identity(path: str) -> tuple[int, int] | None:
 
 
 def _apply(connection: sqlite3.Connection, batch: list[_AnyJob], *, together: bool) -> None:
-    """Apply jobs in their order; those of one kind that follow each other in one call, if they may be together."""
+    """Apply jobs in order. With `together`, consecutive jobs of one kind are applied in one call."""
     first = 0
     while first < len(batch):
         job, following = batch[first], first + 1
@@ -341,7 +344,7 @@ def _deliver(batch: list[_AnyJob]) -> None:
             else:
                 job.fail(job.error)
         elif job.done():
-            continue  # the caller gave up waiting; what was committed stays committed
+            continue  # the caller stopped waiting; the commit stands
         elif job.error is not None:
             job.set_exception(job.error)
         else:

@@ -1,4 +1,5 @@
-"""Histories of runs: pages of records, one per decision, as records or as a move with its shape.
+"""Histories of runs: one page per decision, stored as records or as a move with its shape.
 
-Read `reader` first: it is the one module that knows all forms of a page.
+These modules take a connection and read or write inside its transaction. Read `reader` first: it is the one module that
+knows all forms of a page.
 """

@@ -1,8 +1,8 @@
 """Large values of histories ("payloads"): each is stored once, by the hash of its JSON, however many records hold it.
 
-A page of history is `[record, ...]`. When a value in it is large, the page is `{"records": [...], "payloads": [...]}`
-instead: the value is null in its record, and the list has the path to it and its hash. Nothing in the values themselves
-has a special meaning. A table says which run uses which payload; a payload is deleted with the last run that uses it.
+A page of history is `[record, ...]`. A page with a large value is `{"records": [...], "payloads": [...]}` instead: the
+value is null in its record, and the list has the path to it and its hash. No value has a special meaning of its own. A
+table maps runs to the payloads they use. A payload is deleted with the last run that uses it.
 
 Above it: `runs.appending` (writing, deleting), `reader`, `maintenance`. Below it: `codec`. Small pages never come here:
 the caller decides by their size.
@@ -27,27 +27,27 @@ from penstock.runtime.stores.sqlite.codec import Columns, columns_of, decode_jso
 __all__ = ["PageSplitter", "PayloadReader", "altered_payloads", "content_hash", "drop_uses", "has_payloads", "keep"]
 
 Place: TypeAlias = tuple[str | int, ...]
-_CHARACTER_BYTES_MAX = 6  # of one character in JSON
-_PAYLOAD_COLUMN = 3  # of a record, as it is written
-_WITH_PLACES = b"{"  # how a page begins that is not a plain list of records
+_CHARACTER_BYTES_MAX = 6  # the longest JSON encoding of one character
+_PAYLOAD_COLUMN = 3  # index of the payload in an encoded record
+_WITH_PLACES = b"{"  # the first byte of a page that is not a plain list of records
 _HINT = "restore a backup with `penstock restore`"
 
 
 class _Page(msgspec.Struct):
-    """A page with places where values are missing. The outer of two places comes first."""
+    """A page and the paths where its values are missing. An outer path comes before a path inside it."""
 
     records: list[Columns]
     payloads: list[tuple[list[Any], str]]
 
 
 class _UnreadPage(msgspec.Struct):
-    """The same, of which some records are wanted."""
+    """The same page with undecoded records, for callers that want only some of them."""
 
     records: list[msgspec.Raw]
     payloads: list[tuple[list[Any], str]]
 
     def read(self, part: slice) -> _Page:
-        """A page of the wanted records alone."""
+        """Decode the wanted records and keep only their paths."""
         numbers = range(*part.indices(len(self.records)))
         payloads = [
             ([numbers.index(number), *rest], name) for (number, *rest), name in self.payloads if number in numbers
@@ -56,7 +56,7 @@ class _UnreadPage(msgspec.Struct):
 
 
 class _Moved(msgspec.Struct, frozen=True):
-    """What is left of a value, and the hashes of what was taken out of it."""
+    """A value without its large parts, and the paths and hashes of those parts."""
 
     left: Any
     places: tuple[tuple[Place, str], ...]
@@ -67,7 +67,7 @@ _UNREAD_PAGE = msgspec.json.Decoder(_UnreadPage)
 
 
 def content_hash(content: bytes) -> str:
-    """The name of a payload."""
+    """The hash under which a payload is stored."""
     return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
@@ -75,16 +75,17 @@ def content_hash(content: bytes) -> str:
 
 
 class PageSplitter:
-    """Takes large values out of pages of one decision; one that several records share is looked at once."""
+    """Takes large values out of the pages of one decision. A value that several records share is processed once."""
 
     def __init__(self) -> None:
         self.payloads: dict[str, bytes] = {}
-        """What was taken out of all of them, by hash."""
-        # By identity: the records keep their values alive, and comparing large values would cost more than it spares.
+        """The payloads of all pages, by hash."""
+        # Keyed by identity: the records keep their values alive, and comparing large values would cost more than it
+        # saves.
         self._seen: dict[int, _Moved | None] = {}
 
     def page(self, records: Sequence[Record]) -> bytes:
-        """Records as they are stored."""
+        """Encode records as they are stored."""
         page = encode_json(records)
         if len(page) <= limits.PAYLOAD_INLINE_BYTES_MAX:
             return page
@@ -98,10 +99,10 @@ class PageSplitter:
                     payload = {**payload, name: moved.left}
                     places += [((number, _PAYLOAD_COLUMN, name, *place), found) for place, found in moved.places]
             rows.append((record.seq, record.kind, record.name, payload, record.at))
-        return encode_json({"records": rows, "payloads": places}) if places else page  # or many small values
+        return encode_json({"records": rows, "payloads": places}) if places else page  # only many small values
 
     def moved(self, value: JsonValue) -> _Moved | None:
-        """What becomes of a value; None when it stays as it is."""
+        """Split a value; None if it stays whole."""
         if not _may_be_large(value):
             return None
         if id(value) not in self._seen:
@@ -112,7 +113,7 @@ class PageSplitter:
         content = encode_json(value)
         if len(content) <= limits.PAYLOAD_INLINE_BYTES_MAX:
             return None
-        # What is large inside goes first: it may stay the same while what is around it changes.
+        # Large inner parts are moved first: they may stay the same while the value around them changes.
         left, inner = self._without_large_parts(value)
         if inner:
             content = encode_json(left)
@@ -150,7 +151,7 @@ def _may_be_large(value: JsonValue) -> bool:
 
 
 def keep(connection: sqlite3.Connection, run: int, payloads: Mapping[str, bytes]) -> None:
-    """Store payloads that are not there yet, and that a run uses them."""
+    """Store payloads that are not stored yet, and record that a run uses them."""
     for name, content in payloads.items():
         key = bytes.fromhex(name)
         connection.execute("INSERT INTO payloads (hash, content) VALUES (?,?) ON CONFLICT DO NOTHING", (key, content))
@@ -158,7 +159,7 @@ def keep(connection: sqlite3.Connection, run: int, payloads: Mapping[str, bytes]
 
 
 def drop_uses(connection: sqlite3.Connection, run: int) -> None:
-    """Forget what a run used, and every payload that no other run uses."""
+    """Delete a run's uses of payloads, and every payload that no other run uses."""
     used = connection.execute("DELETE FROM payload_uses WHERE run = ? RETURNING hash", (run,)).fetchall()
     for (key,) in used:
         connection.execute(
@@ -170,7 +171,7 @@ def drop_uses(connection: sqlite3.Connection, run: int) -> None:
 
 
 class PayloadReader:
-    """Reads pages of one moment of a file; a payload that several records hold is read, and is in memory, once."""
+    """Reads pages from one snapshot of a file. A payload that several records hold is read and kept in memory once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -179,15 +180,15 @@ class PayloadReader:
 
     @property
     def hashes(self) -> set[str]:
-        """The payloads that were read."""
+        """The hashes of the payloads that were read."""
         return set(self._contents)
 
     def records(self, page: bytes, part: slice | None = None) -> list[Record]:
-        """The records of a page, or of a part of it, with everything in its place."""
+        """The records of a page, or of a slice of it, with all payloads filled in."""
         if page[:1] != _WITH_PLACES:
             return records_of(page, part)
         if part is not None:
-            with suppress(msgspec.DecodeError, ValueError):  # half of a surrogate pair, or damage: see the whole
+            with suppress(msgspec.DecodeError, ValueError):  # half a surrogate pair, or damage: decode it all
                 return self._filled(_UNREAD_PAGE.decode(page).read(part))
         found = self._filled(decode_json(_PAGE, page))
         return found if part is None else found[part]
@@ -197,7 +198,7 @@ class PayloadReader:
         try:
             for number, (place, name) in enumerate(places):
                 is_outer = number + 1 < len(places) and places[number + 1][0][: len(place)] == place
-                # Whoever has parts of its own that are missing is filled in below, and must not be shared.
+                # A payload with missing parts of its own is filled in below, so it must not be shared.
                 value = self._fresh(name) if is_outer else self._shared(name)
                 _put(stored.records, place, value)
         except (LookupError, TypeError) as error:
@@ -240,17 +241,17 @@ def _put(rows: Any, place: Sequence[str | int], value: JsonValue) -> None:
     rows[place[-1]] = value
 
 
-# --- looking after them --------------------------------------------------------------------------
+# --- maintenance ---------------------------------------------------------------------------------
 
 
 def has_payloads(connection: sqlite3.Connection) -> bool:
-    """Whether a file knows payloads at all: older ones do not."""
+    """True if a file has payloads at all: older formats do not."""
     statement = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'payloads'"
     return connection.execute(statement).fetchone() is not None
 
 
 def altered_payloads(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Payloads that are not what they should be, or not there: a code and what to say."""
+    """Find payloads that are altered or missing. Yields a code and a message for each."""
     if not has_payloads(connection):
         return
     for key, content in connection.execute("SELECT hash, content FROM payloads"):

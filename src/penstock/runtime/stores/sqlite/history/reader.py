@@ -1,4 +1,4 @@
-"""Reading the history of a run: the one module that knows all forms in which a page is stored.
+"""Reads the history of a run. It is the only module that knows all forms in which a page is stored.
 
 Above it: `runs.store`, `maintenance.integrity`. Below it: `shapes`, `payloads`, the engine's `pages`.
 """
@@ -23,20 +23,20 @@ from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, is_move
 __all__ = ["PAGES", "HistoryReader", "load_run", "read_history"]
 
 PAGES = "SELECT first_seq, records FROM history WHERE run = ? ORDER BY first_seq"
-"""The whole history of a run, by its key."""
+"""The whole history of a run, by the run's key."""
 
-# The page with the first record that is wanted, and those after it.
+# The page with the first wanted record, and the pages after it.
 _PAGES_FROM = (
     "SELECT first_seq, last_seq, records FROM history WHERE run = :run AND first_seq <= :last"
     " AND first_seq >= (SELECT max(first_seq) FROM history WHERE run = :run AND first_seq <= :first)"
     " ORDER BY first_seq"
 )
 _MOVE: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[Any])
-_OWN = 2  # before the values of a move come the number of its shape and its time
+_OWN = 2  # the number of the shape and the time come before the values of a move
 
 
 class HistoryReader:
-    """Reads pages of one run, at one moment of a file."""
+    """Reads pages of one run from one snapshot of a file."""
 
     def __init__(self, connection: sqlite3.Connection, run_id: str, shapes: ShapeReader) -> None:
         self._connection = connection
@@ -46,11 +46,11 @@ class HistoryReader:
 
     @property
     def payload_hashes(self) -> set[str]:
-        """The large values that were read."""
+        """The hashes of the payloads that were read."""
         return self._payloads.hashes
 
     def records(self, first_seq: int, page: bytes, part: slice | None = None) -> list[Record]:
-        """The records of a page that begins with a sequence number, or those of a part of it."""
+        """The records of a page that starts at a sequence number, or a slice of them."""
         if not is_move(page):
             return self._payloads.records(page, part)
         found = decode_json(_MOVE, page)
@@ -97,7 +97,7 @@ def read_history(
 
 @contextmanager
 def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
-    """Everything that is read inside is of one moment, whoever writes meanwhile."""
+    """Read everything inside from one snapshot, while others may write."""
     connection.execute("BEGIN")
     try:
         yield

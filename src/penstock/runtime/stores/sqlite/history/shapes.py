@@ -1,8 +1,8 @@
-"""Shapes of moves in the SQLite file: each is kept once and has a number, by which pages of history refer to it.
+"""Shapes of moves in the SQLite file: each is stored once under a number, and pages of history refer to that number.
 
-A file has one shape for each kind of move of each definition, and keeps it for good: what refers to it may be read
-years later. A page that is a move is ``[number, at, value, ...]``; a page of records begins with two brackets or a
-brace, so that its second character tells which it is.
+A file has one shape for each kind of move of each definition. Shapes are never deleted, because the pages that refer to
+them may be read years later. A page that is a move is ``[number, at, value, ...]``. A page of records starts with two
+brackets or a brace, so its second character tells the two apart.
 
 Above it: `runs.appending` (writing), `reader`, `maintenance`. Below it: the engine's `pages`.
 """
@@ -20,13 +20,13 @@ __all__ = ["ShapeNumbers", "ShapeReader", "altered_shapes", "is_move"]
 
 
 _DIGITS = frozenset(b"123456789")
-_KNOWN_MAX = 10_000  # some megabytes; then all are forgotten, and looked up again when they are needed
-_PAGE = bytearray(b"[%d,%d,%b]")  # what is made of it is bound to a statement at once, which bytes are not
+_KNOWN_MAX = 10_000  # a few megabytes; then the cache is emptied and fills again on use
+_PAGE = bytearray(b"[%d,%d,%b]")  # sqlite3 binds a bytearray directly, but looks for an adapter for bytes
 _HINT = "restore a backup with `penstock restore`"
 
 
 def is_move(page: bytes) -> bool:
-    """Whether a page of history is a move."""
+    """True if a page of history is a move."""
     return len(page) > 1 and page[1] in _DIGITS
 
 
@@ -35,18 +35,18 @@ def _hash(content: bytes) -> bytes:
 
 
 class ShapeNumbers:
-    """The numbers of shapes, for the writer of a file; a shape that has none gets one in the same transaction."""
+    """The numbers of shapes, for the writer of a file. A new shape gets a number in the same transaction."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, int] = {}
-        self._new: dict[bytes, int] = {}  # of the transaction under way, which may still be rolled back
+        self._new: dict[bytes, int] = {}  # from the current transaction, which may still be rolled back
 
     def clear(self) -> None:
-        """A transaction begins."""
+        """Start a transaction."""
         self._new.clear()
 
     def page(self, connection: sqlite3.Connection, move: Move) -> bytes | bytearray:
-        """A move as it is stored."""
+        """Encode a move as it is stored."""
         content = move.shape.content
         number = self._known.get(content) or self._new.get(content) or self._number(connection, content)
         return _PAGE % (number, move.at, move.encoded)
@@ -55,7 +55,7 @@ class ShapeNumbers:
         key = _hash(content)
         found = connection.execute("SELECT number FROM shapes WHERE hash = ?", (key,)).fetchone()
         if found is not None:
-            # It was there before this transaction began, and stays whatever becomes of that.
+            # Stored before this transaction started, so a rollback does not affect it.
             if len(self._known) >= _KNOWN_MAX:
                 self._known.clear()
             number = self._known[content] = int(found[0])
@@ -68,13 +68,13 @@ class ShapeNumbers:
 
 
 class ShapeReader:
-    """Shapes by number, of one file; one that was read stays in memory, since it never changes."""
+    """The shapes of one file by number. They never change, so each is read once and stays in memory."""
 
     def __init__(self) -> None:
         self._known: dict[int, Shape] = {}
 
     def shape(self, connection: sqlite3.Connection, number: int) -> Shape:
-        """The shape of a number; raises `CorruptHistory` where there is none, or another one than was stored."""
+        """The shape with a number. Raises `CorruptHistory` if it is missing or differs from what was stored."""
         known = self._known.get(number)
         if known is not None:
             return known
@@ -91,7 +91,7 @@ class ShapeReader:
 
 
 def altered_shapes(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Shapes that are not what they should be: a code and what to say."""
+    """Find altered shapes. Yields a code and a message for each."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'shapes'").fetchone():
         return  # an older file
     for number, key, content in connection.execute("SELECT number, hash, content FROM shapes"):

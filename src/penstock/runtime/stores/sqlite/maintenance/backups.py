@@ -1,7 +1,7 @@
-"""Backups of an SQLite file: copy it while it is in use, restore a copy, check its integrity, and count what it holds.
+"""Backups of an SQLite file: copy it while it is in use, restore a copy, check its integrity, and count its contents.
 
 Everything here is synchronous and opens connections of its own: in a server, call it in a thread. A file is only ever
-opened through SQLite, since closing it in any other way would drop the locks that this process has on it.
+opened through SQLite, because closing it in any other way would drop the locks that this process has on it.
 
 Above it: `app.maintenance`. Below it: `schema.files`, `integrity`.
 """
@@ -33,13 +33,13 @@ from penstock.runtime.stores.sqlite.schema.migrations import identify
 
 __all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "read_mark", "restore", "stats"]
 
-# Beside the main file: the write-ahead log and its index, or the journal of a file that is no longer in use.
+# Beside the main file: the write-ahead log and its index, or the journal of a file that is not in use.
 _COMPANIONS = ("-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupResult:
-    """A copy that was made and found to be sound."""
+    """A copy that was made and verified."""
 
     path: str
     size_bytes: int
@@ -49,7 +49,7 @@ class BackupResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """A copy that took the place of a file; `kept_as` is where the file that was there before is now."""
+    """A copy that replaced a file. `kept_as` is the new path of the replaced file."""
 
     path: str
     kept_as: str | None
@@ -59,7 +59,7 @@ class RestoreResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """What a file holds. `free_bytes` are in the file and will be used again; `log_bytes` wait to be merged into it."""
+    """The contents of a file. `free_bytes` in the file will be reused; `log_bytes` wait to be merged into it."""
 
     path: str
     format_version: int
@@ -76,7 +76,7 @@ class StoreStats:
 
 
 def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> BackupResult:
-    """Copy a store to another file while it is in use: one moment of it, checked, and there all at once."""
+    """Copy a store to another file while it is in use: one verified snapshot, which appears there atomically."""
     source, goal = Path(path), Path(target)
     _must_exist(source)
     if _is_same(source, goal):
@@ -94,9 +94,9 @@ def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> 
 def restore(
     source: str | Path, path: str | Path, *, force: bool = False, note: JsonObject | None = None
 ) -> RestoreResult:
-    """Put a backup in the place of a store that nobody has open; what was there is kept beside it.
+    """Replace a store that nobody has open with a backup. The old file is kept beside it.
 
-    `note` is left in the new file before it is in its place, with how the audit trails ended that were there.
+    `note` is stored in the new file before it is moved into place, together with the ends of the replaced audit trails.
     """
     backup_file, goal = Path(source), Path(path)
     _must_exist(backup_file)
@@ -119,12 +119,12 @@ def restore(
 
 
 def check_integrity(path: str | Path) -> IntegrityReport:
-    """Everything that is wrong with a store: damage to the file, and runs whose history and index row disagree."""
+    """Find every problem of a store: damage to the file, and runs whose history and index row disagree."""
     _must_exist(Path(path))
     connection = _opened(path)
     try:
         _version(connection, path)
-        connection.execute("BEGIN")  # one moment of it, while others go on writing
+        connection.execute("BEGIN")  # one snapshot, while others continue to write
         return audit(connection)
     except sqlite3.DatabaseError as error:
         if is_busy(error):
@@ -135,7 +135,7 @@ def check_integrity(path: str | Path) -> IntegrityReport:
 
 
 def stats(path: str | Path) -> StoreStats:
-    """What a store holds, in numbers."""
+    """Count what a store holds."""
     _must_exist(Path(path))
     connection = _opened(path)
     try:
@@ -169,7 +169,7 @@ def stats(path: str | Path) -> StoreStats:
 
 
 def read_mark(path: str | Path, name: str) -> JsonValue:
-    """A small value that a store keeps under a name; None when there is none, as in the oldest files."""
+    """The small value that a store keeps under a name; None if there is none, as in the oldest files."""
     _must_exist(Path(path))
     connection = _opened(path)
     try:
@@ -188,7 +188,7 @@ def read_mark(path: str | Path, name: str) -> JsonValue:
 
 @contextmanager
 def _copied(source: Path, goal: Path) -> Iterator[Path]:
-    """A copy of a store beside its goal, as it was at one moment; gone at the end unless it was moved."""
+    """Copy a snapshot of a store to a file beside its goal. The copy is deleted at the end unless it was moved."""
     if not goal.parent.is_dir():
         message = f"the folder {goal.parent} does not exist"
         raise NotFound("FOLDER_NOT_FOUND", message, "make the folder, or name a file in another one")
@@ -212,9 +212,9 @@ def _copy(source: Path, copy: Path, goal: Path) -> None:
         _version(reading, source)
         writing = connect(str(copy), mode="rw")
         try:
-            # In one step: a single reader's view, which does not keep others from writing.
+            # In one step, which reads one snapshot and does not block writers.
             reading.backup(writing)
-            # The copy carries no log: one file holds everything, also on a medium that cannot be written.
+            # The copy has no log: one file holds everything, even on a read-only medium.
             writing.execute("PRAGMA journal_mode = DELETE")
         finally:
             writing.close()
@@ -231,7 +231,7 @@ def _is_about_writing(error: sqlite3.Error) -> bool:
 
 
 def _verified(copy: Path, source: Path) -> tuple[int, int]:
-    """The format version of a copy and how many runs it has; refuses one that is damaged or empty."""
+    """The format version of a copy and its number of runs. Refuses a copy that is damaged or empty."""
     connection = _opened(copy)
     try:
         version = _version(connection, source)
@@ -251,7 +251,10 @@ def _verified(copy: Path, source: Path) -> tuple[int, int]:
 
 
 def _opened(path: str | Path) -> sqlite3.Connection:
-    """A connection for looking. Not a read-only one: that would leave an empty log behind, as it may not remove it."""
+    """A connection that is only used for reading.
+
+    It is not opened read-only: such a connection may not remove the log and would leave an empty one behind.
+    """
     try:
         connection = connect(str(path), mode="rw")
         connection.execute("PRAGMA query_only = ON")
@@ -261,7 +264,7 @@ def _opened(path: str | Path) -> sqlite3.Connection:
 
 
 def _version(connection: sqlite3.Connection, path: str | Path) -> int:
-    """The format version of a store; refuses what is not one."""
+    """The format version of a store. Refuses a file that is not a store."""
     version = identify(connection, str(path))
     if version == 0:
         raise Rejected("STORE_EMPTY", f"there is no store in {path}", "name a file that Penstock has written")
@@ -269,7 +272,7 @@ def _version(connection: sqlite3.Connection, path: str | Path) -> int:
 
 
 def _leave_note(copy: Path, note: JsonObject) -> None:
-    """Keep a note in a copy, beside what it says; files from before there were audit trails have no place for it."""
+    """Store a note in a copy, with the ends of the audit trails. Files older than audit trails have no table for it."""
     connection = connect(str(copy), mode="rw")
     try:
         if _has_table(connection, "marks"):
@@ -282,7 +285,7 @@ def _leave_note(copy: Path, note: JsonObject) -> None:
 
 
 def _trail_ends(path: Path) -> JsonObject:
-    """The last number and hash of every audit trail in a file; none of one that is too damaged to say."""
+    """The last number and hash of every audit trail in a file; empty if the file is too damaged."""
     if not path.exists():
         return {}
     try:
@@ -304,15 +307,15 @@ def _has_table(connection: sqlite3.Connection, name: str) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
 
 
-# --- taking the place of a file ------------------------------------------------------------------
+# --- replacing a file ----------------------------------------------------------------------------
 
 
 def _replace(copy: Path, goal: Path, *, permissions_of: Path | None = None) -> Path | None:
-    """Move a copy to its goal; where the file that was there before is now. A new name is its owner's alone."""
+    """Move a copy to its goal and return the new path of the replaced file. Only the owner can read a new file."""
     if permissions_of is not None:
         shutil.copymode(permissions_of, copy)
     kept_as = None
-    # Also a log without its file: SQLite would take it for the log of the new one.
+    # Also a log without its file: SQLite would take it for the log of the new file.
     if any(Path(f"{goal}{suffix}").exists() for suffix in ("", *_COMPANIONS)):
         kept_as = _set_aside(goal)
     os.replace(copy, goal)
@@ -321,7 +324,7 @@ def _replace(copy: Path, goal: Path, *, permissions_of: Path | None = None) -> P
 
 
 def _set_aside(path: Path) -> Path:
-    """Move a store out of the way, with its log; refuses while anybody has it open."""
+    """Rename a store and its log. Refuses while anybody has it open."""
     with _alone_with(path):
         kept_as = _free_name(path)
         for suffix in ("", *_COMPANIONS):
@@ -339,7 +342,7 @@ def _free_name(path: Path) -> Path:
 
 @contextmanager
 def _alone_with(path: Path) -> Iterator[None]:
-    """Hold a store that nobody else has open; refuses databases of other programs."""
+    """Lock a store that nobody else has open. Refuses databases of other programs."""
     if not path.exists():
         yield
         return
@@ -347,15 +350,16 @@ def _alone_with(path: Path) -> Iterator[None]:
     try:
         try:
             _refuse_foreign(connection, path)
-            # Leaving the write-ahead log takes that nobody else is there, not even idle; then nobody else can come.
+            # Leaving WAL mode succeeds only if no other connection exists, not even an idle one. After that none can be
+            # opened.
             connection.execute("PRAGMA journal_mode = DELETE").fetchone()
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
             if is_busy(error):
                 message = f"{path} is in use by another process"
                 raise Conflict("STORE_IN_USE", message, "stop the processes that use it, then try again") from error
-            # Too damaged to be locked, which may be why it is to be replaced. A process that has it open all the same
-            # finds out at its next write that the file was moved, and refuses to write.
+            # The file is too damaged to be locked, which may be why it is being replaced. A process that still has it
+            # open notices at its next write that the file was moved, and refuses to write.
         yield
     finally:
         connection.close()

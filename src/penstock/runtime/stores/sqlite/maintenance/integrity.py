@@ -1,7 +1,7 @@
-"""The integrity of a store: damage to the file, runs that contradict their histories, rows that point nowhere.
+"""The integrity check of a store: damage to the file, runs that contradict their histories, dangling references.
 
-Every history is folded, and the state it leads to must be what the index says; a run that waits for a timer must be
-listed under it, or it would never wake. What is wrong is returned, not raised: an operator wants to see all of it.
+Every history is folded, and the resulting state must match the index. A run that waits for a timer must be listed under
+it, or it would never wake. Problems are returned, not raised: an operator wants to see all of them.
 
 Above it: `backups`. Below it: the pure engine. It changes nothing.
 """
@@ -31,7 +31,7 @@ from penstock.runtime.stores.sqlite.runs.text_index import is_indexed
 
 __all__ = ["IntegrityProblem", "IntegrityReport", "audit", "damaged_report"]
 
-# Things that belong to something that must be there: what is counted, and what it means.
+# Rows whose parent row must exist: the query that counts them, and the message.
 _LOOSE_ENDS: tuple[tuple[str, str], ...] = (
     ("SELECT count(DISTINCT run) FROM history WHERE run NOT IN (SELECT key FROM runs)", "histories belong to no run"),
     ("SELECT count(*) FROM labels WHERE run NOT IN (SELECT key FROM runs)", "labels belong to no run"),
@@ -59,7 +59,7 @@ _LOOSE_PAYLOADS: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityProblem:
-    """One thing that is wrong: with the file (no run), or with a run."""
+    """One problem, with the file (no run id) or with a run."""
 
     code: str
     message: str
@@ -72,7 +72,7 @@ class IntegrityProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityReport:
-    """What was looked at, and what is wrong with it. A report that is not `complete` stopped at too many problems."""
+    """What was checked and the problems found. A report that is not `complete` stopped at too many problems."""
 
     runs: int
     records: int
@@ -82,7 +82,7 @@ class IntegrityReport:
 
     @property
     def ok(self) -> bool:
-        """True when nothing is wrong."""
+        """True if there are no problems."""
         return not self.problems
 
     def to_json(self) -> JsonObject:
@@ -103,7 +103,7 @@ class _Seen:
     records: int = 0
     definitions: int = 0
     shapes: ShapeReader = field(default_factory=ShapeReader)
-    has_texts: bool = False  # older files have no index of texts
+    has_texts: bool = False  # older files have no text index
 
 
 def damaged_report(error: PenstockError) -> IntegrityReport:
@@ -113,7 +113,7 @@ def damaged_report(error: PenstockError) -> IntegrityReport:
 
 
 def audit(connection: sqlite3.Connection) -> IntegrityReport:
-    """Look at everything, inside the transaction that the caller has begun."""
+    """Check everything, inside the transaction that the caller has started."""
     seen = _Seen()
     problems: list[IntegrityProblem] = []
     complete = True

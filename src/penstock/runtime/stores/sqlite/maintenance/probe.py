@@ -1,8 +1,8 @@
-"""Whether a store works now, found out by using it as the next caller would.
+"""Checks whether a store works now, by using it as the next caller would.
 
-The probe reads with a new connection, which remembers nothing of how the file was. It writes, unless something was
-written a moment ago. It tries to write an audit record and rolls that back. A small file is checked for damage now and
-then; a large one shows its damage when it is read.
+The probe reads with a new connection, which has no cached state of the file. It writes, unless something was written a
+moment ago. It tries to write an audit record and rolls that back. A small file is checked for damage now and then; a
+large one shows its damage when it is read.
 
 Above it: `app.serving`, for `/readyz`. Below it: `database`.
 """
@@ -31,12 +31,12 @@ class StoreProbe:
         self._checked_at: float | None = None
 
     async def check(self) -> None:
-        """Raise the error that a caller would get, if the store cannot be read or written."""
+        """Raise the error that a caller would get if the store cannot be read or written."""
         now = asyncio.get_running_loop().time()
         writer = self._database.writer
         last = writer.committed_at
         is_fresh = last is not None and now - last < limits.STORE_PROBE_SECONDS
-        # First, because it knows which files it writes to.
+        # The writer first, because it knows which files it writes to.
         await writer.submit(_look if is_fresh else _write_nothing)
         await writer.submit(probe_audit)
         check = self._checked_at is None or now - self._checked_at >= limits.STORE_CHECK_SECONDS
@@ -63,6 +63,6 @@ def _look(connection: sqlite3.Connection) -> None:
 
 
 def _write_nothing(connection: sqlite3.Connection) -> None:
-    """A change that changes nothing, and is written all the same."""
+    """Make a write that changes no data but still reaches the file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     connection.execute(f"PRAGMA user_version = {version:d}")

@@ -1,4 +1,5 @@
 """The platform store: API keys, idempotency, the audit log, registered resources and deliveries.
 
-`store` implements the port; the other modules are functions of a connection, one module for each table.
+`store` implements the port. The other modules are functions that take a connection, one module for each table. Read
+`store` first.
 """

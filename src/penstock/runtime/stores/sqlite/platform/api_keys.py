@@ -1,7 +1,7 @@
 """API keys in the SQLite file.
 
-Functions of a connection. Those that write run inside a transaction of the file's one writer, which no other process
-can share: what they read cannot change before they are done.
+All functions take a connection. Those that write run inside a transaction of the file's only writer. No other process
+can write during it, so what they read cannot change before they finish.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _KEYS = RowCodec(KeyRow, scopes=json_column(tuple[str, ...]))
-# What somebody read before a revocation, and writes after it, must not undo it.
+# A caller that read the key before it was revoked must not undo the revocation by writing it back.
 _PUT_KEY = (
     f"INSERT INTO api_keys {_KEYS.insert} ON CONFLICT (key_id) DO UPDATE SET"
     " tenant = excluded.tenant, name = excluded.name, secret_hash = excluded.secret_hash, scopes = excluded.scopes,"
@@ -40,12 +40,12 @@ _READ_SUCCESSOR = "SELECT key_id FROM api_keys WHERE tenant = ? AND replaces = ?
 
 
 def put_key(connection: sqlite3.Connection, key: KeyRow) -> None:
-    """Store a key, or change the one with that id."""
+    """Store a key, or update the key with the same id."""
     connection.execute(_PUT_KEY, _KEYS.values(key, scopes=encode_json(key.scopes).decode()))
 
 
 def replace_key(connection: sqlite3.Connection, ended: KeyRow, successor: KeyRow) -> KeyReplaced | KeyNotReplaced:
-    """Keep a successor and end the key that it replaces, unless that has ended or has a successor."""
+    """Store a successor and end the key that it replaces, unless that key has ended or already has a successor."""
     successors = [key_id for (key_id,) in connection.execute(_READ_SUCCESSOR, (ended.tenant, ended.key_id)).fetchall()]
     conflict = key_conflict(read_key(connection, ended.key_id), successors)
     if conflict is not None:
@@ -57,7 +57,7 @@ def replace_key(connection: sqlite3.Connection, ended: KeyRow, successor: KeyRow
 
 def read_key(connection: sqlite3.Connection, key_id: str) -> KeyRow | None:
     """A key by id."""
-    # To the end of the result: an unfinished statement would keep this snapshot of the file open.
+    # Fetch the whole result: an unfinished statement would keep this snapshot of the file open.
     found = connection.execute(_READ_KEY, (key_id,)).fetchall()
     return _KEYS.row(found[0]) if found else None
 
@@ -85,5 +85,5 @@ def read_keys(connection: sqlite3.Connection, *, tenant: str | None, limit: int,
 
 
 def touch_keys(connection: sqlite3.Connection, used_at: Mapping[str, int]) -> None:
-    """Note when keys were last used."""
+    """Record when keys were last used."""
     connection.executemany(_TOUCH_KEY, [{"key": key_id, "at": moment} for key_id, moment in used_at.items()])

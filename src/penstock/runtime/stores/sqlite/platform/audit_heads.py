@@ -1,8 +1,8 @@
-"""The heads of audit chains in the SQLite file: the sealed first and last record of each, and how many chains exist.
+"""The heads of audit chains in the SQLite file: the sealed first and last record of each chain, and the chain count.
 
-A chain continues from its head, never from whichever record happens to be last: a tail that was cut off leaves a
-visible gap. A head that is missing or was altered is replaced by one that leaves a gap too, so that nothing hides
-tampering. Chains from before there were heads are sealed as they are when the first record is appended.
+A chain continues from its head, not from whichever record happens to be last, so a tail that was cut off leaves a
+visible gap. A head that is missing or was altered is replaced by one that leaves a gap too. Tampering therefore stays
+visible. Chains older than heads are sealed as they are when the first record is appended.
 
 Above it: `audit_records`. Below it: sqlite3.
 """
@@ -46,7 +46,7 @@ def read_head(connection: sqlite3.Connection, tenant: str) -> ChainHead | None:
 
 
 def read_chains(connection: sqlite3.Connection) -> AuditChains:
-    """How many chains there are, and how many were sealed."""
+    """The number of chains found and the number sealed."""
     (found,) = connection.execute("SELECT count(*) FROM audit_heads").fetchone()
     kept = connection.execute(_MARK, (_COUNT_MARK,)).fetchall()
     try:
@@ -57,7 +57,7 @@ def read_chains(connection: sqlite3.Connection) -> AuditChains:
 
 
 def sealed_end(connection: sqlite3.Connection, tenant: str, seal: Seal) -> ChainHead:
-    """The head that a chain continues from; that of a new chain has the number 0."""
+    """The head that a chain continues from. The head of a new chain has the number 0."""
     head = read_head(connection, tenant)
     if head is None and connection.execute(_MARK, (_UNSEALED_MARK,)).fetchall():
         _seal_all(connection, seal)
@@ -70,18 +70,19 @@ def sealed_end(connection: sqlite3.Connection, tenant: str, seal: Seal) -> Chain
         _count(connection, seal, 1)
     if head is None and last is None:
         return seal.head(tenant, (1, GENESIS_HASH), (0, GENESIS_HASH))
-    # Somebody removed or altered the head: one number is left out, which is found for as long as the records are kept.
+    # Somebody removed or altered the head. Skipping a number leaves a gap that is found as long as the records are
+    # kept.
     known = max(last[0] if last else 0, head.last_seq if head else 0)
     return seal.head(tenant, first or (1, GENESIS_HASH), (known + 1, last[1] if last else GENESIS_HASH))
 
 
 def write_last(connection: sqlite3.Connection, tenant: str, head: ChainHead, last: tuple[int, str], seal: Seal) -> None:
-    """Note the new last record of a chain."""
+    """Store the new last record of a chain."""
     _write(connection, tenant, seal.head(tenant, (head.first_seq, head.first_previous_hash), last))
 
 
 def move_first(connection: sqlite3.Connection, tenant: str, seal: Seal) -> None:
-    """Note the new first record of a chain whose oldest were forgotten; not of one whose head does not hold."""
+    """Store the new first record of a chain after its oldest were deleted, unless the head's seal is broken."""
     head, first = read_head(connection, tenant), connection.execute(_FIRST, (tenant,)).fetchone()
     if head is not None and first is not None and seal.holds(tenant, head):
         _write(connection, tenant, seal.head(tenant, first, (head.last_seq, head.last_hash)))
@@ -102,11 +103,11 @@ def _seal_all(connection: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _count(connection: sqlite3.Connection, seal: Seal, more: int) -> None:
-    """Count chains that begin; a number that was altered stays wrong."""
+    """Add new chains to the sealed count. A count that was altered stays wrong."""
     known = read_chains(connection)
     sealed = known.sealed or 0
     if known.sealed is None and known.found > more:
-        return  # it was removed: that it is missing is what shows it
+        return  # the count was removed: its absence shows that
     if known.seal is not None and known.seal != seal.count(sealed):
         return
     kept = msgspec.json.encode((sealed + more, seal.count(sealed + more)))
@@ -114,7 +115,7 @@ def _count(connection: sqlite3.Connection, seal: Seal, more: int) -> None:
 
 
 def broken_heads(connection: sqlite3.Connection) -> Iterator[str]:
-    """What is wrong with the ends of chains, as far as that shows without the key; older files have no heads."""
+    """Find problems with the ends of chains that are visible without the key. Older files have no heads."""
     if connection.execute(_IS_THERE).fetchone() is None or connection.execute(_MARK, (_UNSEALED_MARK,)).fetchone():
         return
     for (tenant,) in connection.execute(

@@ -1,8 +1,8 @@
 """The records of the audit log in the SQLite file: a hash chain for each tenant.
 
-Entries are numbered and sealed inside the transaction of the file's one writer, which reads the head of the chain
-first. Keeping the head in memory would save that only if no other process could append. The numbers are the primary
-key, so that not even a mistake can fork a chain.
+Entries are numbered and sealed inside the transaction of the file's only writer, which reads the head of the chain
+first. Keeping the head in memory would save that read only if no other process could append. The numbers are the
+primary key, so that not even a bug can fork a chain.
 
 Above it: `store`, `call_records`, `maintenance`. Below it: `audit_heads`, `codec`.
 """
@@ -34,7 +34,7 @@ __all__ = [
     "read_audit",
 ]
 
-# A column for each field of an entry, so that a new field needs no more here than its column in `schema.migrations`.
+# One column for each field of an entry: a new field needs only its column in `schema.migrations`.
 _PLAIN = tuple(name for name in AuditEntry.__struct_fields__ if name != "details")
 _plain_of = attrgetter(*_PLAIN)
 _COLUMN_NAMES = (*_PLAIN, "details", "seq", "previous_hash", "hash")
@@ -43,7 +43,7 @@ _INSERT = f"INSERT INTO audit ({_COLUMNS}) VALUES ({','.join('?' * len(_COLUMN_N
 _ENDS = (
     "SELECT (SELECT min(seq) FROM audit WHERE tenant = :tenant), (SELECT max(seq) FROM audit WHERE tenant = :tenant)"
 )
-# From each tenant to the next by the index, instead of through all records.
+# Skips from tenant to tenant in the index instead of reading all records.
 _TENANTS = (
     "WITH RECURSIVE found (tenant) AS (SELECT min(tenant) FROM audit"
     " UNION ALL SELECT (SELECT min(tenant) FROM audit WHERE tenant > found.tenant) FROM found"
@@ -61,7 +61,7 @@ _INTEGER_MAX = 2**63 - 1
 
 
 def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], seal: Seal) -> None:
-    """Number, seal and append entries; all or, with the transaction, none."""
+    """Number, seal and append entries: all of them, or none if the transaction is rolled back."""
     heads: dict[str, ChainHead] = {}
     ends: dict[str, tuple[int, str]] = {}
     rows: list[tuple[object, ...]] = []
@@ -84,7 +84,7 @@ def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], 
 
 
 def _as_store_error(error: sqlite3.Error) -> Exception:
-    """Errors of the whole file (full, locked, gone) stay as they are; all others are errors of the audit log."""
+    """Errors of the whole file (full, locked, gone) stay as they are. All others become errors of the audit log."""
     code = int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
     return audit_unavailable(error) if code in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_ERROR) else error
 
@@ -103,7 +103,7 @@ def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> AuditPage:
 
 
 def audit_statement(query: AuditQuery) -> tuple[str, tuple[object, ...]]:
-    """The statement of a query and its parameters, all but the last: how many rows."""
+    """The statement of a query and its parameters, without the last one: the number of rows."""
     conditions = ["tenant = ?"]
     parameters: list[object] = [query.tenant]
     for condition, value in (
@@ -119,25 +119,25 @@ def audit_statement(query: AuditQuery) -> tuple[str, tuple[object, ...]]:
         if value is not None:
             conditions.append(condition)
             parameters.append(value)
-    # SQLite knows no numbers of rows and would walk the chain; either index has far fewer records.
+    # SQLite has no row counts and would walk the chain. Either index has far fewer records.
     index = ""
     if query.subject is not None:
         index = " INDEXED BY audit_by_subject"
     elif query.outcome not in (None, "allowed"):
         index = " INDEXED BY audit_not_allowed"
-        conditions.append("outcome <> 'allowed'")  # as the index has it
+        conditions.append("outcome <> 'allowed'")  # worded as in the partial index, so that SQLite uses it
     where, direction = " AND ".join(conditions), "ASC" if query.oldest_first else "DESC"
     statement = f"SELECT {_COLUMNS} FROM audit{index} WHERE {where} ORDER BY seq {direction} LIMIT ?"
     return statement, tuple(parameters)
 
 
 def _bounded(number: int | None) -> int | None:
-    """A number that SQLite can hold; what lies beyond finds the same records."""
+    """Clamp a number to what SQLite can hold. Values beyond that select the same records."""
     return None if number is None else max(-_INTEGER_MAX, min(number, _INTEGER_MAX))
 
 
 def forget_audit(connection: sqlite3.Connection, *, tenant: str, before_seq: int, seal: Seal) -> int:
-    """Drop the oldest records of a chain in one bounded piece, but never the newest."""
+    """Delete the oldest records of a chain, a bounded number at a time, but never the newest."""
     ((first, last),) = connection.execute(_ENDS, {"tenant": tenant}).fetchall()
     if first is None:
         return 0
@@ -149,7 +149,7 @@ def forget_audit(connection: sqlite3.Connection, *, tenant: str, before_seq: int
 
 
 def probe_audit(connection: sqlite3.Connection) -> None:
-    """Raise the error that a call would get if no record could be written; leaves nothing behind."""
+    """Raise the error that a call would get if no record could be written. Changes nothing."""
     entry = AuditEntry(at=0, tenant="", principal="", surface="", operation="probe", outcome="allowed")
     connection.execute("SAVEPOINT probe_audit")
     try:
@@ -163,14 +163,15 @@ def probe_audit(connection: sqlite3.Connection) -> None:
 
 
 def audit_tenants(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Every tenant that has records, by name."""
+    """Every tenant that has records, ordered by name."""
     return tuple(str(tenant) for (tenant,) in connection.execute(_TENANTS).fetchall())
 
 
 def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Records that do not follow from the record before them, as codes and messages; older files have no records.
+    """Find records that do not follow from the record before them. Yields codes and messages.
 
-    That shows without the key. Whether the records are what was sealed, only the owner of the key can tell.
+    This check needs no key. Only the owner of the key can verify that the records are the ones that were sealed. Older
+    files have no records.
     """
     if connection.execute(_IS_THERE).fetchone() is None:
         return

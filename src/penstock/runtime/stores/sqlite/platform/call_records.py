@@ -1,10 +1,11 @@
-"""What calls leave behind in the SQLite file: audit entries, idempotency keys and answers, stored with their changes.
+"""What calls store in the SQLite file: audit entries, idempotency keys and answers, together with their changes.
 
-Functions of a connection. Those that write run inside a transaction of the file's one writer, which no other process
-can share: what they read cannot change before they are done. Without an answer a call is in flight until a moment; with
-one, the answer is kept until a moment.
+All functions take a connection. Those that write run inside a transaction of the file's only writer. No other process
+can write during it, so what they read cannot change before they finish. In a row without an answer, `until` is when the
+call stops being in flight; in a row with one, it is when the answer expires.
 
-Above it: both stores and `runs.appending`, whose changes come with them. Below it: `audit_records`, `codec`.
+Above it: both stores and `runs.appending`, whose changes are stored together with these. Below it: `audit_records`,
+`codec`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _INSERT_CALL = (
     " digest = excluded.digest, until = excluded.until, answer = excluded.answer"
 )
 _OWN = "answer IS NULL AND until = :own"
-# Of the same claim: in flight, or answered by it, where a later word replaces an earlier one.
+# Rows of the same claim: in flight, or already answered by it. A later answer replaces an earlier one.
 _SAME = f"(({_OWN}) OR until = :kept)"
 _CLAIM_CALL = f"{_INSERT_CALL} WHERE until < :now RETURNING 1"
 _COMPLETE_CALL = f"{_INSERT_CALL} WHERE {_SAME} RETURNING 1"
@@ -53,7 +54,7 @@ _ANSWER = msgspec.json.Decoder(dict[str, Any])
 
 
 def stored_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> InFlight | Finished | None:
-    """What is known of another call with a key; None if the key is free."""
+    """The state of another call with this key; None if the key is free."""
     found = connection.execute(_READ_CALL, _names_of(claim)).fetchall()
     if not found or found[0][1] < claim.now:
         return None
@@ -62,9 +63,9 @@ def stored_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> InFl
 
 
 def record_call(connection: sqlite3.Connection, call: CallRecord) -> ClaimOutcome:
-    """Store what a call leaves, or learn what became of the other one with its key."""
+    """Store the record of a call, or return the state of the other call with the same key."""
     if call.claim is not None and not _hold(connection, call.claim, call):
-        # A claim of the same moment that is not this call's counts as under way too.
+        # A claim of the same millisecond that is not this call's counts as in flight too.
         found = stored_call(connection, msgspec.structs.replace(call.claim, now=0))
         return found or InFlight(call.claim.digest, call.claim.in_flight_until)
     _write_entries(connection, (call,))
@@ -72,23 +73,23 @@ def record_call(connection: sqlite3.Connection, call: CallRecord) -> ClaimOutcom
 
 
 def keep_calls(connection: sqlite3.Connection, given: Sequence[CallRecord | None]) -> None:
-    """Store what calls leave, within the transaction of their changes; raises if one cannot be stored."""
+    """Store the records of calls within the transaction of their changes. Raises if one cannot be stored."""
     calls = [call for call in given if call is not None]
     for call in calls:
         if call.claim is not None and not _hold(connection, call.claim, call):
-            raise claim_lost()  # and with that the change is taken back
+            raise claim_lost()  # which rolls the change back
     _write_entries(connection, calls)
 
 
 def _write_entries(connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
-    """Append the audit entries of calls that have not been stored."""
+    """Append the audit entries of calls that are not stored yet."""
     pending = [(entry, call.seal) for call in calls for entry in call.entries]
     for seal in dict.fromkeys(seal for _, seal in pending if seal is not None):
         append_audit(connection, [entry for entry, own in pending if own is seal], seal)
 
 
 def _hold(connection: sqlite3.Connection, claim: IdempotencyClaim, call: CallRecord) -> bool:
-    """Note that a call has its key, with the answer if there is one; False if another call has the key."""
+    """Store that a call holds its key, with the answer if there is one. False if another call holds the key."""
     if call.stored and call.answer is None:
         return True
     until = claim.in_flight_until if call.answer is None else claim.keep_until
@@ -108,9 +109,9 @@ async def change(
     happened: Callable[[T], bool] | None = None,
     is_long: bool = False,
 ) -> T:
-    """Make a change and store what the call that makes it leaves behind, both or neither.
+    """Make a change and store the record of the call that makes it: both or neither.
 
-    `happened` says whether an outcome means that something was changed.
+    `happened` tells whether an outcome means that something changed.
     """
     if call is None:
         return await writer.submit(apply, is_long=is_long)
@@ -129,12 +130,12 @@ async def change(
 
 
 def release_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> None:
-    """Let the key of a call go, unless another one has it by now."""
+    """Free the key of a call, unless another call holds it by now."""
     connection.execute(_RELEASE_CALL, {**_names_of(claim), "own": claim.in_flight_until})
 
 
 def forget_calls(connection: sqlite3.Connection, *, now: int, limit: int) -> int:
-    """Drop what is past its time."""
+    """Drop expired calls."""
     return connection.execute(_FORGET_CALLS, (now, limit)).rowcount
 
 

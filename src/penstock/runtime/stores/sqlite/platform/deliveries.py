@@ -1,7 +1,7 @@
 """The queue of deliveries in the SQLite file.
 
-Functions of a connection; those that write run inside a transaction of the file's one writer. Deliveries are numbered
-as they are queued. Listings go by that number, and so does the queue among those that are due at the same moment.
+All functions take a connection; those that write run inside a transaction of the file's only writer. Deliveries are
+numbered as they are queued. Listings are ordered by that number, and so are deliveries that are due at the same time.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _NUMBER_MAX = 2**63 - 1
 
 
 def add_deliveries(connection: sqlite3.Connection, deliveries: Sequence[tuple[DeliveryRow, bytes]]) -> int:
-    """Queue deliveries that are not known yet, each with its event as JSON; how many."""
+    """Queue deliveries that are not known yet, each with its event as JSON. Returns how many were new."""
     rows = [_DELIVERIES.values(delivery, event=event) for delivery, event in deliveries]
     return connection.executemany(_INSERT, rows).rowcount if rows else 0
 
 
 def read_due(connection: sqlite3.Connection, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
-    """Pending deliveries whose time has come, longest due first."""
+    """Pending deliveries that are due, the longest due first."""
     return tuple(map(_DELIVERIES.row, connection.execute(_DUE, (now, limit)).fetchall()))
 
 
@@ -63,7 +63,7 @@ def next_delivery_at(connection: sqlite3.Connection) -> int | None:
 
 
 def save_delivery(connection: sqlite3.Connection, delivery: DeliveryRow) -> None:
-    """Keep what came of an attempt."""
+    """Store the result of an attempt."""
     columns = (
         delivery.state,
         delivery.attempts,
@@ -93,7 +93,7 @@ def read_deliveries(
     limit: int,
     cursor: str | None,
 ) -> DeliveryPage:
-    """A page of deliveries, the one that was queued last first."""
+    """A page of deliveries, the most recently queued first."""
     size = platform_page_size(limit)
     statement, parameters = deliveries_statement(tenant, endpoint_id, state, cursor)
     found = connection.execute(statement, (*parameters, size + 1)).fetchall()
@@ -104,7 +104,7 @@ def read_deliveries(
 def deliveries_statement(
     tenant: str, endpoint_id: str | None, state: str | None, cursor: str | None
 ) -> tuple[str, tuple[object, ...]]:
-    """The statement of a listing and its parameters, all but the last: how many rows."""
+    """The statement of a listing and its parameters, without the last one: the number of rows."""
     before = number_position(cursor)
     conditions = ["tenant = ?"]
     parameters: list[object] = [tenant]
@@ -121,5 +121,5 @@ def deliveries_statement(
 
 
 def forget_deliveries(connection: sqlite3.Connection, *, before: int, limit: int) -> int:
-    """Drop deliveries that ended before a moment."""
+    """Drop deliveries that ended before a given time."""
     return connection.execute(_FORGET, (before, limit)).rowcount

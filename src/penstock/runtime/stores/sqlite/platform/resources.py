@@ -1,7 +1,7 @@
 """Registered resources, and small named values ("marks"), in the SQLite file.
 
-Functions of a connection. Those that write run inside a transaction of the file's one writer, so that the etag that
-they compare is the one that they replace.
+All functions take a connection. Those that write run inside a transaction of the file's only writer, so that the etag
+they compare is the one they replace.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def read_resource(connection: sqlite3.Connection, tenant: str, kind: str, resour
 def read_resources(
     connection: sqlite3.Connection, tenant: str, kind: str, *, limit: int, cursor: str | None, prefix: str
 ) -> ResourcePage:
-    """A page of resources of a kind, by id."""
+    """A page of resources of a kind, ordered by id."""
     size, after = platform_page_size(limit), id_position(cursor)
     conditions = "kind = ? AND tenant = ? AND resource_id >= ?"
     parameters: list[object] = [kind, tenant, prefix]
@@ -102,29 +102,29 @@ def read_resources(
         parameters.append(after)
     statement = f"SELECT {_COLUMNS} FROM resources WHERE {conditions} ORDER BY resource_id LIMIT ?"
     ordered = map(_RESOURCES.row, connection.execute(statement, (*parameters, size + 1)).fetchall())
-    # Ids with one prefix lie next to each other, and the first of them is where the page begins.
+    # Ids with one prefix are adjacent, and the page starts at the first of them.
     found = tuple(takewhile(lambda resource: resource.resource_id.startswith(prefix), ordered))
     page, next_cursor = cut_page(found, size, lambda resource: id_cursor(resource.resource_id))
     return ResourcePage(tuple(page), next_cursor)
 
 
 def read_all_resources(connection: sqlite3.Connection, kind: str) -> tuple[ResourceRow, ...]:
-    """Resources of a kind of every tenant, by tenant and id."""
+    """Resources of a kind of every tenant, ordered by tenant and id."""
     statement = f"SELECT {_COLUMNS} FROM resources WHERE kind = ? ORDER BY tenant, resource_id"
     return tuple(map(_RESOURCES.row, connection.execute(statement, (kind,)).fetchall()))
 
 
 def read_mark(connection: sqlite3.Connection, name: str) -> JsonValue:
-    """A small value kept under a name."""
+    """The small value stored under a name."""
     found = connection.execute("SELECT value FROM marks WHERE name = ?", (name,)).fetchall()
     return decode_json(_VALUE, found[0][0]) if found else None
 
 
 def set_mark(connection: sqlite3.Connection, name: str, value: bytes) -> None:
-    """Keep a small value under a name."""
+    """Store a small value under a name."""
     connection.execute("INSERT INTO marks VALUES (?,?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
 
 
 def drop_mark(connection: sqlite3.Connection, name: str) -> bool:
-    """Forget the value under a name."""
+    """Delete the value under a name."""
     return connection.execute("DELETE FROM marks WHERE name = ?", (name,)).rowcount > 0

@@ -1,7 +1,7 @@
 """The platform store in SQLite: API keys, idempotent calls, the audit log, resources and deliveries.
 
 It shares the database of a run store: its changes go into the same transactions as the decisions of runs. A key is read
-on the event loop's thread, which takes a few microseconds, a fraction of a trip to another thread and back.
+on the event loop's thread. That takes a few microseconds, a fraction of a round trip to another thread.
 
 Above it: `app` and the conformance suite. Below it: `database`, and one module for each table.
 """
@@ -45,7 +45,7 @@ from penstock.runtime.stores.sqlite.platform import resources as resource_rows
 
 __all__ = ["SqlitePlatformStore"]
 
-# Sealing takes tens of microseconds for each entry; more than these would hold up the event loop noticeably.
+# Sealing takes tens of microseconds per entry. More entries than this would noticeably block the event loop.
 _ENTRIES_ON_LOOP_MAX = 100
 
 
@@ -58,29 +58,29 @@ class SqlitePlatformStore:
     # --- keys ------------------------------------------------------------------------------------
 
     async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
-        """Keep a key, or change the one of that id."""
+        """Store a key, or update the key with the same id."""
         await call_records.change(self._database.writer, lambda connection: api_keys.put_key(connection, key), call)
 
     async def replace_key(
         self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
     ) -> KeyReplaced | KeyNotReplaced:
-        """Keep a successor and end the key that it replaces."""
+        """Store a successor and end the key that it replaces."""
         return await call_records.change(
             self._database.writer, lambda connection: api_keys.replace_key(connection, ended, successor), call
         )
 
     async def key(self, key_id: str) -> KeyRow | None:
-        """A key by id, as it is now in the file."""
+        """The current row of a key, by id."""
         try:
             return self._database.read_on_loop(lambda connection: api_keys.read_key(connection, key_id))
         except UnicodeEncodeError:
-            return None  # half of a surrogate pair stands in no key
+            return None  # half of a surrogate pair: no key contains it
         except sqlite3.Error:
-            # Locked for a moment, or worse: a reader's thread may wait, and says what is wrong.
+            # The file is locked, or worse. A reader thread can wait, and it explains the error.
             return await self._database.read(lambda connection: api_keys.read_key(connection, key_id))
 
     def change_mark(self) -> int | None:
-        """Another number once anybody has committed anything to the file."""
+        """A number that changes once any process has committed anything to the file."""
         return self._database.change_mark()
 
     async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
@@ -90,7 +90,7 @@ class SqlitePlatformStore:
         )
 
     async def touch_keys(self, used_at: Mapping[str, int]) -> None:
-        """Note when keys were last used."""
+        """Record when keys were last used."""
         given = dict(used_at)
         if given:
             await self._database.writer.submit(lambda connection: api_keys.touch_keys(connection, given))
@@ -98,25 +98,25 @@ class SqlitePlatformStore:
     # --- calls -----------------------------------------------------------------------------------
 
     async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
-        """What is known of another call with a key; read as keys are."""
+        """The state of another call with this key; read on the event loop's thread, as keys are."""
         try:
             return self._database.read_on_loop(lambda connection: call_records.stored_call(connection, claim))
         except (sqlite3.Error, UnicodeEncodeError):
             return await self._database.read(lambda connection: call_records.stored_call(connection, claim))
 
     async def record_call(self, call: CallRecord) -> ClaimOutcome:
-        """Store what a call leaves that changes nothing else."""
+        """Store the record of a call that changes nothing else."""
         outcome = await self._database.writer.submit(lambda connection: call_records.record_call(connection, call))
         if isinstance(outcome, Claimed):
             call.committed()
         return outcome
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
-        """The call did not happen."""
+        """Free the key of a call that did not happen."""
         await self._database.writer.submit(lambda connection: call_records.release_call(connection, claim))
 
     async def forget_calls(self, *, now: int, limit: int) -> int:
-        """Drop what is past its time."""
+        """Drop expired calls."""
         return await self._database.writer.submit(
             lambda connection: call_records.forget_calls(connection, now=now, limit=limit), is_long=True
         )
@@ -140,7 +140,7 @@ class SqlitePlatformStore:
         return await self._database.read(lambda connection: audit_heads.read_head(connection, tenant))
 
     async def audit_chains(self) -> AuditChains:
-        """How many chains there are, and how many were sealed."""
+        """The number of chains found and the number sealed."""
         return await self._database.read(audit_heads.read_chains)
 
     async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
@@ -189,7 +189,7 @@ class SqlitePlatformStore:
     async def resources(
         self, tenant: str, kind: str, *, limit: int, cursor: str | None = None, prefix: str | None = None
     ) -> ResourcePage:
-        """Resources of a kind, by id."""
+        """Resources of a kind, ordered by id."""
         return await self._database.read(
             lambda connection: resource_rows.read_resources(
                 connection, tenant, kind, limit=limit, cursor=cursor, prefix=prefix or ""
@@ -223,7 +223,7 @@ class SqlitePlatformStore:
         )
 
     async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
-        """Pending deliveries whose time has come."""
+        """Pending deliveries that are due."""
         return await self._database.read(lambda connection: delivery_rows.read_due(connection, now=now, limit=limit))
 
     async def next_delivery_at(self) -> int | None:
@@ -231,7 +231,7 @@ class SqlitePlatformStore:
         return await self._database.read(delivery_rows.next_delivery_at)
 
     async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
-        """Keep what came of an attempt."""
+        """Store the result of an attempt."""
         await call_records.change(
             self._database.writer, lambda connection: delivery_rows.save_delivery(connection, delivery), call
         )
@@ -251,7 +251,7 @@ class SqlitePlatformStore:
         limit: int,
         cursor: str | None = None,
     ) -> DeliveryPage:
-        """Deliveries of a tenant, the one that was queued last first."""
+        """Deliveries of a tenant, the most recently queued first."""
         return await self._database.read(
             lambda connection: delivery_rows.read_deliveries(
                 connection, tenant, endpoint_id=endpoint_id, state=state, limit=limit, cursor=cursor
@@ -259,7 +259,7 @@ class SqlitePlatformStore:
         )
 
     async def forget_deliveries(self, *, before: int, limit: int) -> int:
-        """Drop deliveries that ended before a moment."""
+        """Drop deliveries that ended before a given time."""
         return await self._database.writer.submit(
             lambda connection: delivery_rows.forget_deliveries(connection, before=before, limit=limit), is_long=True
         )
@@ -267,16 +267,16 @@ class SqlitePlatformStore:
     # --- marks -----------------------------------------------------------------------------------
 
     async def mark(self, name: str) -> JsonValue:
-        """A small value kept under a name."""
+        """The small value stored under a name."""
         return await self._database.read(lambda connection: resource_rows.read_mark(connection, name))
 
     async def set_mark(self, name: str, value: JsonValue) -> None:
-        """Keep a small value under a name."""
+        """Store a small value under a name."""
         encoded = encode_json(value)
         await self._database.writer.submit(lambda connection: resource_rows.set_mark(connection, name, encoded))
 
     async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
-        """Forget the value under a name."""
+        """Delete the value under a name."""
         return await call_records.change(
             self._database.writer, lambda connection: resource_rows.drop_mark(connection, name), call, is_long=True
         )

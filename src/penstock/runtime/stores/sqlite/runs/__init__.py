@@ -1,4 +1,5 @@
-"""The run store: `store` implements the port, with one module for each kind of table or query.
+"""The run store: `store` implements the port; the other modules are one for each kind of table or query.
 
-Read `store` first, then `appending`, which writes the decisions of runs.
+They take a connection and run inside the transaction that `store` chooses. Read `store` first. `appending` writes the
+decisions of runs and is the hot path.
 """

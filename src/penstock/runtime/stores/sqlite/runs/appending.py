@@ -1,8 +1,8 @@
-"""Appending decisions to runs in the SQLite file, one by one or many at once, and deleting runs with all their rows.
+"""Appends decisions to runs in the SQLite file, one by one or many at once, and deletes runs with all their rows.
 
 This is the hot path of the store: many decisions are written with one statement for all rows of a kind.
 
-Above it: `store`, which says in which transaction. Below it: `history`, `row_keys`, `text_index`.
+Above it: `store`, which chooses the transaction. Below it: `history`, `row_keys`, `text_index`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _INSERT_RUN = (
     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT DO NOTHING"
 )
-# The same for most runs. What is left out is NULL: binding a None, as everything that is not a number, a text or a
-# bytearray, sends Python's sqlite3 looking for somebody who adapts it, which takes longer than the row.
+# The same for most runs. Columns left out are NULL. Binding a None, like anything that is not a number, a text or a
+# bytearray, makes Python's sqlite3 look for an adapter, which takes longer than writing the row.
 _INSERT_PLAIN_RUN = (
     "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
     " updated_at, has_work, owner, terminal, tenant, epoch) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
@@ -45,7 +45,7 @@ _UPDATE_RUN = (
     " WHERE run_id = ? AND seq = ? AND epoch = ? RETURNING key"
 )
 _MOVE_RUN = "UPDATE runs SET seq = ?, updated_at = ? WHERE run_id = ? AND seq = ? AND epoch = ? RETURNING key"
-# By key, which spares a look into the index of ids; that the key is still this run's is checked all the same.
+# By key, which saves a lookup in the index of ids. The statement still checks that the key belongs to this run.
 _UPDATE_KEY = (
     "UPDATE runs SET status = ?, seq = ?, updated_at = ?, wake_at = ?, has_work = ?, owner = ?, terminal = ?, epoch = ?"
     " WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
@@ -57,31 +57,31 @@ _END_KEY = (
 _MOVE_KEY = "UPDATE runs SET seq = ?, updated_at = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
 _INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
 _APPENDED = Appended()
-_KNOWN_KEYS_MAX = 10_000  # about a megabyte; then all are forgotten, and looked up again when they are needed
-# What of a forgotten run stands elsewhere.
+_KNOWN_KEYS_MAX = 10_000  # about a megabyte; then the cache is emptied and fills again on use
+# The columns of a deleted run that other tables refer to.
 DELETED_COLUMNS = "key, tenant, run_id, workflow_name, labels"
 
 
 @dataclass(frozen=True, slots=True)
 class WriterState:
-    """What the writer keeps beside its connection: the next keys, numbers of shapes, and texts to be indexed."""
+    """The writer's state beside its connection: the next keys, numbers of shapes, and texts to be indexed."""
 
     keys: KeyMaker = field(default_factory=KeyMaker)
     texts: TextIndexQueue = field(default_factory=TextIndexQueue)
     shapes: ShapeNumbers = field(default_factory=ShapeNumbers)
-    known: dict[str, int] = field(default_factory=dict)  # keys of runs that are likely to come again
+    known: dict[str, int] = field(default_factory=dict)  # keys of runs that are likely to be written again
 
     def clear(self) -> None:
-        """Forget what a transaction left that did not come about."""
+        """Drop what a rolled-back transaction left."""
         self.texts.clear()
         self.shapes.clear()
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Write what the jobs of a transaction left to its end."""
+        """Write what the jobs of a transaction left for its end."""
         self.texts.write(connection)
 
     def remember(self, row: RunRow, key: int) -> None:
-        """Keep the key of a run that goes on. A key that is no longer the run's does no harm: it is found out."""
+        """Remember the key of a run that goes on. A stale key does no harm: the statement that uses it detects it."""
         if row.terminal:
             self.known.pop(row.run_id, None)
             return
@@ -91,26 +91,26 @@ class WriterState:
 
 
 class RunAppend(msgspec.Struct, frozen=True, gc=False):
-    """A decision as it is stored: its records as a page, and the large values that are kept beside it.
+    """A decision as it is stored: its records as a page, and the large values that are stored beside it.
 
-    Without a page it is a move, whose page depends on the number of its shape. A decision of very many records is
-    stored as several pages.
+    A decision without a page is a move, whose page depends on the number of its shape. A decision with very many
+    records is stored as several pages.
     """
 
     write: RunWrite
     page: bytes | None = None
     payloads: Mapping[str, bytes] = {}
     further: tuple[tuple[int, int, bytes], ...] = ()
-    """The pages behind the first: first and last sequence number, and the page."""
+    """The pages after the first: first and last sequence number, and the page."""
 
     @property
     def last_seq(self) -> int:
-        """The last record of the first page."""
+        """The sequence number of the last record of the first page."""
         return self.further[0][0] - 1 if self.further else self.write.row.seq
 
 
 def small_append(write: RunWrite) -> RunAppend | None:
-    """A small decision, encoded as it is stored; None for one that takes more than a moment to encode."""
+    """Encode a small decision; None if encoding it would take long."""
     if write.move is not None:
         return RunAppend(write) if len(write.move.encoded) <= limits.PAYLOAD_INLINE_BYTES_MAX else None
     if len(write.records) > limits.FOLDED_AT_ONCE:
@@ -120,7 +120,7 @@ def small_append(write: RunWrite) -> RunAppend | None:
 
 
 def encode_append(write: RunWrite) -> RunAppend:
-    """A decision, encoded as it is stored, however large it is."""
+    """Encode a decision of any size."""
     records, splitter = write.history, PageSplitter()
     size = limits.STORED_PAGE_RECORDS_MAX
     parts = [records[start : start + size] for start in range(0, len(records), size)]
@@ -170,7 +170,7 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
     if len(appends) == 1:
         return [append_run(connection, appends[0], state)]
     if len({append.write.row.run_id for append in appends}) < len(appends):
-        raise NotTogetherError  # what is decided of one run is stored in the order in which it was given
+        raise NotTogetherError  # decisions of one run must be stored in the order in which they were submitted
     changes: dict[str, list[tuple[object, ...]]] = {}
     pages: list[tuple[object, ...]] = []
     further: list[tuple[object, ...]] = []
@@ -193,14 +193,14 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
             state.known.pop(row.run_id, None)
     for statement, rows in changes.items():
         if connection.executemany(statement, rows).rowcount != len(rows):
-            raise NotTogetherError  # somebody else has moved, made or taken over one of these runs, or used a key
+            raise NotTogetherError  # another writer has advanced, created or taken over one of the runs, or used a key
     connection.executemany(_INSERT_HISTORY, pages + further)
     keep_calls(connection, [append.write.call for append in appends])
     return [_APPENDED] * len(appends)
 
 
 def _index_change(write: RunWrite, key: int) -> tuple[str, tuple[object, ...]]:
-    """How a decision changes the index: a statement that many may share, and its values."""
+    """How a decision changes the index: a statement that many decisions may share, and its values."""
     row = write.row
     if write.same_index:
         return _MOVE_KEY, (row.seq, row.updated_at, key, row.run_id, write.expected_seq, write.expected_epoch)
@@ -224,20 +224,20 @@ def _looked_up_key(connection: sqlite3.Connection, row: RunRow, state: WriterSta
 
 
 def _insert(connection: sqlite3.Connection, row: RunRow, state: WriterState) -> int | None:
-    """The key of a new run; None when there is a run with its id."""
+    """The key of a new run; None if a run with its id exists."""
     columns = _columns(row)
     key = state.keys.next_key(connection, row.created_at)
     while connection.execute(_INSERT_RUN, (key, *columns)).rowcount == 0:
         if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (row.run_id,)).fetchone() is not None:
             return None
-        # Another process, or an earlier life of this one, has used the key.
+        # Another process, or this one before a restart, has used the key.
         key = state.keys.free_key(connection, row.created_at)
     _index_texts(connection, key, row, state)
     return key
 
 
 def _changes(row: RunRow) -> tuple[object, ...]:
-    """What `_UPDATE_RUN` and `_UPDATE_KEY` set."""
+    """The values that `_UPDATE_RUN` and `_UPDATE_KEY` set."""
     return (
         row.status,
         row.seq,
@@ -251,7 +251,7 @@ def _changes(row: RunRow) -> tuple[object, ...]:
 
 
 def _columns(row: RunRow) -> tuple[object, ...]:
-    """What `_INSERT_RUN` takes after the key."""
+    """The values of `_INSERT_RUN` after the key."""
     return (
         row.run_id,
         row.workflow_name,
@@ -273,7 +273,7 @@ def _columns(row: RunRow) -> tuple[object, ...]:
 
 
 def _plain_columns(row: RunRow) -> tuple[object, ...]:
-    """What `_INSERT_PLAIN_RUN` takes after the key."""
+    """The values of `_INSERT_PLAIN_RUN` after the key."""
     return (
         row.run_id,
         row.workflow_name,
@@ -298,7 +298,7 @@ def _index_texts(connection: sqlite3.Connection, key: int, row: RunRow, state: W
 
 
 def delete_run(connection: sqlite3.Connection, statement: str, name: str | int, state: WriterState) -> int:
-    """Forget what a statement deletes, which returns `DELETED_COLUMNS`, with everything that belongs to it."""
+    """Delete a run and everything that belongs to it. The statement must return `DELETED_COLUMNS`."""
     found = connection.execute(statement, (name,)).fetchall()
     for key, tenant, run_id, workflow_name, encoded in found:
         labels = labels_of(encoded)

@@ -1,9 +1,9 @@
-"""What was stored, in the order in which it was stored: the pages of history of all runs, one after the other.
+"""What was stored, in order: the pages of history of all runs, one after the other.
 
-Every decision adds one page of history, and the file numbers pages as they come, so that reading on from a number finds
-all that is new and costs nothing while nothing is. Numbers at the end are given again after runs were deleted, and all
-may change when a file is packed or restored: a position therefore names its page too, and when that is not there any
-more, pages are looked through backwards for runs that moved since a moment.
+Every decision adds one page of history, and the file numbers pages as they are added. Reading from a number onwards
+finds everything new, and costs nothing while there is nothing. The last numbers are reused after runs were deleted, and
+all numbers may change when a file is vacuumed or restored. A position therefore also names its page. If that page is
+gone, pages are searched backwards for runs that changed since a given time.
 
 Above it: `store`. Below it: `codec`, sqlite3.
 """
@@ -20,9 +20,9 @@ __all__ = ["read_changes"]
 
 _POSITION = re.compile(r"([0-9]{1,18})\.([0-9]{1,19})\.([0-9]{1,18})")
 _START = "0.0.0"
-# Clocks of processes that share a file differ, and a decision is stored a moment after its time was taken.
+# Clocks of processes that share a file differ, and a decision is stored a moment after its timestamp was taken.
 _SLACK_MS = 60_000
-# Pages of runs that moved long ago may stand between others; after so many in a row there is nothing new before them.
+# Pages of runs that changed long ago may lie between others. After this many in a row, nothing before them is new.
 _OLD_PAGES_MAX = 50
 _PAGE = (
     f"SELECT {RUN_COLUMNS}, history.rowid, history.run, history.first_seq, history.last_seq FROM history"
@@ -35,7 +35,7 @@ _BACKWARDS = (
 
 
 def read_changes(connection: sqlite3.Connection, *, after: str | None, since: int, limit: int) -> ChangePage:
-    """A page of what was stored after a position; since a moment, if the position is not known."""
+    """A page of what was stored after a position, or since a given time if the position is not known."""
     number = _known(connection, after)
     if number is None:
         number = _number_before(connection, since - _SLACK_MS)
@@ -51,7 +51,7 @@ def read_changes(connection: sqlite3.Connection, *, after: str | None, since: in
 
 
 def _known(connection: sqlite3.Connection, position: str | None) -> int | None:
-    """The number of a position, if its page is still there."""
+    """The page number of a position, if its page still exists."""
     parsed = _POSITION.fullmatch(position or "")
     if parsed is None:
         return None
@@ -63,7 +63,7 @@ def _known(connection: sqlite3.Connection, position: str | None) -> int | None:
 
 
 def _number_before(connection: sqlite3.Connection, since: int) -> int:
-    """The number of the last page before all that are of runs which moved since a moment."""
+    """The number of the last page before all pages of runs that changed since a given time."""
     before, old = None, 0
     for number, moved_at in connection.execute(_BACKWARDS):
         if moved_at >= since:
@@ -77,7 +77,7 @@ def _number_before(connection: sqlite3.Connection, since: int) -> int:
 
 
 def _position(connection: sqlite3.Connection, number: int) -> str:
-    """A position that reads on after a number; there may be no page of that number."""
+    """The position that continues after a number. A page with that number need not exist."""
     found = connection.execute(
         "SELECT rowid, run, first_seq FROM history WHERE rowid <= ? ORDER BY rowid DESC LIMIT 1", (number,)
     ).fetchone()

@@ -1,9 +1,9 @@
 """Which workflow owns a name (of a tool, prompt, resource or webhook) in a tenant, in the SQLite file.
 
-A name belongs to the workflow that claimed it first, until its newest version does without it or it is deleted. It is
-claimed in the transaction that stores the version, so that two processes cannot both get it.
+A name belongs to the workflow that claimed it first, until its newest version no longer uses the name or the workflow
+is deleted. Names are claimed in the transaction that stores the version, so that two processes cannot both get one.
 
-Above it: `definitions`. Below it: `penstock.definitions.claims`, which says what a document claims.
+Above it: `definitions`. Below it: `penstock.definitions.claims`, which lists what a document claims.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAKE = "INSERT INTO claimed_names (tenant, kind, name, workflow) VALUES (?,?,?,
 
 
 def take_names(connection: sqlite3.Connection, definition: DefinitionRow) -> DefinitionNameTaken | None:
-    """Give a workflow the names of its newest version, and nothing else; the one that another has, if there is one."""
+    """Give a workflow exactly the names of its newest version. Returns the name that another workflow has, if any."""
     tenant, workflow = definition.tenant, definition.name
     claimed = claimed_names(workflow, definition.document)
     for kind, name in claimed:
@@ -34,5 +34,5 @@ def take_names(connection: sqlite3.Connection, definition: DefinitionRow) -> Def
 
 
 def release_names(connection: sqlite3.Connection, workflow: str, tenant: str) -> None:
-    """Let others have the names of a workflow."""
+    """Release all names of a workflow."""
     connection.execute("DELETE FROM claimed_names WHERE tenant = ? AND workflow = ?", (tenant, workflow))

@@ -1,7 +1,7 @@
 """Definitions in the SQLite file: documents by hash, and for each name of a tenant its versions and the newest one.
 
-A document is kept once, whoever put it. Every time that a definition becomes the newest of a name is a numbered
-version; a deleted name keeps its versions and loses its place among the workflows.
+A document is stored once, whoever put it. Each time a definition becomes the newest of a name, it gets a numbered
+version. A deleted name keeps its versions, but is no longer listed among the workflows.
 
 Above it: `store`. Below it: `codec`, `claimed_names`.
 """
@@ -51,7 +51,7 @@ __all__ = [
 
 _COLUMNS = "d.hash, v.name, d.version, d.document, v.created_at, v.tenant, v.created_by"
 _VERSIONS = f"SELECT {_COLUMNS}, v.number FROM definition_versions AS v JOIN definitions AS d ON d.hash = v.hash"
-# The walk is over names, in order; documents are fetched for those on the page.
+# Walks the names in order, and fetches documents only for those on the page.
 _NEWEST = (
     f"SELECT {_COLUMNS} FROM workflows AS w CROSS JOIN definition_versions AS v ON v.number = w.number"
     " CROSS JOIN definitions AS d ON d.hash = w.hash"
@@ -78,7 +78,7 @@ _Conditions: TypeAlias = list[tuple[str, tuple[object, ...]]]
 def put_definition(
     connection: sqlite3.Connection, definition: DefinitionRow, document: bytes, expected_hash: str | AnyHash | None
 ) -> DefinitionOutcome:
-    """Keep a definition, whose document is given as JSON, and make it the newest of its name."""
+    """Store a definition, whose document is given as JSON, and make it the newest of its name."""
     place = (definition.tenant, definition.name)
     found = connection.execute("SELECT hash FROM workflows WHERE tenant = ? AND name = ?", place).fetchone()
     current = None if found is None else str(found[0])
@@ -115,7 +115,7 @@ def put_definition(
 def put_definitions(
     connection: sqlite3.Connection, definitions: Sequence[tuple[DefinitionRow, bytes, str | None]]
 ) -> DefinitionPut | DefinitionRefused:
-    """Keep definitions one after the other; none of them if one is refused."""
+    """Store definitions in order; store none of them if one is refused."""
     connection.execute("SAVEPOINT put_definitions")
     for definition, document, expected_hash in definitions:
         outcome = put_definition(connection, definition, document, expected_hash)
@@ -130,7 +130,7 @@ def put_definitions(
 def delete_definition(
     connection: sqlite3.Connection, name: str, tenant: str, expected_hash: str | AnyHash = ANY
 ) -> bool:
-    """Hide a name, if it stands for what is expected."""
+    """Hide a name if its newest version is the expected one."""
     given = {"tenant": tenant, "name": name, "hash": None if expected_hash is ANY else expected_hash}
     statement = "DELETE FROM workflows WHERE tenant = :tenant AND name = :name AND (:hash IS NULL OR hash = :hash)"
     if connection.execute(statement, given).rowcount == 0:
@@ -142,7 +142,7 @@ def delete_definition(
 def definition_by_hash(
     connection: sqlite3.Connection, definition_hash: str, tenant: str | None
 ) -> DefinitionRow | None:
-    """What a tenant put last under a hash, or what anybody put first."""
+    """The version that a tenant put last under a hash; without a tenant, the one that anybody put first."""
     parameters: tuple[str, ...] = (definition_hash,)
     statement = f"{_VERSIONS} WHERE v.hash = ? ORDER BY v.number LIMIT 1"
     if tenant is not None:
@@ -153,13 +153,13 @@ def definition_by_hash(
 
 
 class RecentDefinitions:
-    """Definitions that were read lately, by the number of their version: what is stored under one never changes."""
+    """Cache of recently read definitions, by version number. The content of a version never changes."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[int, DefinitionRow] = OrderedDict()
 
     def known(self, connection: sqlite3.Connection, name: str, tenant: str) -> DefinitionRow | Missed | None:
-        """The newest definition of a name, by one look into an index; `MISSED` if its document has to be read."""
+        """The newest definition of a name, with one index lookup; `MISSED` if its document has to be read."""
         statement = "SELECT number FROM workflows WHERE tenant = ? AND name = ?"
         found = connection.execute(statement, (tenant, name)).fetchall()
         if not found:
@@ -168,7 +168,7 @@ class RecentDefinitions:
         return MISSED if row is None else row
 
     def read(self, connection: sqlite3.Connection, name: str, tenant: str) -> DefinitionRow | None:
-        """The newest definition of a name, which is kept."""
+        """Read the newest definition of a name and cache it."""
         statement = f"{_NEWEST_NUMBERED} WHERE w.tenant = ? AND w.name = ?"
         found = connection.execute(statement, (tenant, name)).fetchone()
         if found is None:
@@ -187,7 +187,7 @@ def newest_definitions(connection: sqlite3.Connection, tenant: str | None) -> tu
 def definition_versions(
     connection: sqlite3.Connection, name: str, tenant: str, *, limit: int, cursor: str | None
 ) -> DefinitionPage:
-    """What was put under a name, newest first."""
+    """The versions of a name, newest first."""
     size, before = definitions_page_size(limit), number_position(cursor)
     statement = f"{_VERSIONS} WHERE v.tenant = ? AND v.name = ? AND v.number < ? ORDER BY v.number DESC LIMIT ?"
     parameters = (tenant, name, _NUMBER_MAX if before is None else min(before, _NUMBER_MAX), size + 1)
@@ -199,7 +199,7 @@ def definition_versions(
 def definitions_page(
     connection: sqlite3.Connection, tenant: str | None, prefix: str, *, limit: int, cursor: str | None
 ) -> DefinitionPage:
-    """The newest definitions of some names, by name."""
+    """One page of the newest definitions whose names start with a prefix, ordered by name."""
     size, after = definitions_page_size(limit), name_position(cursor)
     conditions = _of_tenant(tenant)
     if prefix:
@@ -209,7 +209,7 @@ def definitions_page(
             conditions.append(("w.name < ?", (end,)))
     if after is not None and tenant is not None:
         name, of = after
-        # The same as below, in a form that the index answers: of one tenant each name is there once.
+        # The same as below, in a form that the index can answer: within one tenant each name occurs once.
         conditions.append(("w.name > ?" if tenant <= of else "w.name >= ?", (name,)))
     elif after is not None:
         conditions.append(("(w.name, w.tenant) > (?, ?)", after))
@@ -231,7 +231,7 @@ def _newest(connection: sqlite3.Connection, conditions: _Conditions, *, limit: i
 
 
 def _after(prefix: str) -> str | None:
-    """The first text that comes after every text with this prefix; None when there is none."""
+    """The first text that sorts after every text with this prefix; None if there is none."""
     prefix = prefix.rstrip(chr(_CHARACTER_MAX))
     if not prefix:
         return None

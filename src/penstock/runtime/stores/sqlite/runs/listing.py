@@ -1,9 +1,9 @@
-"""Listings of the SQLite file: newest first, a page at a time, always from an index.
+"""Listings of runs in the SQLite file: newest first, a page at a time, always from an index.
 
-Keys are in order of creation, so every index gives its runs newest first, and a page costs the same wherever it begins.
-One filter leads: its index is walked, and the other filters are checked run by run. With several filters, each is asked
-how many runs it has, up to a bound, and the one with the fewest leads. The indexes of statuses and of workflows are
-ordered by tenant first; without a tenant, the runs of all tenants are merged.
+Keys are in order of creation, so every index returns its runs newest first, and a page costs the same wherever it
+starts. One filter leads: its index is walked, and the other filters are checked run by run. With several filters, the
+runs of each are counted up to a bound, and the filter with the fewest leads. The indexes of statuses and of workflows
+are ordered by tenant first. Without a tenant, the runs of all tenants are merged.
 
 Above it: `store`. Below it: `row_keys`, `codec`, `text_index`; the indexes are in `schema.migrations`.
 """
@@ -23,12 +23,12 @@ from penstock.runtime.stores.sqlite.runs.text_index import match_query
 
 __all__ = ["is_short", "list_runs", "statement_of"]
 
-# A filter with fewer runs than this is walked to its end in no time; counting further tells nothing new.
+# A filter with fewer runs than this is walked to its end quickly, so there is no point in counting further.
 _PROBE_ROWS_MAX = 300
-# Walks that are merged into one listing; SQLite takes up to 500. With more tenants, an operator's question without a
-# tenant walks the newest runs instead.
+# Walks that are merged into one listing; SQLite allows up to 500. With more tenants than this, an operator's query
+# without a tenant walks the newest runs instead.
 _WALKS_MAX = 200
-# Every tenant that has runs, by one look into the index for each.
+# Every tenant that has runs, with one index lookup for each.
 _TENANTS = (
     "WITH RECURSIVE tenants (name) AS (SELECT min(tenant) FROM runs UNION ALL"
     " SELECT (SELECT min(tenant) FROM runs WHERE tenant > name) FROM tenants WHERE name IS NOT NULL)"
@@ -40,20 +40,20 @@ Parameters = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where runs are found: the table with the index, the name of the key there, and a condition the index answers."""
+    """Where runs are found: the table with the index, its key column, and a condition that the index answers."""
 
     table: str
     key: str
     condition: str
     parameters: Parameters
-    joined: str = ""  # the runs themselves, when the index is of another table
+    joined: str = ""  # the join to the runs, if the index is on another table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Filter:
-    """One condition in two forms: where runs are found by it, and how a run that was found otherwise is checked.
+    """One condition in two forms: the sources that find runs by it, and the check of a run that was found otherwise.
 
-    A filter without sources is only ever checked. One that `repeats` is checked also when it leads.
+    A filter without sources can only be checked. A filter that `repeats` is checked even when it leads.
     """
 
     sources: tuple[_Source, ...]
@@ -64,7 +64,7 @@ class _Filter:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The keys among which a page lies, and the exact times: keys are only as exact as their range."""
+    """The range of keys that contains a page, and the exact times: keys are less exact than times."""
 
     low: int
     high: int
@@ -82,14 +82,14 @@ def list_runs(connection: sqlite3.Connection, query: RunQuery) -> RunPage:
 
 
 def is_short(query: RunQuery) -> bool:
-    """Whether a page is a walk over as many neighbouring rows as it has, wherever it begins and whatever there is."""
+    """True if a page is a walk over only as many adjacent rows as it has, wherever it starts."""
     return query.limit <= limits.LISTED_AT_ONCE and query == RunQuery(
         limit=query.limit, cursor=query.cursor, tenant=query.tenant
     )
 
 
 def statement_of(connection: sqlite3.Connection, query: RunQuery) -> tuple[str, Parameters]:
-    """The statement of a listing and its parameters, all but the last: how many rows."""
+    """The statement of a listing and its parameters, without the last one: the number of rows."""
     filters, span = _filters(connection, query), _span(query)
     leader = _leader(connection, [item for item in filters if item.sources], span)
     sources = leader.sources if leader is not None else (_Source("runs NOT INDEXED", "key", "1", ()),)
@@ -133,7 +133,7 @@ def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
         statuses = tuple(dict.fromkeys(query.statuses))
         filters.append(_by_column(connection, query, "status", "runs_by_status", statuses))
     if query.tenant is not None:
-        # Statuses and workflows are found by tenant anyway.
+        # The indexes of statuses and workflows start with the tenant anyway.
         is_needed = query.workflow_name is None and not query.statuses
         source = _Source("runs INDEXED BY runs_by_tenant", "key", "tenant = ?", (query.tenant,))
         sources = (source,) if is_needed else ()
@@ -144,7 +144,7 @@ def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
 def _by_column(
     connection: sqlite3.Connection, query: RunQuery, column: str, index: str, values: tuple[str, ...]
 ) -> _Filter:
-    """A column that has one of some values. Each value is walked by itself: only then is a walk in order of keys."""
+    """A filter on a column with one of several values. Each value is walked alone, to keep the order of keys."""
     most = _WALKS_MAX // len(values)
     tenants = _tenants(connection, most + 1) if query.tenant is None else [query.tenant]
     sources = tuple(
@@ -179,7 +179,7 @@ def _span(query: RunQuery) -> _Span:
 
 
 def _leader(connection: sqlite3.Connection, filters: list[_Filter], span: _Span) -> _Filter | None:
-    """The filter with the fewest runs; with no choice, the only one."""
+    """The filter with the fewest runs. A single filter always leads."""
     if len(filters) <= 1:
         return filters[0] if filters else None
     best, fewest = None, _PROBE_ROWS_MAX

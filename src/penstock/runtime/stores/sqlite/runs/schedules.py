@@ -15,7 +15,7 @@ _ROWS = f"SELECT {_SCHEDULES.columns} FROM schedules"
 
 
 def schedules(connection: sqlite3.Connection, tenant: str | None) -> tuple[ScheduleRow, ...]:
-    """Every schedule, or those of a tenant, by id."""
+    """Every schedule, or those of a tenant, ordered by id."""
     statement = f"{_ROWS} WHERE :tenant IS NULL OR tenant = :tenant ORDER BY schedule_id"
     return tuple(map(_SCHEDULES.row, connection.execute(statement, {"tenant": tenant})))
 
@@ -23,7 +23,7 @@ def schedules(connection: sqlite3.Connection, tenant: str | None) -> tuple[Sched
 def put_schedule(
     connection: sqlite3.Connection, schedule: ScheduleRow, spec: str | bytes, expected: ScheduleRow | AnyHash | None
 ) -> bool:
-    """Keep a schedule, whose specification is given as JSON, if it stands as expected; whether it was kept."""
+    """Store a schedule, whose specification is given as JSON, if the current one is as expected. False if it is not."""
     if expected is not ANY:
         found = connection.execute(f"{_ROWS} WHERE schedule_id = ?", (schedule.schedule_id,)).fetchone()
         if (None if found is None else _SCHEDULES.row(found)) != expected:
@@ -33,5 +33,5 @@ def put_schedule(
 
 
 def delete_schedule(connection: sqlite3.Connection, schedule_id: str) -> bool:
-    """Forget a schedule; whether there was one."""
+    """Delete a schedule. False if there was none."""
     return connection.execute("DELETE FROM schedules WHERE schedule_id = ?", (schedule_id,)).rowcount > 0

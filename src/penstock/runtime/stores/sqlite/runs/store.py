@@ -1,8 +1,8 @@
 """The run store in SQLite.
 
-A decision is one row of history (all its records together) and one change of the index row, guarded by the sequence
-number that it was made for. Rows of one run lie next to each other, and runs in order of creation, so that a step costs
-the same in an empty file and in one with a million runs.
+A decision is one row of history (all its records together) and one update of the index row, guarded by the sequence
+number that the decision is based on. Rows of one run are adjacent, and runs are in order of creation, so that a step
+costs the same in an empty file and in one with a million runs.
 
 Above it: `app` and the conformance suite. Below it: `database`, `history`, and one module for each kind of table.
 """
@@ -66,10 +66,10 @@ __all__ = ["SqliteRunStore"]
 
 _RUN_ROW = f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id = ?"
 
-# An owner that is not listed any more counts as none.
+# An owner that is no longer registered counts as none.
 _NOBODY_ELSE = "(owner IS NULL OR owner = :owner OR owner NOT IN (SELECT worker_id FROM workers))"
-# A run that has ended, owes nothing, whose parent cannot ask for it again, and that is not the first of a chain of runs
-# of which others are left; their ids stand in the index between two that are easily made.
+# A run that has ended, has no pending work, whose parent cannot ask for it again, and that is not the first of a chain
+# with later runs left. The ids of those lie in the index between two bounds that are easy to compute.
 _DELETABLE = (
     "terminal = 1 AND has_work = 0 AND NOT EXISTS"
     " (SELECT 1 FROM runs AS parent WHERE parent.run_id = runs.parent_run_id AND parent.terminal = 0)"
@@ -77,7 +77,7 @@ _DELETABLE = (
     " AND later.run_id < runs.run_id || '~:'"
     " AND substr(later.run_id, length(runs.run_id) + 2) NOT GLOB '*[^0-9]*')"
 )
-# The runs of a chain and their child runs, whose ids begin with that of the first one.
+# The runs of a chain and their child runs. Their ids start with the id of the first run.
 _IN_RUN_TREE = (
     " AND (run_id = :root_run_id OR substr(run_id, 1, length(:root_run_id) + 1) = :root_run_id || ':' OR"
     " substr(run_id, 1, length(:root_run_id) + 1) = :root_run_id || '~' AND"
@@ -101,15 +101,15 @@ class SqliteRunStore:
 
     def _reset_caches(self) -> None:
         self._state, self._shapes, self._definitions = WriterState(), ShapeReader(), RecentDefinitions()
-        self._append_runs = partial(append_runs, state=self._state)  # one object, by which the writer knows its kind
+        self._append_runs = partial(append_runs, state=self._state)  # one object: the writer groups jobs by it
 
     async def open(self) -> None:
-        """Open or create the file and bring it to the current format."""
-        self._reset_caches()  # it may be another file than before
+        """Open or create the file and migrate it to the current format."""
+        self._reset_caches()  # the file may be a different one than before
         await self.database.open(self._state)
 
     async def close(self) -> None:
-        """Commit what waits and close the file."""
+        """Commit what is waiting and close the file."""
         await self.database.close()
 
     # --- reading ---------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class SqliteRunStore:
         return await self.database.read_quickly(query)
 
     async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
-        """How far some runs are."""
+        """The positions of some runs."""
         statement = "SELECT run_id, seq, terminal FROM runs WHERE run_id IN (SELECT value FROM json_each(?))"
         listed = encode_json(list(run_ids)).decode()
 
@@ -145,11 +145,11 @@ class SqliteRunStore:
         return await self.database.read(query)
 
     def change_mark(self) -> int:
-        """Another number once anybody has committed anything to the file."""
+        """A number that changes once any process has committed anything to the file."""
         return self.database.change_mark()
 
     async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
-        """What anybody stored after a position, in that order."""
+        """What any process stored after a position, in order."""
         return await self.database.read(
             lambda connection: read_changes(connection, after=after, since=since, limit=limit)
         )
@@ -161,7 +161,7 @@ class SqliteRunStore:
         return await self.database.read(lambda connection: list_runs(connection, query))
 
     async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
-        """Runs with a timer that is due and that no other listed worker has."""
+        """Runs with a due timer that no other registered worker owns."""
         statement = (
             f"SELECT run_id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= :now AND {_NOBODY_ELSE}"
             f"{'' if root_run_id is None else _IN_RUN_TREE} ORDER BY wake_at LIMIT :limit"
@@ -179,7 +179,7 @@ class SqliteRunStore:
         return await self.database.read(query)
 
     async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
-        """Runs whose last record and next timer both lie after a moment."""
+        """Runs whose last record and next timer are both later than a given time."""
         chosen = "WHERE wake_at > :after AND updated_at > :after ORDER BY wake_at LIMIT :limit"
         statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
         parameters = {"after": after, "limit": limit}
@@ -188,7 +188,7 @@ class SqliteRunStore:
         )
 
     async def workers(self) -> tuple[WorkerRow, ...]:
-        """Every listed worker."""
+        """Every registered worker."""
         return await self.database.read(workers.workers)
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
@@ -207,7 +207,7 @@ class SqliteRunStore:
     async def definition_versions(
         self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
-        """What was put under a name, newest first."""
+        """The versions of a name, newest first."""
         return await self.database.read(
             lambda connection: stored_definitions.definition_versions(
                 connection, name, tenant, limit=limit, cursor=cursor
@@ -221,7 +221,7 @@ class SqliteRunStore:
     async def list_definitions(
         self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
-        """The newest definitions by name, in pages."""
+        """The newest definition of each name, in pages ordered by name."""
         return await self.database.read(
             lambda connection: stored_definitions.definitions_page(
                 connection, tenant, prefix or "", limit=limit, cursor=cursor
@@ -235,7 +235,7 @@ class SqliteRunStore:
     # --- writing ---------------------------------------------------------------------------------
 
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
-        """Store a decision with everything else that is waiting to be stored."""
+        """Store a decision in the next group commit."""
         check_write(write)
         append = small_append(write)
         if append is None:
@@ -250,7 +250,7 @@ class SqliteRunStore:
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
     ) -> tuple[str, ...]:
-        """Take over runs with work whose owner is gone."""
+        """Take over runs with pending work whose owner is gone."""
         chosen = {None: "", True: " AND owner IS NOT NULL", False: " AND owner IS NULL"}[begun]
         statement = (
             "UPDATE runs SET owner = :owner, epoch = epoch + 1 WHERE key IN (SELECT key FROM runs WHERE has_work = 1"
@@ -263,7 +263,7 @@ class SqliteRunStore:
         )
 
     async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
-        """True when a run has work and no owner."""
+        """True if a run has pending work and no owner."""
         chosen = "" if root_run_id is None else _IN_RUN_TREE
         statement = f"SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL{chosen} LIMIT 1"
         parameters = _run_tree(root_run_id)
@@ -272,27 +272,27 @@ class SqliteRunStore:
         )
 
     async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
-        """Runs with work of an owner."""
+        """Runs with pending work that an owner holds."""
         statement = (
             "SELECT key, run_id, seq FROM runs WHERE has_work = 1 AND owner = ? AND key > ? ORDER BY key LIMIT ?"
         )
         return await self.database.read(lambda connection: tuple(connection.execute(statement, (owner, after, limit))))
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
-        """Note that a run has, or no longer has, effects to perform."""
+        """Set or clear the mark that a run has effects to perform."""
         statement = "UPDATE runs SET has_work = ?, owner = ? WHERE run_id = ? AND epoch = ?"
         return await self._execute(statement, (has_work, owner, run_id, expected_epoch)) > 0
 
     async def register_worker(self, worker_id: str, *, at: int) -> None:
-        """List a worker."""
+        """Register a worker."""
         await self.database.writer.submit(lambda connection: workers.register_worker(connection, worker_id, at))
 
     async def heartbeat(self, worker_id: str, *, at: int) -> bool:
-        """A sign of life of a listed worker."""
+        """Renew the heartbeat of a registered worker."""
         return await self.database.writer.submit(lambda connection: workers.heartbeat(connection, worker_id, at))
 
     async def remove_worker(self, worker_id: str, *, beats: int | None = None) -> bool:
-        """Take a worker off the list."""
+        """Remove a worker from the list."""
         return await self.database.writer.submit(lambda connection: workers.remove_worker(connection, worker_id, beats))
 
     async def put_definition(
@@ -302,7 +302,7 @@ class SqliteRunStore:
         expected_hash: str | AnyHash | None = ANY,
         call: CallRecord | None = None,
     ) -> DefinitionOutcome:
-        """Keep a definition and make it the newest of its name."""
+        """Store a definition and make it the newest of its name."""
         put, document = stored_definitions.put_definition, encode_json(definition.document)
         job = partial(put, definition=definition, document=document, expected_hash=expected_hash)
         return await change(self.database.writer, job, call)
@@ -310,7 +310,7 @@ class SqliteRunStore:
     async def put_definitions(
         self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
     ) -> DefinitionPut | DefinitionRefused:
-        """Keep definitions, all of them or none."""
+        """Store definitions, all of them or none."""
         given = [(row, encode_json(row.document), expected_hash) for row, expected_hash in definitions]
         job = partial(stored_definitions.put_definitions, definitions=given)
         return await change(self.database.writer, job, call, is_long=len(given) > 1)
@@ -334,18 +334,18 @@ class SqliteRunStore:
         expected: ScheduleRow | AnyHash | None = ANY,
         call: CallRecord | None = None,
     ) -> bool:
-        """Keep a schedule, if it stands as expected."""
+        """Store a schedule if the current one is as expected."""
         spec = encode_json(schedule.spec)
         job = partial(schedules.put_schedule, schedule=schedule, spec=spec, expected=expected)
         return await change(self.database.writer, job, call)
 
     async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
-        """Forget a schedule."""
+        """Delete a schedule."""
         job = partial(schedules.delete_schedule, schedule_id=schedule_id)
         return await change(self.database.writer, job, call)
 
     async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
-        """Forget runs that have ended and that nobody needs any more, with their histories."""
+        """Delete ended runs that no other run needs any more, with their histories."""
         statement = f"DELETE FROM runs WHERE run_id = ? AND {_DELETABLE} RETURNING {DELETED_COLUMNS}"
 
         def apply(connection: sqlite3.Connection) -> list[int]:
@@ -358,7 +358,7 @@ class SqliteRunStore:
         return sum(deleted)
 
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
-        """The runs that ended longest ago and can be forgotten, as many as can be in a moment."""
+        """The runs that ended longest ago and can be deleted, as many as can be deleted quickly."""
         chosen = f"INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ? ORDER BY updated_at LIMIT ?"
         statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
 
@@ -371,7 +371,7 @@ class SqliteRunStore:
         return await self.database.read(query)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
-        """Forget the runs that ended longest ago, in one bounded piece."""
+        """Delete the runs that ended longest ago, a bounded number at a time."""
         chosen = (
             f"SELECT key, seq FROM runs INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ?"
             " ORDER BY updated_at LIMIT ?"

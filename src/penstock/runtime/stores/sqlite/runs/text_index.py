@@ -1,11 +1,11 @@
-"""The index of texts in the SQLite file: which runs have a word in their id, their workflow's name or their labels.
+"""The text index in the SQLite file: which runs have a word in their id, their workflow's name or their labels.
 
-For every three letters that follow each other somewhere, the index has a list of runs in the order of their keys. Who
-looks for a part of a word gets the runs that are in the lists of its letters, newest first, and checks them: they may
-be a few more, never less. Words begin with a mark, so that the beginning of a word can be looked for with fewer
-letters. Ids, names and labels do not change, so a run is indexed once.
+It is a trigram index: for every three consecutive letters it has a list of runs in the order of their keys. A search
+for a part of a word takes the runs that are in the lists of its trigrams, newest first, and checks them: the lists may
+return a few runs too many, never too few. Words start with a mark, so that the start of a word can be searched with
+fewer letters. Ids, names and labels do not change, so a run is indexed once.
 
-Above it: `appending`, `listing`. Below it: SQLite's FTS5; `rules.search` says what matches.
+Above it: `appending`, `listing`. Below it: SQLite's FTS5; `rules.search` defines what matches.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from penstock.runtime.stores.sqlite.schema.sql_functions import WORD_MARK
 
 __all__ = ["TextIndexQueue", "is_indexed", "match_query"]
 
-# Lists that a query walks at once; those of more letters hardly find fewer runs.
+# Lists that a query walks at once. More lists hardly narrow the result.
 _LISTS_MAX = 6
 _FEW = 100
-# One statement for all of them: a thread has to fight for the interpreter after each.
+# One statement for all of them: a thread has to compete for the interpreter lock after each statement.
 _GIVEN = "json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?)"
 _ADD = f"INSERT INTO runs_text (rowid, text) SELECT {_GIVEN}"
 _FORGET = f"INSERT INTO runs_text (runs_text, rowid, text) SELECT 'delete', {_GIVEN}"
 
 
 def match_query(connection: sqlite3.Connection, words: Iterable[str]) -> str:
-    """The query for runs that may have all of some words, and for few others."""
+    """The query for runs that may have all of the words. It returns few others."""
     found = list(islice({letters: None for word in words for letters in _letters(word)}, _LISTS_MAX))
     rarest, fewest = "", _FEW
     for letters in found:
@@ -42,14 +42,14 @@ def match_query(connection: sqlite3.Connection, words: Iterable[str]) -> str:
             rarest, fewest = letters, count
         if not count:
             break
-    # A short list is walked and checked in no time; of long ones, only runs that are in all of them are worth it.
+    # A short list is quick to walk and check. With long ones, only runs that are in all of them are worth checking.
     return _quoted(rarest) if rarest else _all_of(found)
 
 
 def _letters(word: str) -> Iterator[str]:
-    """Threes of letters that a run with this word is listed under; as few as cover it."""
+    """The trigrams under which a run with this word is listed, as few as cover the word."""
     if word.startswith("r_"):
-        word = word[:RUN_ID_TIME_CHARACTERS]  # of an id that was made here, no more is indexed
+        word = word[:RUN_ID_TIME_CHARACTERS]  # only this part of a generated id is indexed
     word = (WORD_MARK * (PART_CHARACTERS_MIN - len(word)) + word).replace("\0", WORD_MARK)
     yield word[-PART_CHARACTERS_MIN:]
     for place in range(0, len(word) - PART_CHARACTERS_MIN, PART_CHARACTERS_MIN):
@@ -72,7 +72,7 @@ def _quoted(text: str) -> str:
 
 
 def is_indexed(connection: sqlite3.Connection, key: int, row: RunRow) -> bool:
-    """Whether a run is found by its words."""
+    """True if a search finds a run by its words."""
     held = run_words(row.tenant, row.run_id, row.workflow_name, row.labels.values())
     found = {letters: None for word in held for letters in _letters(word)}
     statement = "SELECT 1 FROM runs_text WHERE runs_text MATCH ? AND rowid = ?"
@@ -82,9 +82,9 @@ def is_indexed(connection: sqlite3.Connection, key: int, row: RunRow) -> bool:
 class TextIndexQueue:
     """Changes of the index that wait for the end of their transaction.
 
-    The index sorts what it is given into its lists when the transaction ends, but already before any statement that may
-    have to be undone by itself. Given one by one among such statements, every run would be sorted in by itself, which
-    costs many times as much as a batch.
+    FTS5 sorts new entries into its lists when the transaction ends, but also before any statement that may have to be
+    undone alone. Entries added between such statements would be sorted in one by one, which costs many times as much as
+    a batch.
     """
 
     def __init__(self) -> None:
@@ -95,11 +95,11 @@ class TextIndexQueue:
         self._changes.append((_ADD, key, text))
 
     def forget(self, key: int, text: str) -> None:
-        """Take a run out of the index; the text must be the one that it was indexed with."""
+        """Remove a run from the index. The text must be the one that was indexed."""
         self._changes.append((_FORGET, key, text))
 
     def clear(self) -> None:
-        """Begin a transaction, whatever became of the last one."""
+        """Start a transaction, whatever the outcome of the last one."""
         self._changes.clear()
 
     def write(self, connection: sqlite3.Connection) -> None:
@@ -109,6 +109,6 @@ class TextIndexQueue:
         for statement, changes in groupby(self._changes, key=itemgetter(0)):
             given = [(key, text) for _, key, text in changes]
             connection.execute(statement, (encode_json(given).decode(),))
-        # The index now sorts everything in. If only the commit made it, a failure there would end the transaction, and
-        # could not be told from one that came after the commit was done.
+        # This makes the index sort everything in now. If the commit did it, a failure would end the transaction, and
+        # could not be told from a failure after the commit.
         connection.execute("SAVEPOINT sorted_in")

@@ -1,9 +1,9 @@
-"""The workers that share an SQLite file: a row for as long as one is taken for alive.
+"""The workers that share an SQLite file: a worker has a row as long as it counts as alive.
 
-That row is the lease. Nobody compares the clocks of two processes: a worker counts its signs of life, and whoever
-strikes it off names the last one that it has seen.
+That row is the lease. The clocks of two processes are never compared: a worker counts its heartbeats, and whoever
+removes the worker names the last heartbeat it has seen.
 
-Above it: `store`, which says in which transaction. Below it: sqlite3.
+Above it: `store`, which chooses the transaction. Below it: sqlite3.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["heartbeat", "register_worker", "remove_worker", "workers"]
 
 
 def workers(connection: sqlite3.Connection) -> tuple[WorkerRow, ...]:
-    """Every listed worker."""
+    """Every registered worker."""
     found = connection.execute("SELECT worker_id, beats, seen_at FROM workers ORDER BY worker_id")
     return tuple(WorkerRow(worker_id=name, beats=beats, seen_at=seen_at) for name, beats, seen_at in found)
 
 
 def register_worker(connection: sqlite3.Connection, worker_id: str, at: int) -> None:
-    """List a worker; one that is listed already gives a sign of life."""
+    """Register a worker. For a registered one this counts as a heartbeat."""
     connection.execute(
         "INSERT INTO workers (worker_id, beats, seen_at) VALUES (?, 1, ?)"
         " ON CONFLICT DO UPDATE SET beats = beats + 1, seen_at = excluded.seen_at",
@@ -31,12 +31,12 @@ def register_worker(connection: sqlite3.Connection, worker_id: str, at: int) -> 
 
 
 def heartbeat(connection: sqlite3.Connection, worker_id: str, at: int) -> bool:
-    """Count a sign of life; False when the worker is not listed any more."""
+    """Count a heartbeat. False if the worker is no longer registered."""
     statement = "UPDATE workers SET beats = beats + 1, seen_at = ? WHERE worker_id = ?"
     return connection.execute(statement, (at, worker_id)).rowcount > 0
 
 
 def remove_worker(connection: sqlite3.Connection, worker_id: str, beats: int | None) -> bool:
-    """Take a worker off the list, if it has given no sign of life since the one that is named."""
+    """Remove a worker if it has sent no heartbeat after the given one."""
     statement = "DELETE FROM workers WHERE worker_id = ? AND beats = coalesce(?, beats)"
     return connection.execute(statement, (worker_id, beats)).rowcount > 0

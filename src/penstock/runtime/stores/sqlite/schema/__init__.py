@@ -1,4 +1,4 @@
-"""The format of the file: `migrations` has all tables and steps, `files` opens a file, `vacuum` gives space back.
+"""The format of the file: `migrations` has all tables and steps, `files` opens a file, `vacuum` releases free space.
 
-`sql_functions` are the functions of ours that statements call. Read `migrations` first.
+`sql_functions` are our functions that SQL statements call. Only this package contains DDL. Read `migrations` first.
 """

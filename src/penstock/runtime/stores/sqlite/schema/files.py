@@ -22,7 +22,7 @@ __all__ = ["Synchronous", "connect", "open_for_writing"]
 
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
 
-# The WAL is cut back to this size after a burst, so that it does not keep the space for ever.
+# The WAL is truncated to this size after a burst, so that it does not keep the space for ever.
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
 _BUSY_NAP_SECONDS = 0.005
 
@@ -30,8 +30,8 @@ _BUSY_NAP_SECONDS = 0.005
 def connect(
     path: str, *, mode: Literal["ro", "rw", "rwc"], busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
 ) -> sqlite3.Connection:
-    """A connection that changes nothing by itself; transactions are explicit."""
-    # A path may hold any character; as a URI it must be quoted.
+    """A connection with no implicit transactions: all transactions are explicit."""
+    # A path may contain any character; in a URI it must be quoted.
     address = f"{Path(path).absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(
         address, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_timeout_ms / 1000
@@ -41,12 +41,12 @@ def connect(
 def open_for_writing(
     path: str, *, synchronous: Synchronous = "FULL", busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
 ) -> sqlite3.Connection:
-    """Open or create a file, bring it to the current version, and make sure that it can be written."""
+    """Open or create a file, migrate it to the current version, and check that it can be written."""
     _make_private(path)
     connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms)
     try:
         if identify(connection, path) == 0:
-            # Only a file without tables can be told to; see `vacuum`.
+            # Only possible while the file has no tables; see `vacuum`.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         _use_write_ahead_log(connection, path, busy_timeout_ms)
         connection.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_PAGES}")
@@ -63,16 +63,19 @@ def open_for_writing(
 
 
 def _make_private(path: str) -> None:
-    """Make a file that only its owner can read; its log and the log's index get their permissions from it.
+    """Create a file that only its owner can read. Its log and the log's index inherit its permissions.
 
-    One that is there already is left as it is: who else may read it is the operator's word.
+    An existing file is left as it is: the operator decides who else may read it.
     """
-    with suppress(OSError):  # a folder that is not there, or cannot be written: SQLite says so in its own words
+    with suppress(OSError):  # the folder is missing or read-only: SQLite raises its own error for that
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _check_writable(connection: sqlite3.Connection) -> None:
-    """A file without permission to write opens well enough, and even begins a transaction; only a change shows it."""
+    """Check that the file can be written, by changing it.
+
+    A file without write permission can be opened, and a transaction can even be started. Only a change fails.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -87,7 +90,7 @@ def _use_write_ahead_log(connection: sqlite3.Connection, path: str, busy_timeout
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         except sqlite3.OperationalError as error:
-            # Two processes that open a new file at once get in each other's way here, and SQLite does not wait.
+            # Two processes that create a file at the same time collide here, and SQLite does not wait.
             if not is_busy(error) or time.monotonic() >= deadline:
                 raise
             time.sleep(_BUSY_NAP_SECONDS)

@@ -1,9 +1,10 @@
-"""The format of the SQLite file: every step from an empty file to the current version, and how a file takes them.
+"""The format of the SQLite file: every step from an empty file to the current version, and how a file is migrated.
 
-A step that was released is never changed; what comes later is another step. A file of another program is refused before
-anything is changed in it. A file of a newer release is refused; an older one is migrated in one transaction.
+A released step is never changed; later changes are new steps. A file of another program is refused before anything in
+it is changed. A file of a newer release is refused; an older one is migrated in one transaction.
 
-Above it: `files`, `vacuum`, `maintenance`. The connection must know `sql_functions`, which two of the steps call.
+Above it: `files`, `vacuum`, `maintenance`. The connection must have `sql_functions` registered, which two of the steps
+call.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from penstock.base.errors import Rejected, Unavailable
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate"]
 
 SCHEMA_VERSION = 9
-_APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can tell what this is
-# SQLite has one code for everything that is wrong with a statement; only the text tells them apart.
+_APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
+# SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
 
-# Only `status`, `wake_at` and `owner` change at a step and stand in an index; every other index costs once per run.
+# Only `status`, `wake_at` and `owner` are indexed and change at each step. Every other index costs one write per run.
 _RUN_TABLES = """
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY,
@@ -82,8 +83,8 @@ _PAYLOAD_TABLES = """
     CREATE TABLE payload_uses (run INTEGER NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (run, hash)) WITHOUT ROWID;
     CREATE INDEX payload_uses_by_hash ON payload_uses (hash);
     """
-# An audit record is found by its place in its chain; the two indexes serve the questions that would otherwise walk a
-# long chain for a handful of records. Both are partial, so that a record of an ordinary read is written once.
+# An audit record is found by its place in its chain. The two indexes serve queries that would otherwise walk a long
+# chain for a few records. Both are partial, so that the record of an ordinary read is written only once.
 _PLATFORM_TABLES = """
     CREATE TABLE api_keys (
         key_id TEXT PRIMARY KEY,
@@ -165,9 +166,9 @@ _PLATFORM_TABLES = """
     CREATE INDEX deliveries_ended ON deliveries (updated_at) WHERE state <> 'pending';
     CREATE TABLE marks (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     """
-# Tenants, versions of definitions, and the index of texts. What older files hold belongs to the default tenant. A
-# version's number says when it was put. `workflows` has the newest version of each name that is not deleted. In what
-# order older files got their definitions is known by their dates only; the one that a name stands for came last.
+# Tenants, versions of definitions, and the text index. The contents of older files belong to the default tenant. The
+# number of a version gives the order of puts. `workflows` has the newest version of each name that is not deleted. In
+# older files only the dates give the order of definitions; the one that a name stands for came last.
 _TENANT_TABLES = """
     ALTER TABLE runs ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
     DROP INDEX runs_by_text;
@@ -212,13 +213,13 @@ _TENANT_TABLES = """
     DROP TABLE workflows_before;
     ALTER TABLE schedules ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';
     """
-# A worker of an older release stays listed: it may be at work, and is struck off when it turns out to be silent.
+# A worker of an older release stays registered: it may be at work, and is removed once it sends no heartbeats.
 _WORKER_COLUMNS = """
     ALTER TABLE runs ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE workers RENAME COLUMN expires_at TO seen_at;
     ALTER TABLE workers ADD COLUMN beats INTEGER NOT NULL DEFAULT 0;
     """
-# In files of older releases several workflows may have a name; it belongs to the one whose first version came first.
+# In files of older releases several workflows may have the same name. It goes to the one whose first version is oldest.
 _NAME_TABLE = """
     CREATE TABLE claimed_names (
         tenant TEXT NOT NULL,
@@ -233,9 +234,9 @@ _NAME_TABLE = """
         FROM workflows AS w JOIN definitions AS d ON d.hash = w.hash, json_each(claimed_names(w.name, d.document)) AS c
         ORDER BY (SELECT min(number) FROM definition_versions AS v WHERE v.tenant = w.tenant AND v.name = w.name);
     """
-# Older releases cannot read moves, so they must refuse the file; its pages of records stay as they are.
+# Older releases cannot read moves, so they must refuse the file. Its pages of records stay as they are.
 _SHAPE_TABLE = "CREATE TABLE shapes (number INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, content BLOB NOT NULL);"
-# `audit_unsealed` stands in a file whose chains are from before there were heads.
+# A file has `audit_unsealed` if its chains are older than heads.
 _HEADS_TABLE = """
     CREATE TABLE audit_heads (
         tenant TEXT PRIMARY KEY,
@@ -262,7 +263,7 @@ MIGRATIONS: dict[int, str] = {
 
 
 def identify(connection: sqlite3.Connection, path: str) -> int:
-    """The format version of a file, 0 for an empty one; refuses files that are not ours or that are too new."""
+    """The format version of a file, 0 for an empty one. Refuses files that are not ours or too new."""
     application, version, objects = _marks(connection)
     is_empty = (application, version, objects) == (0, 0, 0)
     if application != _APPLICATION_ID and not is_empty:
@@ -274,7 +275,7 @@ def identify(connection: sqlite3.Connection, path: str) -> int:
 
 
 def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """What tells whose file it is, all of one moment: another process may be making it just now."""
+    """The values that identify a file, read in one snapshot: another process may be creating it right now."""
     begins = not connection.in_transaction
     if begins:
         connection.execute("BEGIN")
@@ -289,12 +290,12 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Bring a file to the current version: all the way, or not at all."""
+    """Migrate a file to the current version, completely or not at all."""
     if identify(connection, path) == SCHEMA_VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked again: another process may have done it while this one waited for its turn.
+        # Read again: another process may have migrated the file while this one waited for the lock.
         for number in range(identify(connection, path) + 1, SCHEMA_VERSION + 1):
             for statement in MIGRATIONS[number].split(";"):
                 if statement.strip():

@@ -1,7 +1,6 @@
-"""Functions of ours that SQL statements call: which text matches, what is indexed of a run, which names a document
-claims.
+"""Our functions that SQL statements call: which text matches, what is indexed of a run, which names a document claims.
 
-Above it: `files` and `vacuum`, as the tables of the file need them; `runs.text_index`. Below it: `rules.search`,
+Above it: `files` and `vacuum`, because the tables of the file need them; `runs.text_index`. Below it: `rules.search`,
 `definitions.claims`.
 """
 
@@ -19,12 +18,12 @@ from penstock.runtime.stores.sqlite.codec import encode_json, labels_of
 
 __all__ = ["WORD_MARK", "indexed_text", "register_functions"]
 
-# Not a letter of any word. NUL would end the text for the tokenizer, so it is taken for a mark too.
+# Not a letter of any word. NUL would end the text for the tokenizer, so it is treated as a mark too.
 WORD_MARK = "\x01"
 
 
 def register_functions(connection: sqlite3.Connection) -> None:
-    """Make the functions known to a connection."""
+    """Register the functions on a connection."""
 
     def matches(tenant: str, run_id: str, workflow_name: str, labels: str | None, text: str) -> bool:
         words = run_words(tenant, run_id, workflow_name, labels_of(labels).values())
@@ -43,7 +42,7 @@ def register_functions(connection: sqlite3.Connection) -> None:
 
 
 def indexed_text(tenant: str, run_id: str, workflow_name: str, label_values: Iterable[str]) -> str:
-    """What is indexed of a run."""
+    """The text that is indexed for a run."""
     words = run_words(tenant, run_id, workflow_name, label_values)
     return "".join(map(_indexed, words)).replace("\0", WORD_MARK)
 

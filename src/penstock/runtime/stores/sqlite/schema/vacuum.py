@@ -1,8 +1,8 @@
-"""Giving the space of free pages back: in small pieces while the file is in use, or all at once by a vacuum.
+"""Releases the space of free pages: in small pieces while the file is in use, or all at once with a vacuum.
 
-A file that this release creates keeps track of its pages (`auto_vacuum = INCREMENTAL`), so that free ones can be moved
-to its end and cut off. A file of an older release does not; `vacuum` changes that, once. Some free pages stay: what is
-deleted today is written tomorrow, and a file that shrinks and grows again does work for nothing.
+A file that this release creates tracks its pages (`auto_vacuum = INCREMENTAL`), so that free ones can be moved to its
+end and cut off. A file of an older release does not; `vacuum` changes that once. Some free pages stay: what is deleted
+today is written tomorrow, and a file that shrinks and grows again does work for nothing.
 
 Above it: `runs.store` when runs are deleted, `app.maintenance`. Below it: `files`.
 """
@@ -28,7 +28,7 @@ _INCREMENTAL = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumResult:
-    """A file that was written anew: how large it was and is, and how long it took."""
+    """A vacuumed file: its size before and after, and the duration."""
 
     path: str
     bytes_before: int
@@ -37,19 +37,19 @@ class VacuumResult:
 
 
 def return_free_pages(connection: sqlite3.Connection) -> int:
-    """Cut free pages off the file, in one bounded piece and inside of a transaction; how many."""
+    """Cut free pages off the file, a bounded number and inside a transaction. Returns how many."""
     free, total = _number(connection, "freelist_count"), _number(connection, "page_count")
     surplus = free - max(limits.STORE_FREE_PAGES_KEPT, total // limits.STORE_FREE_PAGES_KEPT_PART)
     if surplus <= 0 or _number(connection, "auto_vacuum") != _INCREMENTAL:
         return 0
-    # One page at a time: Python steps once over a statement without columns, and SQLite gives back a page in each step.
+    # One page at a time: Python steps once over a statement without columns, and SQLite frees one page per step.
     for _ in range(min(surplus, limits.STORE_PAGES_RETURNED_MAX)):
         connection.execute("PRAGMA incremental_vacuum(1)")
     return free - _number(connection, "freelist_count")
 
 
 def vacuum(path: str | Path) -> VacuumResult:
-    """Write a file anew without free pages, and let it return them by itself from now on; nobody may have it open."""
+    """Rewrite a file without free pages and enable incremental vacuum for it. Nobody else may have it open."""
     place = Path(path)
     if not place.is_file():
         raise NotFound("STORE_NOT_FOUND", f"there is no file {place}", "name the file of a store")
@@ -57,7 +57,8 @@ def vacuum(path: str | Path) -> VacuumResult:
     began, before = time.perf_counter(), place.stat().st_size
     try:
         identify(connection, str(place))
-        # Leaving the write-ahead log takes that nobody else is there, not even idle; then nobody else can come.
+        # Leaving WAL mode succeeds only if no other connection exists, not even an idle one. After that none can be
+        # opened.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
         connection.execute("PRAGMA journal_mode = DELETE").fetchone()
         register_functions(connection)
