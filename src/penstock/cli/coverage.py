@@ -1,14 +1,15 @@
 """`penstock coverage`: is every operation reachable on every surface, and is everything documented?
 
-The surfaces are looked at from the outside, not through the tables that they are made from:
+It checks the surfaces from the outside, not through the tables that they are generated from:
 
-- Every operation answers on REST (a call without a key is refused with 401, so there is something), has a command with
-  an option for each of its arguments, a method of the client with a parameter for each, and is a tool of MCP with the
-  schemas that REST has; or it is excluded below.
+- Every operation answers on REST (a call without a key is refused with 401, which proves that the route exists), has a
+  command with an option for each argument, a client method with a parameter for each argument, and an MCP tool with the
+  same schemas as REST. Exceptions are listed below with their reasons.
 - Every route of the server belongs to an operation, or is one of the pages below.
-- Every operation, command, reason code, event and setting is in the documentation, where there is a folder with it.
+- Every operation, command, reason code, event and setting is documented. This is checked only where the documentation
+  folder exists.
 
-It is for those who work on Penstock. Exit codes: 0 when nothing is missing, 1 otherwise.
+The command is for developers of Penstock. Exit codes: 0 when nothing is missing, 1 otherwise.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ __all__ = ["EXCLUDED", "PAGES", "SURFACES", "Coverage", "coverage_command", "sur
 
 SURFACES: Final = ("rest", "cli", "client", "mcp")
 _FOR_PEOPLE: Final = "for people who run the server: an assistant must not make keys, read the trail or trust others"
-# What a surface leaves out on purpose, by surface and operation, with the reason.
+# Operations that a surface leaves out on purpose, by surface and name, with the reason.
 EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
     ("mcp", "execution.stream"): "tools answer once; progress, tasks and resources tell how an execution goes on",
     **{
@@ -102,7 +103,7 @@ _UNAUTHENTICATED: Final = 401
 
 @dataclass(slots=True)
 class Coverage:
-    """What was looked at, and what is missing."""
+    """What was checked, and what is missing."""
 
     operations: int = 0
     routes: int = 0
@@ -125,7 +126,7 @@ class Coverage:
 
 
 def surface_coverage(documentation: Path | None) -> Coverage:
-    """Look at every surface, and at the documentation if there is a folder with it."""
+    """Check every surface, and the documentation if its folder exists."""
     capabilities = builtin_operations()
     found = Coverage(operations=len(capabilities))
     served, paths, tools = asyncio.run(_served(capabilities))
@@ -191,7 +192,7 @@ async def _served(capabilities: Iterable[Capability]) -> tuple[set[str], list[st
 
 
 async def _tools(http: httpx2.AsyncClient, key: str | None) -> Mapping[str, JsonObject]:
-    """The tools that a key for everything is offered."""
+    """The tools that are listed to a key with every scope."""
     method, version = "tools/list", "2026-07-28"
     meta: JsonObject = {
         "io.modelcontextprotocol/protocolVersion": version,
@@ -213,7 +214,7 @@ def _tool_name(operation: str) -> str:
 
 
 def _wording(capabilities: Iterable[Capability], tools: Mapping[str, JsonObject]) -> ToolNaming:
-    """Texts for models name operations as the list of tools does."""
+    """The renaming of operations to tools that texts for models go through."""
     names = {item.name: _tool_name(item.name) for item in capabilities}
     return ToolNaming({name: tool for name, tool in names.items() if tool in tools})
 
@@ -229,7 +230,7 @@ def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject], word
 
 
 def _routes(application: Any) -> Iterable[Any]:
-    """The routes of an application, inside of its middleware."""
+    """The routes of an application, below its middleware."""
     while not hasattr(application, "routes"):
         application = getattr(application, "app", None) or application._app
     found: Iterable[Any] = application.routes

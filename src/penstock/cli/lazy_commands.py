@@ -1,7 +1,7 @@
 """Commands that are imported when they are called: `penstock --help` and `penstock serve` pay for nothing else.
 
 A group is a table from names to references; its help shows the sentence that the table has for each command and imports
-none of them. A test compares the sentences with the first ones of the commands themselves.
+none of them. A test compares each sentence with the first one of the command's own help.
 
 This is the only module that builds on how Typer works inside, for two things that Typer offers no option for:
 
@@ -49,7 +49,7 @@ class LazyCommand:
     panel: str | None = None
     argument: str | None = None
     hidden: bool = False
-    """Whether help leaves it out: it is for those who work on Penstock itself."""
+    """Whether help leaves it out, because it is for developers of Penstock."""
     alias: bool = False
     """Whether it is another name of a command; help and the reference have it under the first one."""
 
@@ -62,7 +62,7 @@ class LazyCommand:
         return command
 
     def placeholder(self, name: str) -> TyperCommand:
-        """What stands for the command in a list of commands."""
+        """A stand-in for the command in a list of commands."""
         return TyperCommand(name, help=self.help, rich_help_panel=self.panel, hidden=self.hidden or self.alias)
 
 
@@ -88,7 +88,7 @@ def new_group(table: Callable[[], Mapping[str, LazyCommand]], help_text: str) ->
 
 
 def _do_nothing() -> None:
-    """What a group does before its command."""
+    """The callback of a group; there is nothing to do before its command."""
 
 
 def build_command(name: str, made: Any) -> Any:
@@ -156,18 +156,18 @@ class _SkipAbsent:
 
 
 def _imported(module: str) -> ModuleType:
-    """A module, imported without garbage collection: an import makes no garbage, and looking for it takes a while."""
+    """Import a module with garbage collection off: an import makes no garbage, and looking for it takes time."""
     gc.disable()
     try:
         return importlib.import_module(module)
     finally:
-        # What was imported stays, so later collections need not look at it either.
+        # Imported objects stay for good, so later collections can skip them too.
         gc.freeze()
         gc.enable()
 
 
 class _Commands(MutableMapping[str, Any]):
-    """Commands by name, imported when somebody takes one out."""
+    """Commands by name, each imported on first access."""
 
     def __init__(self, references: Mapping[str, LazyCommand]) -> None:
         self.references = dict(references)

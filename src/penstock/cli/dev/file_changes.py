@@ -18,7 +18,7 @@ __all__ = ["FileChanges"]
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """Stands for a file that is not there."""
+    """Stands for a file that does not exist."""
 
 
 _Stamp: TypeAlias = "tuple[int, int, int] | _Missing"

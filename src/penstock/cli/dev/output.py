@@ -61,10 +61,10 @@ class DevOutput:
     console: Console
     workspace: Workspace
     runs: dict[str, RunVisits] = field(default_factory=dict)
-    """The visits of the runs that began since, as long as they have not ended."""
+    """The visits of the runs that began under this command and have not ended."""
 
     def started(self, text: Started, workflows: Sequence[Workflow]) -> None:
-        """Print the addresses of the server, and how to get in."""
+        """Print the addresses of the server, its key, its workflows and a first call."""
         took = f"{self.workspace.database} · ready in {text.started_ms} ms · Ctrl-C stops it"
         self._print(("penstock dev ", "bold"), f"{__version__} · {took}")
         self._field("REST", f"{text.address}{text.base_path}   (described at {text.address}/openapi.json)")
@@ -101,7 +101,7 @@ class DevOutput:
             self._advise(state.run_id, record)
 
     def _advise(self, run_id: str, record: Record) -> None:
-        """Print how to go on where a person has to do something."""
+        """Print the next command where a run waits for a person."""
         database = ("--db", str(self.workspace.database))
         match record.body:
             case events.InterruptRaised() | events.ActivityAsked():

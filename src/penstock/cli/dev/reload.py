@@ -46,12 +46,12 @@ _LIVE_SETTINGS = frozenset({"workflows.paths", "steps.modules", "logging.level"}
 
 @dataclass(slots=True, kw_only=True)
 class Reloader:
-    """Takes up changed files; it knows what each of them said last."""
+    """Takes up changed files; it remembers the last content of each."""
 
     settings: Settings
     settings_file: Path
     load: Callable[[], Settings]
-    """Reads the settings as the command did; raises when they are mistaken."""
+    """Reads the settings as the command did; raises when they are invalid."""
     lines: DevOutput
     modules: StepModules
     steps: list[Callable[..., Any]] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Reloader:
         self.lines.note(f"steps from {', '.join(self.modules.names)}")
 
     def _check_handlers(self) -> None:
-        """Name the functions that workflows call and no step module has; once for each."""
+        """Report functions that workflows call and no step module has, each once."""
         registry = StepRegistry()
         for function in self.steps:
             registry.register(function)
@@ -197,6 +197,6 @@ class Reloader:
 
 
 async def _under_way(gate: Gate, workflow: Workflow) -> int:
-    """How many runs of other versions of a workflow have not ended."""
+    """Count the runs of other versions of a workflow that have not ended."""
     page = await gate.services.store.list_runs(RunQuery(workflow_name=workflow.name, limit=_UNDER_WAY_MAX))
     return sum(not row.terminal and row.definition_hash != workflow.hash for row in page.rows)

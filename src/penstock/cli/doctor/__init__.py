@@ -1,1 +1,4 @@
-"""`penstock doctor`: checks of the whole installation, part by part. Read `command` first."""
+"""`penstock doctor`: checks of the whole installation, part by part.
+
+`machine`, `project` and `store` each check one part; they read and connect, and change nothing. Read `command` first.
+"""

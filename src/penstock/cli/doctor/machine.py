@@ -25,7 +25,7 @@ from penstock.runtime.system import SystemClock
 __all__ = ["clock_checks", "disk_checks", "port_checks"]
 
 _GIBIBYTE = 1024**3
-# When this was written: a clock that is behind it was never set.
+# The date of writing: a clock that is behind it was never set.
 _WRITTEN_MS = 1_793_000_000_000
 
 
@@ -49,7 +49,7 @@ def _is_served(host: str, port: int) -> bool:
 
 
 def _server_check(host: str, port: int) -> Check:
-    """What the running server says of itself: only it knows which runs do not move."""
+    """What the running server reports about itself: only the server knows which runs are stuck."""
     status, body = _asked(host, port, "/readyz") or (0, b"")
     try:
         checks = msgspec.json.decode(body, type=_Readiness).checks
@@ -85,7 +85,7 @@ def _asked(host: str, port: int, path: str) -> tuple[int, bytes] | None:
 
 
 def clock_checks(path: Path) -> Iterator[Check]:
-    """Whether the time can be right: not before this program was written, and not before what is stored."""
+    """Whether the clock can be right: not before this program was written, nor before the newest record."""
     now = SystemClock().now_ms()
     newest = None
     if is_store(path):

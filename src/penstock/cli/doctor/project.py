@@ -1,6 +1,6 @@
 """Checks of a project: its workflows and what performs them (steps, secrets, models, MCP servers, agents).
 
-A server is connected to, but nothing is asked of it.
+It connects to MCP servers, but calls nothing there.
 
 Above it: `command`. Below it: `project.files`, the settings.
 """
@@ -30,7 +30,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def workflow_checks(settings: Settings) -> Iterator[Check]:
-    """Every workflow file: served, or quarantined and why; and the steps that they call."""
+    """Check every workflow file (served, or quarantined and why) and the steps that they call."""
     try:
         sources = list(read_sources(expand_paths(settings.workflows.paths)))
     except PenstockError as error:
@@ -65,7 +65,7 @@ def workflow_checks(settings: Settings) -> Iterator[Check]:
 
 
 def executor_checks(settings: Settings) -> Iterator[Check]:
-    """Libraries, secrets and servers that the settings ask for."""
+    """Check the libraries, secrets and servers that the settings ask for."""
     try:
         check_extras(settings)
     except PenstockError as error:

@@ -1,7 +1,7 @@
 """`penstock test`: the test cases of workflow documents, run in memory with mocked activities.
 
-Cases stand in the document under `tests`, or in a file NAME.tests.yaml beside it (the published format has no place for
-them). Child workflows are found by name among the documents given and in the folder of the document.
+Cases are in the document under `tests`, or in a file NAME.tests.yaml beside it (the published format has no place for
+them). Child workflows are found by name among the given documents and in the folder of the document.
 
 Exit codes: 0 when every case holds, 1 when one does not, 2 when a file cannot be read or has mistakes.
 """
@@ -85,7 +85,7 @@ class _Tally:
         return ", ".join(counts) or "no cases"
 
     def exit_code(self) -> int:
-        """2 when something could not be run, 1 when something failed."""
+        """2 when a suite could not be run, 1 when a case failed, else 0."""
         return 2 if self.problems else 1 if "failed" in self.words else 0
 
 

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 BYTES_PER_TOKEN = 4
-"""About how much JSON a token of a language model holds."""
+"""About how many bytes of JSON make one token of a language model."""
 
 _KIB = 1024
 _TOLD_CHARACTERS_MAX = 500

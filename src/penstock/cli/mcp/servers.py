@@ -124,7 +124,7 @@ McpServer: TypeAlias = HttpServer | StdioServer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChoice:
-    """What was said about the server."""
+    """What the options say about the server."""
 
     server: str | None = None
     profile: str | None = None
@@ -136,7 +136,7 @@ class ServerChoice:
     toolset: str | None = None
     command: tuple[str, ...] = ()
     looks_only: bool = False
-    """Nothing shall be left behind: a database that is not there is made elsewhere, and is gone afterwards."""
+    """Leave nothing behind: without a database, use a temporary one that is removed at exit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class ServerOptions:
     workflows: WorkflowsOption = None
 
     def choice(self, toolset: str | None, command: tuple[str, ...], *, looks_only: bool = False) -> ServerChoice:
-        """What was said about the server; `command` is the program that stood after `--`."""
+        """What these options say about the server; `command` is the program after `--`."""
         return ServerChoice(
             server=self.server,
             profile=self.profile,
@@ -168,7 +168,7 @@ class ServerOptions:
 
 
 def resolve_server(where: ServerChoice, variables: Mapping[str, str] | None = None) -> McpServer:
-    """The server that is meant, with what it takes to get in."""
+    """Resolve a choice to a server, with the credentials for it."""
     environment = os.environ if variables is None else variables
     ours = [("--server", where.server), ("--profile", where.profile), ("--db", where.database)]
     given = [name for name, value in (*ours, ("--url", where.url), ("a command after --", where.command)) if value]
@@ -224,13 +224,13 @@ def _database(path: Path | None) -> Path:
 
 def _temporary(name: str) -> Path:
     folder = tempfile.mkdtemp(prefix="penstock-")
-    # At exit the command and the program that it started are done with it.
+    # By then both this command and the program that it started have ended.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder) / name
 
 
 def mcp_address(server: str, toolset: str | None) -> str:
-    """The MCP address of a server of ours; the rest of its query stays."""
+    """The MCP address of one of our servers; the rest of its query is kept."""
     parts = urlsplit(server)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--server takes an address such as https://penstock.example.com, not {server!r}")

@@ -72,21 +72,21 @@ class TaskState:
     status: str
     message: str | None = None
     asks_nothing: bool = False
-    """Whether there is nothing in it that this client could answer."""
+    """Whether the task has no question that this client could answer."""
 
     @property
     def waits_elsewhere(self) -> bool:
-        """Whether it waits for somebody who cannot be asked here; a server of ours says for whom in its message."""
+        """Whether it waits for somebody who cannot be asked here. Our servers say for whom in the status message."""
         return self.status == "input_required" and self.asks_nothing
 
     @property
     def asked(self) -> str | None:
-        """What the task waits for, as our servers say it."""
+        """What the task waits for, in the words of our servers."""
         return (self.message or "").partition(": ")[2] or None
 
 
 class TaskWaits(Exception):
-    """A task waits for a person, and there is none to ask."""
+    """Raised when a task waits for a person and nobody is here to ask."""
 
     def __init__(self, state: TaskState, questions: JsonObject) -> None:
         super().__init__(state)
@@ -95,7 +95,7 @@ class TaskWaits(Exception):
 
 
 class TaskCancelled(Exception):
-    """A task was cancelled by somebody."""
+    """Raised when somebody cancelled the task."""
 
     def __init__(self, state: TaskState) -> None:
         super().__init__(state)
@@ -112,7 +112,7 @@ class TaskFollower(ClientExtension):
         self._asks = asks
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """The answer with which a server makes a task of a call."""
+        """The answer by which a server turns a call into a task."""
         return (ResultClaim(result_type="task", model=_Created, resolve=self._follow),)
 
     async def _follow(self, created: _Created, context: ClaimContext) -> types.CallToolResult:
@@ -147,7 +147,7 @@ class TaskFollower(ClientExtension):
     async def _answer(
         self, session: ClientSession, state: TaskState, questions: dict[str, Any], pause_seconds: float
     ) -> set[str]:
-        """Ask the person, unless somebody else answers first; the keys of the questions answered here."""
+        """Ask the person, unless somebody else answers first. Returns the keys of the questions answered here."""
         if not self._asks:
             raise TaskWaits(state, questions)
         if not questions:
@@ -168,7 +168,7 @@ class TaskFollower(ClientExtension):
         await session.send_request(_Update(params=params), types.EmptyResult)
         declined = {key for key, answer in answers.items() if answer.get("action") == "decline"}
         if declined & ((await _read(session, state.task_id)).input_requests or {}).keys():
-            # The server has no answer for that; somebody else may give one.
+            # Still open after "decline": the workflow has no way to refuse. Somebody else may answer.
             raise TaskWaits(state, questions)
         return set(answers)
 
@@ -182,7 +182,7 @@ async def _asked(session: ClientSession, state: TaskState, questions: dict[str, 
         if isinstance(answer, types.ErrorData):
             raise MCPError.from_error_data(answer)
         if isinstance(answer, types.ElicitResult) and answer.action == "cancel":
-            # Nobody here answers; somebody else may.
+            # The person here does not answer; somebody else may.
             raise TaskWaits(state, questions)
         answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
     return answers

@@ -114,7 +114,7 @@ class ToolCall:
     answer_options: tuple[str, ...] | None = None
     """What `penstock runs answer` needs to find the server; None for one that is not ours."""
     task_id: str | None = None
-    """The task that the call became, once it is one."""
+    """The id of the task, once the call became one."""
     _last_status: str = ""
 
     async def run(self) -> Outcome:
@@ -151,7 +151,7 @@ class ToolCall:
         return ToolAnswered(result=result.model_dump(by_alias=True, mode="json", exclude_none=True), version=version)
 
     def _explained(self, error: MCPError, names: list[str]) -> PenstockError:
-        """The error of a call; if there is no such tool, with the one that may be meant."""
+        """The error of a call; for an unknown tool, with the name that may be meant."""
         ours = protocol_error(error.error.code, error.error.message, error.error.data)
         if self.tool not in names and error.error.code == types.INVALID_PARAMS and ours.hint is None:
             near = nearest(self.tool, names)

@@ -3,7 +3,7 @@
     known = project_context(settings, workflow_names={"refund_order"})
 
 Only what an operator named in the settings is imported. A step module that cannot be loaded is a problem of the project
-and not of a document: it is told once, and handlers are not checked.
+and not of a document: it is reported once, and handlers are not checked.
 
 Above it: `findings`, `files`. Below it: the settings, `step_modules`.
 """
@@ -56,7 +56,7 @@ class ProjectContext:
 def project_context(
     settings: Settings, *, workflow_names: Iterable[str], steps: Iterable[Callable[..., Any]] | None = None
 ) -> ProjectContext:
-    """What the settings name, and the workflows beside each other; `steps` are theirs if they are loaded already."""
+    """The names that the settings and the project's workflows provide; pass `steps` if they are loaded already."""
     registry, names = StepRegistry(), frozenset(workflow_names)
     try:
         for function in load_steps(settings.steps.modules) if steps is None else steps:

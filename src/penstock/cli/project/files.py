@@ -1,7 +1,7 @@
 """The workflow files of a project, each loaded or quarantined with its findings: one bad file does not hide the others.
 
-Above it: `penstock validate`, `serve`, `worker`, `run`, `doctor`. Below it: `known` and `findings`; it reads no file,
-texts are handed to it.
+Above it: `penstock validate`, `serve`, `worker`, `run`, `doctor`. Below it: `context` and `findings`. It reads no file:
+callers pass texts.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def load_project(
     """Load files, given as names with texts, and look at each beside all others.
 
     A file is quarantined for what is wrong with itself: its document, a schedule that cannot be kept, or a name of a
-    tool, prompt, resource or webhook that a file before it has. Names that nobody has are told as warnings, since
-    another process may have what they stand for.
+    tool, prompt, resource or webhook that a file before it has. A name that does not resolve is a warning, since
+    another process may have what it names.
     """
     given = list(texts)
     owners: dict[ClaimedName, tuple[str, str]] = {}
@@ -81,7 +81,7 @@ def _beside(
 
 
 def project_check(known: ProjectContext) -> Beside:
-    """The check of a document beside what is known, as a function of the document."""
+    """The check of a document against the project, as a function of the document."""
     return lambda document: project_findings(document, known)
 
 

@@ -1,11 +1,11 @@
-"""Whether a document fits the project around it: schedules that can be kept, and names that stand for something.
+"""Whether a document fits the project around it: schedules that can be kept, and names that resolve.
 
     loaded = load_workflow(text, file=label, beside=lambda document: project_findings(document, known))
 
-A document by itself may be right and still name a function, a workflow, a model, a server or an agent that nobody has.
-What differs between machines, such as secrets, is a warning.
+A document may be valid by itself and still name a function, workflow, model, server or agent that the project lacks.
+Findings about things that differ between machines, such as secrets, are warnings.
 
-Above it: `files`. Below it: `known`, the outline of documents, cron expressions and time zones.
+Above it: `files`. Below it: `context`, the outline of documents, cron expressions and time zones.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ PROJECT_CODES = frozenset(
         "UNKNOWN_WORKFLOW",
     }
 )
-"""What a document names and the project does not have: runs would come to it and fail, or wait for another process."""
+"""Codes for names that the project lacks: a run would reach the node and fail, or wait for another process."""
 
 _DEFAULT_MODEL = "default"
 
 
 def project_findings(document: JsonObject, known: ProjectContext) -> Iterator[Finding]:
-    """What does not fit, each with the place in the document."""
+    """Everything that does not fit, each with its place in the document."""
     yield from _schedule_findings(document)
     outline = outline_of(document)
     for node in outline.nodes:

@@ -2,7 +2,7 @@
 
     penstock worker --steps shop/payments.py --steps billing.steps
 
-Only the operator's word makes Penstock import code; documents name functions and nothing else. A file inside a package
+Penstock imports only code that the operator names; documents name functions and nothing else. A file inside a package
 is imported under its full name, so that `shop/payments.py` gives `shop.payments:refund`; a file that stands alone goes
 by its own name. `StepModules` loads them again when their files have changed.
 
@@ -46,7 +46,7 @@ def load_steps(names: Iterable[str]) -> list[Callable[..., Any]]:
 class StepModules:
     """Modules with steps that can be loaded again, together with whatever they import from the same project.
 
-    Every time they are new modules: code that is being executed goes on in those that it belongs to.
+    Every load makes new modules. Code that is running at that moment continues in the old ones.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -80,7 +80,7 @@ class StepModules:
 
 
 def _is_of_project(module: ModuleType) -> bool:
-    """Whether a module is somebody's own, and not installed."""
+    """Whether a module belongs to the project, and is neither installed nor part of Python."""
     file = getattr(module, "__file__", None)
     if file is None or not file.endswith(_SUFFIX) or module.__name__.partition(".")[0] == "penstock":
         return False
@@ -90,7 +90,7 @@ def _is_of_project(module: ModuleType) -> bool:
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Two changes within a second look the same to whoever compares compiled files by their time."""
+    """Write no bytecode: its timestamps are whole seconds, so a second change within one would go unnoticed."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -147,7 +147,7 @@ def _executed(file: Path, name: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise Rejected("STEPS_NOT_FOUND", f"{file.name} is not a Python file", "name a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
-    # Known by name before it runs, as with any import: other processes and annotations look it up there.
+    # Registered before it runs, as with any import: other processes and annotations look it up by name.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)

@@ -77,7 +77,7 @@ class RunView:
 
     workflow: Workflow
     name: str = ""
-    """The id that it was asked for by."""
+    """The id by which the user named it."""
     visits: RunVisits = field(default_factory=RunVisits)
     outputs: dict[Key, JsonValue] = field(default_factory=dict)
     """The results that are shown; those of other visits stay in the history."""
@@ -120,7 +120,7 @@ class RunView:
                     self.outputs[visit.key] = done.output
 
     def walk(self) -> Iterator[Visit]:
-        """The visits that lie in no other, in order: those of the walk, and what was undone."""
+        """The visits at the top level, in order: those of the walk, then compensations."""
         return (self.visits.visits[key] for scope in self.visits.roots() for key in scope.visits)
 
     def visits_in(self, scope: VisitScope) -> Iterator[Visit]:
@@ -202,7 +202,7 @@ def _answered(answer: commands.ResumeInterrupt) -> str:
 
 
 def mark_of(part: Visit | VisitScope) -> Mark:
-    """How a visit or a scope is drawn: one whose child run works is going on, and so is one that tries again now."""
+    """The mark of a visit or a scope. One whose child run is working counts as going, and so does a retry under way."""
     if part.status is VisitStatus.WAITING and isinstance(part, Visit) and _kind(part) is WaitKind.CHILD:
         return Mark.GOING
     if part.status is VisitStatus.RETRYING and isinstance(part, Visit) and part.wait is None:

@@ -72,7 +72,7 @@ def _quarantine(place: str, code: str, message: str) -> None:
 
 
 async def register_workflows(gate: Gate, workflows: Sequence[Workflow]) -> None:
-    """Register workflows; one that is refused does not keep the others out."""
+    """Register workflows; a refused one does not stop the others."""
     for workflow in workflows:
         try:
             await load_workflow_into(gate, workflow, owner=local_owner())
@@ -86,11 +86,11 @@ async def register_workflows(gate: Gate, workflows: Sequence[Workflow]) -> None:
 async def load_workflow_into(
     gate: Gate, workflow: Workflow, *, tenant: str = DEFAULT_TENANT, owner: Principal | None = None
 ) -> bool:
-    """Make a workflow the newest of its name, unless it is; whether it had to be stored.
+    """Make a workflow the newest version of its name; return whether it had to be stored.
 
     `owner` is the user whose command this is; without one it is `system:loader`. Both may do everything: whoever writes
-    the files decides which scopes their workflows need, and what their triggers start. A file that says what is stored
-    already changes nothing, and leaves no audit record.
+    the files decides which scopes their workflows need, and what their triggers start. A file that equals the stored
+    version changes nothing, and leaves no audit record.
     """
     loader = owner or system_principal("loader", EVERYTHING, tenant=tenant)
     surface: Surface = "system" if owner is None else "cli"

@@ -1,4 +1,5 @@
 """What commands share at the terminal: values in, tables and messages out, exit codes, questions to a person.
 
-It knows nothing of servers and databases. Read `exits` first; `event_loop` is the same for commands with a loop.
+It knows nothing of servers and databases. `exits` ends every command, with `event_loop` for those that run a loop.
+Read `exits` first.
 """

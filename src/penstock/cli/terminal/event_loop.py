@@ -56,14 +56,14 @@ _LEAVING: list[Callable[[], None]] = []
 
 
 def hold_signals() -> None:
-    """Keep a signal for `until_interrupted`, which is called next: the user must still hear what was just started."""
+    """Hold signals until `until_interrupted`, which is called next: the user must still see what was just started."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _hold, number)
 
 
 def _hold(number: int) -> None:
-    # The loop may deliver an earlier signal after `until_interrupted` has begun and has looked at what is held.
+    # The loop may deliver an earlier signal after `until_interrupted` has begun and has checked the held ones.
     if _LEAVING:
         _LEAVING[-1]()
     else:

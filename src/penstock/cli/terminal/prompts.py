@@ -33,7 +33,7 @@ class Conversation(Protocol):
     """A person to ask, or a test in its place."""
 
     async def ask(self, prompt: str) -> str | None:
-        """The next line, without its end; None when there will be none."""
+        """The next line without its line end; None at the end of input."""
 
     def tell(self, text: str) -> None:
         """Say something."""
@@ -53,7 +53,7 @@ class AnswerAbandoned:
 
 @dataclass(frozen=True, slots=True)
 class _Skipped:
-    """A field that need not be given and was not."""
+    """An optional field that was left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ async def _ask_once(schema: JsonObject, conversation: Conversation) -> AnswerGiv
         whole = _Field(name="Answer", schema=schema, required=True, definitions={})
         read = await _ask_field(whole, conversation)
         return AnswerGiven(None) if isinstance(read, _Skipped) else read
-    otherwise = schema.get("else")  # where there is a place to refuse: what is required of whoever does not
+    otherwise = schema.get("else")  # a schema with a way to refuse has here what is required of any other answer
     listed = schema.get("required", otherwise.get("required") if isinstance(otherwise, dict) else None)
     required = listed if isinstance(listed, list) else []
     answer: JsonObject = {}
@@ -268,6 +268,6 @@ def _misfit(schema: JsonObject, value: JsonValue) -> str | None:
     """Why a value does not fit a schema, or None."""
     compiled = compile_schema(schema)
     if isinstance(compiled, SchemaProblem):
-        return None  # the run will say what it makes of the answer
+        return None  # the server checks the answer again
     found = [f"{item.instance_path} {item.message}".strip() for item in violations(compiled, value)]
     return "; ".join(found[:3]) or None

@@ -89,11 +89,11 @@ class McpClient:
 
     title: str
     places: Mapping[Scope, Callable[[InstallEnvironment], Path]]
-    """The first is where an entry goes if nobody says otherwise."""
+    """Where an entry goes, by scope; the first is the default."""
     members: tuple[str, ...]
-    """Where in the file the entries stand."""
+    """Where the entries are in the file."""
     entry: Callable[[Connection, str], JsonObject]
-    """The entry of a connection; the name is for what must be unique beside it."""
+    """Makes the entry of a connection; the name is for ids that must be unique in the file."""
     beside: Callable[[Connection, str], Mapping[str, list[JsonObject]]] = lambda *_: {}
     """Lists of the file that an entry needs a member of, each with an `id`."""
     form: Literal["json", "toml"] = "json"
@@ -102,7 +102,7 @@ class McpClient:
     workspace: str = ""
     """How the folder of a project is written in its file; empty if programs are started there anyway."""
     afterwards: str = ""
-    """What a person does next."""
+    """What the user does next."""
 
 
 def _started(connection: PipeConnection) -> JsonObject:

@@ -163,9 +163,9 @@ def _check_names(name: str, key_variable: str) -> None:
 
 
 def _program() -> str:
-    """Where this program is: assistants with a window of their own rarely have the path of a terminal.
+    """The path of this program: graphical assistants rarely have the search path of a terminal.
 
-    The one beside this interpreter comes first: an environment need not be active to be the one that is meant.
+    The one beside this interpreter comes first, because the environment may not be active.
     """
     return shutil.which(_PROGRAM, path=str(Path(sys.executable).parent)) or shutil.which(_PROGRAM) or _PROGRAM
 
@@ -176,7 +176,7 @@ class _Placed:
 
     project: Path
     workspace: str | None
-    """How what a project shares is written: below what the client calls its folder; None for whole paths."""
+    """How the client writes the project folder, for entries that a project shares; None for absolute paths."""
 
     def path(self, given: str) -> str:
         if self.workspace is None:
@@ -185,7 +185,7 @@ class _Placed:
 
 
 def _files(placed: _Placed, config: str | None, database: str | None, workflows: list[str]) -> tuple[str, ...]:
-    """What the program works on: the settings of this folder, unless files are named one by one."""
+    """The arguments that name the program's files: the settings of this folder, unless files are named one by one."""
     if config is None and database is None and not workflows and (placed.project / _SETTINGS).is_file():
         # A client that starts programs in the folder of the project finds them there.
         config = None if placed.workspace == "" else _SETTINGS

@@ -49,7 +49,7 @@ class _Unreadable:
 def entry_checks(
     here: InstallEnvironment, url: str | None, find: Callable[[str], str | None] = shutil.which
 ) -> Iterator[Check]:
-    """What there is to say about the entries; `url` is the server that is looked at, if it has an address."""
+    """Check the entries; `url` is the address of the server under check, if it has one."""
     seen = False
     for item in find_entries(here):
         if isinstance(item, _Unreadable):
@@ -163,7 +163,7 @@ def _is_penstock(command: tuple[str, ...]) -> bool:
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    """Whether two addresses lead to the same endpoint; what they ask for there does not matter."""
+    """Whether two addresses lead to the same endpoint, whatever their queries."""
     if one is None or other is None:
         return False
     first, second = urlsplit(one), urlsplit(other)

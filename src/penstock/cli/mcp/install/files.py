@@ -40,7 +40,7 @@ class Addition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of a file."""
+    """The outcome of adding an entry to a file."""
 
     path: Path
     changed: bool
@@ -48,7 +48,7 @@ class Written:
 
 
 def snippet(addition: Addition) -> str:
-    """The text of a file that has nothing but the entry."""
+    """The text of a file that holds only the entry."""
     if addition.form == "toml":
         return _toml_table((*addition.members, addition.name), addition.entry)
     return json.dumps(_merged({}, addition, replaces=False), indent=2, ensure_ascii=False) + "\n"
