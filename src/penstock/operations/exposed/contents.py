@@ -1,8 +1,8 @@
 """Exposed workflows that are read: resources with an address, and prompts with a name.
 
-Each has a capability under a name of its own: reading it through the gate starts a durable run of the version that was
-listed. Variables of an address and arguments of a prompt are texts; they are converted to what the input schema says
-before they are checked.
+Each has a capability with a separate name: reading it through the gate starts a durable run of the version that was
+listed. Variables of an address and arguments of a prompt are strings; they are converted to the types of the input
+schema before they are checked.
 
 Above it: `workflows` keeps these for each tenant, surfaces list and read them. Below it: `runs.capabilities`.
 """
@@ -43,7 +43,7 @@ _STARTS = Annotations(open_world=True)
 
 
 def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedResource | None:
-    """The resource that a document exposes; None without one, or for an address that cannot be one."""
+    """Return the resource that a document exposes; None if there is none, or if its address is not valid."""
     shown, document = settings_of(row.document, "resource"), row.document
     if shown is None:
         return None
@@ -68,7 +68,7 @@ def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedReso
 
 
 def exposed_prompt(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedPrompt | None:
-    """The prompt that a document exposes; None without one."""
+    """Return the prompt that a document exposes; None if there is none."""
     shown, document = settings_of(row.document, "prompt"), row.document
     if shown is None:
         return None
@@ -116,7 +116,10 @@ def _capability(row: DefinitionRow, name: str, annotations: Annotations, scopes:
 
 
 def typed_arguments(schema: JsonObject, given: JsonObject) -> JsonObject:
-    """Arguments that came as texts, as the schema wants them; what cannot be read stays text, and is refused later."""
+    """Convert string arguments to the types of the schema.
+
+    One that cannot be converted stays a string and fails later.
+    """
     properties = object_at(schema, "properties")
     return {name: _typed(properties.get(name), value) for name, value in given.items()}
 

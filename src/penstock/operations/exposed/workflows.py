@@ -1,8 +1,8 @@
-"""What each tenant exposes to assistants: the tools, prompts and resources that its workflows ask for.
+"""What each tenant exposes to assistants: the tools, prompts and resources that its workflows declare.
 
-Tools that are imported from other MCP servers stand beside them. A workflow with `expose.tool` becomes a capability
-like any other: called through the gate, it starts a durable run of the version that was listed and waits for the
-result, as long as the call's patience lasts. What was read is kept until a workflow of the tenant is changed here;
+Tools that are imported from other MCP servers are listed with them. A workflow with `expose.tool` becomes a capability
+like any other: called through the gate, it starts a durable run of the version that was listed and waits for the result
+for as long as the call may. The result of reading is cached until this process changes a workflow of the tenant;
 changes by other processes are noticed after a moment.
 
 Above it: the gate looks here for what the catalogue does not have, surfaces list it. Below it: `runs`.
@@ -50,14 +50,14 @@ WORKFLOW_PREFIX = "workflow:"
 _PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX)
 _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
 
-# What clients may ask of the server, and workflows answer.
+# The kinds of requests that workflows can handle.
 _HANDLED = ("sampling", "elicitation", "roots")
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class ExposedWorkflows:
-    """The exposures of the tenants."""
+    """The exposures of all tenants; implements `Exposures`."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -69,31 +69,31 @@ class ExposedWorkflows:
         self._revision = 0
 
     def changed(self, tenant: str, *, quietly: bool = False) -> None:
-        """Read a tenant's workflows again before they are shown the next time; who listens hears of it."""
+        """Read a tenant's workflows again before they are next used; notify the listeners, unless `quietly`."""
         self._outdated.add(tenant)
         self._changes += 1
         for hear in () if quietly else tuple(self._listening):
             hear(tenant)
 
     def listen(self, hear: Callable[[str], None]) -> None:
-        """Call this with each tenant whose workflows are changed here, until `leave`."""
+        """Call this with each tenant whose workflows this process changes, until `leave`."""
         self._listening.add(hear)
 
     def leave(self, hear: Callable[[str], None]) -> None:
-        """Do not call this any more."""
+        """Remove a listener."""
         self._listening.discard(hear)
 
     async def of(self, tenant: str) -> Exposure:
-        """What a tenant shows now."""
+        """Return what a tenant exposes now."""
         known = self.at_hand(tenant)
         if known is not None:
             return known
-        # Many ask at once when something was changed: one of them reads.
+        # After a change many callers ask at once: only one of them reads.
         async with self._reading:
             return self.at_hand(tenant) or await self._read(tenant)
 
     def at_hand(self, tenant: str) -> Exposure | None:
-        """What was read, if it still holds: nobody has stored anything since, or it was a moment ago."""
+        """Return the cached exposure if it is valid: nothing was stored since, or it was read a moment ago."""
         known = self._known.get(tenant)
         if known is None or tenant in self._outdated:
             return None
@@ -102,7 +102,7 @@ class ExposedWorkflows:
         return known if self._services.clock.now_ms() - known.read_at < limits.EXPOSED_REREAD_MS else None
 
     def _imports(self, tenant: str) -> bool:
-        """Whether a tenant has tools of other servers, of which the store does not know everything."""
+        """Whether a tenant imports tools of other servers; those can change without a change in the store."""
         upstreams = self._services.upstreams
         return upstreams is not None and bool(upstreams.rules_for(tenant))
 
@@ -116,7 +116,7 @@ class ExposedWorkflows:
         imported = await imported_tools(self._services, tenant)
         newest = {row.name: row for row in stored}
         scopes = {row.name: await self._scopes(tenant, row, newest) for row in rows}
-        # What its children need decides who is shown a workflow, as much as what it says itself.
+        # The scopes of its children decide who sees a workflow, as much as its own.
         hashes = (*(row.hash for row in rows), *map(repr, scopes.values()), *imported.marks)
         if known is not None and known.hashes == hashes:
             fresh = replace(known, workflows=workflows, read_at=now, mark=mark)
@@ -125,7 +125,7 @@ class ExposedWorkflows:
             made = _exposure(rows, scopes, imported, self._revision)
             fresh = replace(made, hashes=hashes, workflows=workflows, read_at=now, mark=mark)
         self._known[tenant] = fresh
-        if changes == self._changes:  # until then nobody may be shown what was there before
+        if changes == self._changes:  # otherwise something changed while reading, and the cache stays outdated
             self._outdated.discard(tenant)
         while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
             del self._known[next(iter(self._known))]
@@ -135,7 +135,7 @@ class ExposedWorkflows:
         return await scopes_to_start(self._services, tenant, [needs_of(self._services, row)], newest)
 
     async def find(self, tenant: str, name: str) -> Capability | None:
-        """An exposed workflow by its canonical name: as a tool, or as what is read."""
+        """Return an exposed workflow by its canonical name: as a tool, prompt or resource."""
         if not name.startswith(_PREFIXES):
             return None
         exposure = await self.of(tenant)
@@ -171,7 +171,7 @@ def _exposure(
 
 
 def _handlers(rows: list[DefinitionRow]) -> dict[str, str]:
-    """The first workflow by name of each kind."""
+    """Return, for each kind of request, the first workflow by name that handles it."""
     found: dict[str, str] = {}
     for row in rows:
         for kind in _HANDLED:
@@ -206,7 +206,7 @@ def _capability(row: DefinitionRow, shown: JsonObject, scopes: tuple[str, ...]) 
         title=title,
         description=text_of(shown.get("description"), document.get("description")) or title,
         make_input_schema=lambda: input_schema,
-        # What is shown as content has no data beside it.
+        # A result that is shown as content has no structured data.
         make_output_schema=lambda: None if metadata["result"] == "content" else output_schema,
         annotations=annotations_of(object_at(shown, "annotations")),
         governance=governance_of(object_at(document, "governance"), scopes),
@@ -219,8 +219,8 @@ def _capability(row: DefinitionRow, shown: JsonObject, scopes: tuple[str, ...]) 
     )
 
 
-# How an execution stands (`ExecutionResult`), said as briefly as can be: every tool of a list repeats it, and a model
-# needs to know no more of errors and questions than that there may be some. `execution.wait` says all of it.
+# The state of an execution (`ExecutionResult`), as briefly as possible: every tool of a list repeats it, and all that a
+# model needs to know about errors and questions is that there may be some. `execution.wait` shows all of it.
 _STANDING: JsonObject = {
     "execution_id": {"type": "string"},
     "status": {"type": "string"},
@@ -233,7 +233,7 @@ _SCHEMA_DIGITS = 16
 
 
 def _result_schema(output: JsonObject) -> JsonObject:
-    """What comes back from a call: how the execution stands, with the output that the document promises."""
+    """Return the schema of a call's result: the state of the execution, with the output that the document promises."""
     nested, definitions = nested_schema(output)
     schema: JsonObject = {"type": "object", "properties": {**_STANDING, "output": nested}, "required": _ALWAYS}
     return {**schema, "$defs": definitions} if definitions else schema

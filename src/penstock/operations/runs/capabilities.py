@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# The member that holds an input which is not an object: tools take objects only.
+# The member that holds an input that is not an object: tools take objects only.
 _WRAPPED = "input"
 
 _RISKS: dict[str, Literal["low", "medium", "high", "critical"]] = {
@@ -47,7 +47,7 @@ _RISKS: dict[str, Literal["low", "medium", "high", "critical"]] = {
 
 
 def settings_of(document: JsonObject, kind: str) -> JsonObject | None:
-    """What a document says about how it appears as one kind of thing; None if it does not appear."""
+    """Return how a document wants to be exposed as one kind of thing; None if it does not."""
     exposed = object_at(document, "expose").get(kind)
     if exposed is True:
         return {}
@@ -55,18 +55,18 @@ def settings_of(document: JsonObject, kind: str) -> JsonObject | None:
 
 
 def object_at(document: JsonObject, name: str) -> JsonObject:
-    """A member that is an object; an empty one in place of anything else."""
+    """Return a member that is an object; an empty object in place of anything else."""
     found = document.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def text_of(*candidates: JsonValue) -> str | None:
-    """The first that says something."""
+    """Return the first non-empty string."""
     return next((text for text in candidates if isinstance(text, str) and text), None)
 
 
 def annotations_of(said: JsonObject) -> Annotations:
-    """What the author says; a workflow of which nothing is said may do anything."""
+    """Return the annotations that the author declared. Without any, a workflow may do anything."""
     return Annotations(
         read_only=said.get("read_only") is True,
         destructive=said.get("destructive", said.get("read_only") is not True) is True,
@@ -76,7 +76,7 @@ def annotations_of(said: JsonObject) -> Annotations:
 
 
 def governance_of(said: JsonObject, scopes: tuple[str, ...]) -> Governance:
-    """What a caller needs: what the document says, and the scopes of a start."""
+    """Return what a caller needs: the document's governance, and the scopes of a start."""
     return Governance(
         risk=_RISKS.get(str(said.get("risk")), "medium"),
         scopes=scopes,
@@ -86,7 +86,7 @@ def governance_of(said: JsonObject, scopes: tuple[str, ...]) -> Governance:
 
 
 def execution_authorization(workflow_id: str, arguments: JsonObject) -> Authorization:
-    """What a policy is asked about."""
+    """Return what a policy decides about."""
     return Authorization(action="workflow.execute", resource_kind="workflow", resource_id=workflow_id)
 
 
@@ -96,7 +96,7 @@ def _takes_object(schema: JsonObject) -> bool:
 
 
 def object_schema(schema: JsonObject) -> JsonObject:
-    """The schema of a workflow's input as a tool has it: of an object, in any case."""
+    """Return the input schema of a workflow as a tool shows it: always that of an object."""
     if _takes_object(schema):
         return {**schema, "type": "object"}
     nested, definitions = nested_schema(schema)
@@ -105,9 +105,9 @@ def object_schema(schema: JsonObject) -> JsonObject:
 
 
 def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
-    """The input that the arguments are; `Rejected` with every violation, before there is any execution.
+    """Convert arguments to the workflow's input; raise `Rejected` with every violation before an execution exists.
 
-    Where checking takes its time, the start of the execution does it, in a process of its own.
+    If checking would take long, it is left to the start of the execution, which does it in a separate process.
     """
     offered = object_schema(schema)
     compiled = load_schema(offered)
@@ -126,7 +126,10 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
 
 
 def nested_schema(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """A schema that can stand inside another one, and the definitions that must then stand at the root of that."""
+    """Split a schema so that it can be nested in another one; return it and the definitions for the root of that one.
+
+    A schema with references to anything but its own definitions cannot be nested; it becomes an empty one.
+    """
     definitions = schema.get("$defs")
     if any(not reference.startswith("#/$defs/") for reference in _references(schema)):
         return {}, {}
@@ -142,7 +145,7 @@ def _references(value: JsonValue) -> list[str]:
 
 
 def icons_of(shown: JsonObject) -> list[JsonValue]:
-    """Pictures in the words of the wire."""
+    """Return the icons with the member names of the wire."""
     listed = shown.get("icons")
     if isinstance(shown.get("icon"), str):
         listed = [{"src": shown["icon"]}]
@@ -155,8 +158,8 @@ def icons_of(shown: JsonObject) -> list[JsonValue]:
 
 
 async def execute(workflow_id: str, definition_hash: str, context: Context, given: JsonValue) -> ExecutionResult:
-    """Start the version that was listed, and wait with it as long as the call's patience lasts."""
-    # What its first steps write is for whoever waits with it, although nobody can listen before it is started.
+    """Start the version that was listed, and wait for its result for as long as the call may."""
+    # Keep the progress that its first steps report: the caller can subscribe only after the start.
     with context.services.host.progress.starting():
         row = await started_run(context, ExecuteWorkflow(workflow_id=workflow_id, hash=definition_hash, input=given))
     patience = context.request.patience_seconds
@@ -168,7 +171,7 @@ _CLIENT = "client"
 
 
 def client_needs(document: JsonObject, shown: JsonObject) -> JsonObject:
-    """What is known about it, for the metadata of the capability."""
+    """Return what the workflow needs of the client, for the metadata of the capability."""
     said = shown.get("requires")
     if isinstance(said, list):
         return {"requires": said}
@@ -184,7 +187,7 @@ def client_needs(document: JsonObject, shown: JsonObject) -> JsonObject:
 
 
 def _nodes(listed: JsonValue) -> Iterator[JsonObject]:
-    """Every node, wherever it stands; the settings of published ones beside their type."""
+    """Yield every node at any depth. The settings of nodes in the published format are merged into the node."""
     if isinstance(listed, list):
         for item in listed:
             yield from _nodes(item)

@@ -1,4 +1,4 @@
-"""The child runs of a run, and theirs, for somebody who waits for it: their questions are asked, too.
+"""The child runs of a run, and theirs, for a caller that waits for it: their questions are reported, too.
 
 Above it: `results`, `following`. Below it: the host port. The number of children that are watched is bounded.
 """
@@ -18,7 +18,7 @@ __all__ = ["ChildRunWatcher", "ChildRuns"]
 
 @dataclass(frozen=True, slots=True)
 class ChildRuns:
-    """Those that have not ended, what to wait for to see them move, and whether they have since the last look."""
+    """The children that have not ended, what to wait for to see them move, and whether any has moved since."""
 
     states: tuple[RunState, ...] = ()
     waits: tuple[Moved, ...] = ()
@@ -27,13 +27,13 @@ class ChildRuns:
 
 @dataclass(slots=True)
 class ChildRunWatcher:
-    """The children of one execution, as they were seen last."""
+    """Watches the children of one execution, and remembers how far each was seen."""
 
     host: RunReader
     _seen: dict[str, int] = field(default_factory=dict)
 
     async def look(self, state: RunState, watching: ExitStack) -> ChildRuns:
-        """Look at everybody; `watching` lasts as long as somebody waits for them to move."""
+        """Read every child; the watches stay open for as long as `watching` does."""
         states: list[RunState] = []
         waits: list[Moved] = []
         moved = False

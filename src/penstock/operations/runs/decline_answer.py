@@ -1,9 +1,9 @@
 """The answer that declines a question, as the document of the workflow means it.
 
-A document can say it (`decline: {approve: false}`). If it does not, the schema of the answer may leave only one
+A document can declare it (`decline: {approve: false}`). If it does not, the schema of the answer may allow only one
 reading: the one boolean that is required, or the one choice that says no. Names do not matter, with one exception:
-something called `reject` or `skip` is not declined by saying false. If no such answer fits the schema, there is none,
-and the question stays open. Closing a form is not declining.
+answering false to something called `reject` or `skip` does not decline it. If no such answer fits the schema, there is
+none, and the question stays open. Closing a form is not declining.
 
 Above it: views of questions. Below it: the schemas of documents. The run checks the answer like any other.
 """
@@ -37,7 +37,7 @@ _REFUSING = frozenset(
         "rejected",
     ]
 )
-# To say false to these is not to say no to what is asked.
+# Answering false to one of these does not say no to the question.
 _NEGATIVE = _REFUSING.union(
     [
         "abort",
@@ -70,7 +70,7 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def answer_fits(schema: JsonValue, answer: JsonValue) -> bool:
-    """Whether a question with this schema takes the answer; where that takes its time, the run finds out itself."""
+    """Whether the answer fits the schema of a question. If checking would take long, the run does it later."""
     compiled = load_schema(schema) if isinstance(schema, dict) else None
     if not isinstance(compiled, CompiledSchema):
         return False
@@ -78,7 +78,7 @@ def answer_fits(schema: JsonValue, answer: JsonValue) -> bool:
 
 
 def declined_answer(schema: JsonValue, declared: JsonValue = None) -> JsonValue:
-    """The answer that it is to decline a question; None where there is none. `declared` is what the document says."""
+    """Return the answer that declines a question; None if there is none. `declared` is the one in the document."""
     if declared is not None:
         return declared if answer_fits(schema, declared) else None
     if not isinstance(schema, dict):
@@ -87,7 +87,7 @@ def declined_answer(schema: JsonValue, declared: JsonValue = None) -> JsonValue:
 
 
 def _readings(schema: JsonObject) -> Iterator[JsonValue]:
-    """What might be meant, what is most certain first."""
+    """Yield the answers that may mean no, the most certain first."""
     if schema.get("type") == "boolean":
         yield False
     members = schema.get("properties")
@@ -104,7 +104,7 @@ def _readings(schema: JsonObject) -> Iterator[JsonValue]:
     required = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     asked = {name: members[name] for name in required or list(members) if name in members}
     if not required and len(asked) > 1:
-        return  # none of them has to be given: none of them is the question
+        return  # none of them is required, so none of them is the question
     truths = [name for name, member in asked.items() if isinstance(member, dict) and member.get("type") == "boolean"]
     if len(truths) == 1 and not _words(truths[0]) & _NEGATIVE:
         yield {truths[0]: False}
@@ -116,7 +116,7 @@ def _readings(schema: JsonObject) -> Iterator[JsonValue]:
 
 
 def _refusing_choices(member: JsonValue) -> list[str]:
-    """The choices of a member that say no."""
+    """Return the choices of a member that say no."""
     if not isinstance(member, dict):
         return []
     listed, titled = member.get("enum"), member.get("oneOf")

@@ -1,7 +1,7 @@
 """Records of a history as events of a stream.
 
-A pure function of the history: reading it again, from any point and on any server, gives the same events. A status is
-reported when it has changed and the run has come to rest, not in the middle of a decision.
+This is a pure function of the history: reading it again, from any point and on any server, gives the same events. A
+status is reported when it has changed and the run has come to rest, not in the middle of a decision.
 
 Above it: `executions.streams`, `results`. Below it: the engine's records and state.
 """
@@ -26,7 +26,7 @@ __all__ = ["EVENT_TYPES", "NODE_PHASES", "Change", "EventFold", "change_of", "pr
 
 EVENT_TYPES = ("status", "node", "output", "error", "complete", "progress")
 
-# What a change of a visit is called here.
+# The name of each change of a visit in events.
 NODE_PHASES: dict[Change, str] = {
     Change.BEGUN: "scheduled",
     Change.ATTEMPT_REQUESTED: "started",
@@ -46,7 +46,7 @@ NODE_PHASES: dict[Change, str] = {
     Change.COMPLETED: "completed",
     Change.FAILED: "failed",
 }
-# Members of a record that are told along, by the names they have on this wire.
+# Members of a record that are included in events, with their names there.
 _TOLD = {
     "attempt": "attempt",
     "code": "error_code",
@@ -72,25 +72,25 @@ class EventFold:
     execution_id: str
     state: RunState = field(default_factory=RunState)
     reported: str = ""
-    """The status that was told last."""
+    """The status that was reported last."""
 
     @property
     def ended(self) -> bool:
-        """True when the last event was given."""
+        """Whether the last event was returned."""
         return self.state.terminal
 
     def is_under_way(self, node_id: str, visit: int, attempt: int) -> bool:
-        """Whether an attempt has neither come back nor been given up."""
+        """Whether an attempt has neither returned nor been abandoned."""
         activation = self.state.activation(node_id, visit)
         return activation is not None and activation.attempt == attempt and activation.phase is Phase.REQUESTED
 
     def skip(self, records: Iterable[Record]) -> None:
-        """Take records whose events were given before."""
+        """Apply records whose events were returned earlier."""
         for record in records:
             self._apply(record)
 
     def take(self, record: Record) -> list[Event]:
-        """The events of the next record."""
+        """Apply the next record and return its events."""
         before = self.reported
         self._apply(record)
         told: list[Event] = []
@@ -106,7 +106,7 @@ class EventFold:
 
     def _apply(self, record: Record) -> None:
         apply(self.state, record)
-        # Inside a decision a run seems to run; only where it comes to rest is its status worth telling.
+        # In the middle of a decision a run always looks running; its status means something only when it comes to rest.
         if record.seq == 1 or self.state.terminal or self.state.paused or not self.state.unsettled:
             self.reported = run_status(self.state)
 
@@ -156,7 +156,7 @@ class EventFold:
 
 
 def progress_data(tenant: str, said: Progress, *, untrusted: bool) -> JsonObject:
-    """What an attempt said about itself, for a stream; marked if the run has read what somebody outside wrote."""
+    """Return the event for progress that an attempt reported; marked if the run has read untrusted data."""
     told: JsonObject = {
         "execution_id": id_for_callers(tenant, said.run_id),
         "at": instant(said.at),

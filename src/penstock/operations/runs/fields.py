@@ -1,4 +1,4 @@
-"""Types of the members by which callers name and start runs.
+"""Types of the fields by which callers name and start runs.
 
 Above it: the inputs of operations on executions and schedules. Below it: nothing but data.
 """
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 
-# Callers choose from these characters; `~`, `:` and `@` tell apart what the server makes of an id.
+# Callers choose from these characters; the server adds `~`, `:` and `@` to mark ids that it derives.
 CHOSEN_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 _ID_CHARACTERS_MAX = 512
-# Whoever asks for more than the server grants gets what it grants; this only keeps out nonsense.
+# A longer wait than the server grants is shortened to what it grants; this bound only rejects nonsense.
 WAIT_SECONDS_ACCEPTED = 86_400
 
-# Bounds stand on the types that have them, descriptions on what may be left out.
+# Bounds are on the types that have them, descriptions on the optional types.
 ShortText = Annotated[str, Meta(max_length=64)]
 Text = Annotated[str, Meta(max_length=330)]
 AnyId = Annotated[str, Meta(min_length=1, max_length=_ID_CHARACTERS_MAX)]

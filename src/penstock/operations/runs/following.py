@@ -1,6 +1,6 @@
-"""Following a run: tell whoever listens when it, or a child of it, has moved.
+"""Following a run: notify a listener when the run, or a child of it, has moved.
 
-Who may follow which run is decided before, by the gate.
+The gate has decided before who may follow which run.
 
 Above it: surfaces that notify clients. Below it: the store, the host, `children`.
 """
@@ -28,14 +28,14 @@ _LOGGER = logging.getLogger("penstock.operations")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where an execution is: the run that it is, and its last record."""
+    """How far an execution is: its run, and the number of the run's last record."""
 
     run_id: str
     sequence: int
 
 
 async def execution_position(services: Services, tenant: str, execution_id: str) -> Position | None:
-    """Where an execution of a tenant is; None if there is none such."""
+    """Return how far an execution of a tenant is; None if there is no such execution."""
     store = services.store
     row = await store.row(id_in_tenant(tenant, execution_id)) or await store.row(execution_id)
     return Position(row.run_id, row.seq) if row is not None and row.tenant == tenant else None
@@ -44,7 +44,7 @@ async def execution_position(services: Services, tenant: str, execution_id: str)
 async def follow_execution(
     services: Services, begun: Position, moved: Callable[[], None], child_moved: Callable[[], None]
 ) -> None:
-    """Say whenever an execution has moved, or a child of it, until it has ended or is gone."""
+    """Call `moved` or `child_moved` whenever an execution or a child of it moves, until it has ended or is gone."""
     run_id, seen = begun.run_id, begun.sequence
     family = ChildRunWatcher(services.host)
     while True:

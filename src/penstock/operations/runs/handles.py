@@ -1,7 +1,6 @@
-"""Finding a run that a caller names, and the handle by which the caller goes on with it.
+"""Finding a run that a caller names, and the handle that the caller gets to continue with it.
 
-An execution is a run: `execution_id` is the id of the run as its tenant writes it. A run of another tenant is not
-found.
+An execution is a run: `execution_id` is the id of the run as its tenant writes it. Runs of other tenants are not found.
 
 Above it: the operations that start, read and change runs. Below it: the index of runs, `views`.
 """
@@ -27,7 +26,7 @@ __all__ = ["handle", "handle_after", "handle_now", "seconds_to_wait", "visible_r
 
 
 async def visible_run(context: Context, execution_id: str) -> RunRow:
-    """The index row of an execution that the caller named; one of another tenant is not found, like any other."""
+    """Return the index row of an execution that the caller named; raise NotFound, also if it is another tenant's."""
     store, tenant = context.services.store, context.tenant
     row = await store.row(id_in_tenant(tenant, execution_id))
     if row is None and tenant != DEFAULT_TENANT:
@@ -39,12 +38,12 @@ async def visible_run(context: Context, execution_id: str) -> RunRow:
 
 
 def handle(context: Context, row: RunRow) -> ExecutionHandle:
-    """An execution as a handle."""
+    """Return the handle of an execution."""
     return handle_of(row, context.services.base_path)
 
 
 async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
-    """How a run of the caller's tenant stands now, as a handle."""
+    """Return a handle with the current status of a run of the caller's tenant."""
     row = await context.services.store.row(run_id)
     if row is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {id_for_callers(context.tenant, run_id)} is gone")
@@ -54,17 +53,17 @@ async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
 async def handle_after(
     context: Context, run_id: str, change: Awaitable[object], *, is_new: bool = False
 ) -> Reply[ExecutionHandle]:
-    """Make a change of a run, and say how the run stands then: the answer of the call, stored with the change.
+    """Change a run and return its handle afterwards; this answer is stored with the change.
 
-    A change that was made before changes nothing, and is answered with how the run stands now. Of a new run the answer
-    says where it is.
+    If the change was made earlier, nothing changes and the answer shows the run as it is now. The answer for a new run
+    has its location.
     """
 
     def reply(found: ExecutionHandle) -> Reply[ExecutionHandle]:
         return Reply(value=found, location=f"/executions/{found.execution_id}" if is_new else None)
 
     def decided(decision: Accepted) -> Reply[ExecutionHandle] | None:
-        # A run that was continued hands on what is meant for it as a whole: its own handle says nothing of that.
+        # A continued run passes the change on to its successor; the handle of that run is not the answer.
         state = decision.state
         return reply(handle_of_state(state, context.services.base_path)) if state.run_id == run_id else None
 
@@ -74,6 +73,6 @@ async def handle_after(
 
 
 def seconds_to_wait(context: Context, asked: float | None) -> float:
-    """How long a call waits: what was asked for, within what the server grants."""
+    """Return how long a call waits: as long as it asks for, within what the server grants."""
     chosen = context.services.limits
     return min(chosen.sync_wait_seconds if asked is None else asked, chosen.sync_wait_max_seconds)

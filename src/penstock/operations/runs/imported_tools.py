@@ -1,8 +1,8 @@
-"""Tools of other MCP servers as capabilities: the same gate guards them, and every surface has them.
+"""Tools of other MCP servers as capabilities: they pass the same gate, and every surface offers them.
 
 A call is a small durable run of one `tool_call` node. It can be waited for, read, cancelled and answered like any
-other; questions of the server become questions of the run. Its workflow belongs to no tenant and is in nobody's list.
-What a call may do is what the operator says; the server's own hints are not used.
+other; questions of the server become questions of the run. Its workflow belongs to no tenant and is in no list. The
+operator's rules decide what a call may do; the server's own hints are not used.
 
 Above it: `exposed` adds these to what a tenant exposes, `upstreams` calls them by server and name. Below it:
 `runtime.upstreams`, `starting`, `results`.
@@ -45,28 +45,28 @@ UPSTREAM = "upstream"
 UPSTREAM_PREFIX = "upstream:"
 _ERRORS = (QUARANTINED, "VALUE_NOT_JSON")
 CALLS_OWNER = "-upstream"
-"""Whom the workflows of calls belong to: no tenant can be called this."""
+"""The owner of the workflows for calls. No tenant can have this name."""
 _WORKFLOWS_KEPT = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedTools:
-    """The imported tools of a tenant, by canonical name; those that are quarantined can be found and not called."""
+    """The imported tools of a tenant, by canonical name. Quarantined ones can be found but not called."""
 
     tools: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
     marks: tuple[str, ...] = ()
-    """Other ones whenever any tool is."""
+    """Changes whenever any tool does."""
 
 
 async def imported_tools(services: Services, tenant: str) -> ImportedTools:
-    """What a tenant has of other servers now."""
+    """Return the tools of other servers that a tenant has now."""
     upstreams = services.upstreams
     rules = upstreams.rules_for(tenant) if upstreams is not None else {}
     if upstreams is None or not rules:
         return ImportedTools()
     tools: dict[str, Capability] = {}
     marks: list[str] = []
-    # What nobody has accepted takes no name from what somebody has.
+    # Accepted tools come first, so that one that nobody has accepted cannot take their name.
     for item in sorted(await upstreams.tool_reviews(tenant), key=lambda item: item.status != "pinned"):
         if item.status in ("excluded", "gone"):
             continue
@@ -111,7 +111,7 @@ def _capability(item: ToolReview, rules: ImportRules) -> Capability:
 
 
 def _withheld(name: str, item: ToolReview, rule: ToolRule) -> Capability:
-    """A tool that nobody is shown, of which whoever calls it hears why."""
+    """Return a capability for a quarantined tool: it is never listed, and calling it explains why it is refused."""
     nothing: JsonObject = {"type": "object"}
     return Capability(
         name=name,
@@ -131,7 +131,7 @@ def _withheld(name: str, item: ToolReview, rule: ToolRule) -> Capability:
 
 
 def _annotations(rule: ToolRule) -> Annotations:
-    """What the operator says; a tool of which nothing is said may do anything."""
+    """Return the annotations that the operator configured. Without any, a tool may do anything."""
     return Annotations(
         read_only=rule.read_only,
         destructive=not rule.read_only if rule.destructive is None else rule.destructive,
@@ -153,7 +153,7 @@ def _is_object(schema: JsonObject | None) -> bool:
 
 
 def _output_schema(tool: UpstreamTool) -> JsonObject | None:
-    """What comes back: what the server promises, or how the execution stands that is not done yet."""
+    """Return the output schema: what the server promises, or the state of an execution that has not ended."""
     if tool.output_schema is None or not _is_object(tool.output_schema):
         return None
     standing = schema_of(ExecutionResult)
@@ -185,7 +185,10 @@ async def _execute(server: str, tool: str, context: Context, given: JsonValue) -
 
 
 async def _defined(context: Context, server: str, tool: str) -> Workflow:
-    """What a call of a tool runs. The first one stores it, by a call of its own: it is every later caller's too."""
+    """Return the workflow that a call of a tool runs.
+
+    The first call stores it, in a separate call, for all later callers.
+    """
     upstreams = context.services.upstreams
     if upstreams is None or upstreams.act is None:
         message = "this process only looks at what is stored"
@@ -198,7 +201,7 @@ async def _defined(context: Context, server: str, tool: str) -> Workflow:
 
 
 def call_workflow(server: str, tool: str, rules: ImportRules) -> Workflow:
-    """The workflow of one call of a tool, as the operator's rules are now."""
+    """Return the workflow for one call of a tool, under the operator's current rules."""
     rule = rules.rule_of(tool)
     return _workflow(_name(rules, tool), server, tool, rule.read_only or rule.idempotent)
 
@@ -209,7 +212,7 @@ def _name(rules: ImportRules, tool: str) -> str:
 
 @lru_cache(maxsize=_WORKFLOWS_KEPT)
 def _workflow(name: str, server: str, tool: str, repeatable: bool) -> Workflow:
-    """What a call runs: the tool, once. Only what may happen twice is tried again after an unknown outcome."""
+    """Build the workflow of a call: the tool, once. Only a repeatable tool is retried after an unknown outcome."""
     if len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
         name = f"{name[: limits.WORKFLOW_NAME_CHARACTERS_MAX - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
     call: JsonObject = {

@@ -1,6 +1,6 @@
-"""Waiting for the result of a run: until it or a child run asks somebody something, it ends, or time is up.
+"""Waiting for the result of a run: until it or a child run asks a question, it ends, or time is up.
 
-Whoever waits can be told what happens meanwhile. The run goes on all the same when nobody waits any more.
+The caller can observe progress meanwhile. The run continues if the caller stops waiting.
 
 Above it: `execution.wait`, workflows that are called as tools. Below it: the host port, the views of runs.
 """
@@ -34,10 +34,10 @@ from penstock.runtime.ports.host import Moved
 __all__ = ["ExecutionResult", "wait_for_result"]
 
 
-# Nothing happens in these by itself: a person, or another call, has the next word.
+# A run does not leave these by itself: a person, or another call, has to act.
 _AT_REST = frozenset({"waiting_input", "waiting_approval", "paused"})
 
-# What nodes call the program that started the run.
+# The name that nodes use for the program that started the run.
 _CLIENT = "client"
 
 Observe = Callable[[JsonObject], Awaitable[None]]
@@ -57,9 +57,9 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 async def wait_for_result(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:
-    """The execution once there is something to say about it: it ended, asks something, or time is up.
+    """Wait until the execution ends, asks a question, or time is up; return its result or how it stands.
 
-    With `after_sequence` a question that was open at that point is nothing to say.
+    Questions that were open at `after_sequence` already do not end the wait.
     """
     observe = context.request.observe
     waiter = _ResultWaiter(context=context, run_id=run_id, observe=observe, known=after_sequence)
@@ -94,13 +94,13 @@ def _result(context: Context, state: RunState, kin: tuple[RunState, ...]) -> Exe
 
 @dataclass(slots=True, kw_only=True)
 class _ResultWaiter:
-    """One caller who waits with one execution, and with those that continue it."""
+    """One caller that waits for an execution, and for those that continue it."""
 
     context: Context
     run_id: str
     observe: Observe | None
     known: int = 0
-    """Whoever waits knows how it stood until here."""
+    """The sequence up to which the caller knows the execution."""
     waits: Moved | None = None
     kin: tuple[RunState, ...] = ()
     """Children that have not ended, and theirs."""
@@ -136,7 +136,7 @@ class _ResultWaiter:
                 await self._tell(state, news, moved=state.seq > seen)
                 if state.terminal or await self._at_rest(state) or not self._may_wait(deadline):
                     return state
-                # What moved since it was watched is heard of at once.
+                # A change since the watch was opened completes it at once.
                 left = deadline - asyncio.get_running_loop().time()
                 if kin.waits:
                     await asyncio.wait((waits, *kin.waits), timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -146,7 +146,7 @@ class _ResultWaiter:
             seen = max(seen, state.seq)
 
     async def _at_rest(self, state: RunState) -> bool:
-        """Whether somebody else has the next word; not as long as the client is about to be asked something too."""
+        """Whether the run needs somebody else to act. Not while a node is about to ask the client something, too."""
         asked = run_status(state) in _AT_REST or any(question_views(child) for child in self.kin)
         if not asked or state.seq <= self.known:
             return False
@@ -154,7 +154,7 @@ class _ResultWaiter:
         return not any(asking)
 
     async def _is_asking(self, state: RunState) -> bool:
-        """Whether a node is at work that will ask the client."""
+        """Whether a node is running that will ask the client."""
         workflow = await self.context.services.host.workflow(state.definition_hash)
         under_way = pending_activities(workflow, state) if workflow is not None else []
         return any(_CLIENT in (item.config.get("provider"), item.config.get("server")) for item in under_way)
@@ -179,11 +179,11 @@ class _ResultWaiter:
 
 
 def _is_worth_a_look(state: RunState) -> bool:
-    """Whether somebody who only waits for the outcome has to look at a state."""
+    """Whether a caller that only waits for the outcome has to look at this state."""
     return state.terminal or bool(state.children) or run_status(state) in _AT_REST
 
 
 def _ended(waits: Moved) -> RunState | None:
-    """The state that somebody heard of, if it is the last one: the host may not have it in memory any more."""
+    """Return the state that completed the watch, if it is terminal: the host may have dropped it from memory."""
     heard = waits.result() if waits.done() else None
     return heard if heard is not None and heard.terminal else None

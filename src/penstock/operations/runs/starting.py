@@ -1,7 +1,8 @@
-"""Starting runs: what callers send, how a new run gets its id, and what is refused.
+"""Starting runs: the input of a start, the id of a new run, and what is refused.
 
-A caller may choose the id; the same id with the same input is the same run, however often it is asked for. With an
-idempotency key the id is made from the key: a call that is repeated after a crash finds what the first one started.
+A caller may choose the id; the same id with the same input is the same run, however often it is requested. With an
+idempotency key the id is derived from the key, so that a call that is repeated after a crash finds the run that the
+first one started.
 
 Above it: every operation that starts a run. Below it: `permissions.starting`, the host port.
 """
@@ -71,9 +72,9 @@ UNTRUSTED = "untrusted"
 
 
 def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
-    """The id of a run to be started, as it is stored, and whether it may exist already.
+    """Return the stored id for a run to be started, and whether such a run may exist already.
 
-    With an idempotency key the id is made from the key: a call that is repeated after a crash finds its run.
+    With an idempotency key the id is derived from the key: a call that is repeated after a crash finds its run.
     """
     request, derived = context.request, None
     if request.idempotency_key is not None:
@@ -90,10 +91,10 @@ async def started_run(
     definition_hash: str | None = None,
     chosen: tuple[str, bool] | None = None,
 ) -> RunRow:
-    """The index row of an execution that is started now, or was by the same call before.
+    """Start an execution and return its index row, or that of the run that the same call started earlier.
 
-    `definition_hash` is of a workflow that is in no tenant's list; otherwise the caller's tenant must have it. `chosen`
-    is what `new_run_id` said.
+    `definition_hash` names a workflow that is in no tenant's list; without it, the caller's tenant must have the
+    workflow. `chosen` is the result of `new_run_id`, if the caller has it already.
     """
     services = context.services
     run_id, may_exist = chosen or new_run_id(context, given.execution_id)
@@ -132,7 +133,7 @@ async def started_run(
 
 
 async def startable_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
-    """A workflow of the caller's tenant that the caller may start, or the refusal."""
+    """Return a workflow of the caller's tenant that the caller may start; raise the refusal otherwise."""
     newest = await found_definition(context, workflow_id)
     if definition_hash in (None, newest.hash):
         await refuse_start(context.services, context.principal, newest)
@@ -143,7 +144,7 @@ async def startable_definition(context: Context, workflow_id: str, definition_ha
 
 
 async def refuse_restart(context: Context, row: RunRow) -> None:
-    """Refuse to repeat a run, or a part of it, to a caller who may not start its workflow."""
+    """Refuse to repeat a run, or a part of it, if the caller may not start its workflow."""
     services, tenant = context.services, context.tenant
     newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
     own = await services.store.definition(row.definition_hash)
@@ -153,15 +154,16 @@ async def refuse_restart(context: Context, row: RunRow) -> None:
 
 
 def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:
-    """The labels of a run, with the one that says that what it was given came over MCP.
+    """Return the labels of a run, with the label that marks input that came over MCP.
 
-    Child runs, forks and successors take it over. Nothing is trusted that lacks it: no label ever says that.
+    Child runs, forks and successors inherit it. A missing label does not mean that a run is trusted; no label says
+    that.
     """
     return {**labels, TRUST_LABEL: UNTRUSTED} if context.request.surface == "mcp" else labels
 
 
 def row_of(state: RunState, labels: dict[str, str]) -> RunRow:
-    """The index row of a run that was just stored, as far as callers see it: spares reading it again."""
+    """Return the index row of a run that was just stored, without reading it again; it has all that callers see."""
     return RunRow(
         run_id=state.run_id,
         workflow_name=state.workflow_name,
@@ -178,7 +180,7 @@ def row_of(state: RunState, labels: dict[str, str]) -> RunRow:
 
 
 async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> RunRow | None:
-    """The execution of an id, if there is one; it must be the one that is asked for."""
+    """Return the execution with this id, if there is one; refuse if it has another workflow or input."""
     row = await context.services.store.row(run_id)
     if row is None:
         return None
@@ -213,7 +215,7 @@ def _timeout(text: str | None) -> int | None:
 async def _input_error(
     context: Context, workflow: Workflow | None, given: JsonValue, refused: Refused
 ) -> Rejected | None:
-    """Every way in which an input does not fit, when that is why it was refused."""
+    """Return an error with every violation of the input schema, if that is why the start was refused."""
     if refused.code != "VALIDATION_ERROR":
         return None
     listed = await _input_violations(context, workflow, given)
@@ -231,7 +233,7 @@ async def _input_violations(context: Context, workflow: Workflow | None, given: 
 
 
 async def refuse_unfit_input(context: Context, workflow: Workflow, given: JsonValue) -> None:
-    """`Rejected` with every violation, for an input that a workflow would not be started with."""
+    """Raise `Rejected` with every violation if a workflow could not be started with this input."""
     listed = await _input_violations(context, workflow, given)
     if listed:
         message = f"the input does not fit {workflow.name}"

@@ -1,4 +1,4 @@
-"""The statuses of a run, and what each is called on MCP and on the OpenWOP wire. They are mapped here and nowhere else.
+"""The statuses of a run, and their names on MCP and on the OpenWOP wire. They are mapped here and nowhere else.
 
 Above it: operations and surfaces. Below it: nothing.
 """

@@ -1,6 +1,6 @@
-"""How runs look to callers: the handle, the row of a list, the whole view, the nodes, records of the history.
+"""Views of runs for callers: the handle, the row of a list, the whole view, the nodes, records of the history.
 
-The state of a run only knows where it is; what became of each node is read off its visits.
+The state of a run says only where the run is; the status of each node comes from the node's visits.
 
 Above it: the operations on executions and schedules. Below it: the engine's state and visits, the index of runs.
 """
@@ -55,7 +55,7 @@ __all__ = [
 _NEVER = NodeVisits()
 
 
-# Looked at for every node, and a member of an enum is found slowly.
+# Compared for every node; looking up a member of an enum each time is slow.
 _RUNNING = VisitStatus.RUNNING
 
 
@@ -88,12 +88,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     requests: int = 0
     cost: Cost | None = None
-    """None when there was none, or when some of it is not known."""
+    """None if there was none, or if some of it is unknown."""
 
 
 def node_views(workflow: Workflow, visits: RunVisits) -> list[NodeView]:
-    """Every node of the workflow, in the order of the document, and those that undo others."""
-    # Of several visits of one node that are under way, the one in the newest scope stands for it.
+    """Return a view of every node of the workflow, in document order, and of the nodes that compensate others."""
+    # If several visits of one node are open, the one in the newest scope is shown.
     under_way = {visit.node_id: visit for visit in sorted(visits.open.values(), key=_scope)}
     others = [node_id for node_id in visits.nodes if node_id not in workflow.nodes]
     return [
@@ -126,12 +126,12 @@ def _status(told: NodeVisits, visit: Visit | None) -> str:
         return str(visit.status)
     if not told.visits:
         return "pending"
-    # What ran and is not under way any more: a branch that nobody needs, or a run that ended.
+    # It ran and is no longer open: its branch was abandoned, or the run ended.
     return "cancelled" if told.status is _RUNNING else str(told.status)
 
 
 def usage_of(visits: RunVisits) -> Usage | None:
-    """The sum of what activities say that they used; None when none says anything."""
+    """Return the sum of the usage that activities report; None if none reports any."""
     used = visits.usage
     if not used:
         return None
@@ -213,9 +213,9 @@ class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """key, local, schedule, webhook, system, or program."""
     credential: str | None
-    """Which credential they showed: the id of a key, the name of a webhook's secret; never a secret."""
+    """The credential that was used: the id of a key, the name of a webhook's secret; never a secret."""
     on_behalf_of: str | None
-    """The principal whose rights counted, if they acted for somebody."""
+    """The principal whose permissions applied, if they acted on behalf of another."""
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,7 +234,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: str | None
     mode: str
     untrusted: bool = False
-    """Whether anything in it comes from outside: from a model, a tool, a server, or a caller over MCP or a webhook."""
+    """Whether any of its data comes from outside: from a model, a tool, a server, or a caller over MCP or a webhook."""
     input: Any
     output: Any
     error: ErrorView | None
@@ -268,7 +268,7 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
     items: list[RecordView]
     next_cursor: str | None
     ended: bool = False
-    """Whether the execution has ended, so that there will be no more records than there are."""
+    """Whether the execution has ended, so that no more records will follow."""
 
 
 class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,7 +287,7 @@ class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def handle_of(row: RunRow, base_path: str) -> ExecutionHandle:
-    """An execution as a handle."""
+    """Return the handle of an execution."""
     public = id_for_callers(row.tenant, row.run_id)
     return ExecutionHandle(
         execution_id=public,
@@ -302,7 +302,7 @@ def handle_of(row: RunRow, base_path: str) -> ExecutionHandle:
 
 
 def handle_of_state(state: RunState, base_path: str) -> ExecutionHandle:
-    """A run that was just decided on as a handle: what its index row will say."""
+    """Return the handle for a state that was just decided, as its index row will show it."""
     public = id_for_callers(state.tenant, state.run_id)
     return ExecutionHandle(
         execution_id=public,
@@ -317,7 +317,7 @@ def handle_of_state(state: RunState, base_path: str) -> ExecutionHandle:
 
 
 def summary_of_row(row: RunRow) -> ExecutionSummary:
-    """An execution for a list."""
+    """Return an execution as an item of a list."""
     return ExecutionSummary(
         execution_id=id_for_callers(row.tenant, row.run_id),
         workflow_id=row.workflow_name,
@@ -335,7 +335,7 @@ def summary_of_row(row: RunRow) -> ExecutionSummary:
 def view_of_run(
     row: RunRow, workflow: Workflow, records: Sequence[Record], base_path: str, *, state: RunState | None = None
 ) -> ExecutionView:
-    """An execution with everything; `records` is its whole history, and `state` what that leads to, if it is known."""
+    """Return the whole view of an execution. `records` is its whole history; `state` is its folded state, if known."""
     state, visits = fold_with_state(records) if state is None else (state, visits_of(records))
     handle = handle_of(row, base_path)
     first = records[0].body_as(events.ExecutionStarted) if records else None
@@ -372,7 +372,7 @@ def view_of_run(
 
 
 def started_by(state: RunState) -> StartedBy | None:
-    """Who started a run; None where its first record does not say."""
+    """Return who started a run; None if its first record does not say."""
     if state.started_by is None:
         return None
     told = state.starter or {}
@@ -385,7 +385,7 @@ def started_by(state: RunState) -> StartedBy | None:
 
 
 def error_of(state: RunState) -> ErrorView | None:
-    """Why a run did not complete; None for one that did, or that goes on."""
+    """Return why a run did not complete; None if it did, or has not ended."""
     failure = state.failure
     if failure is not None:
         return ErrorView(code=failure.code, message=failure.message, node_id=failure.node_id, details=failure.details)
@@ -396,7 +396,7 @@ def error_of(state: RunState) -> ErrorView | None:
 
 
 def record_view(record: Record) -> RecordView:
-    """A record for a caller."""
+    """Return a record as callers see it."""
     at, payload = instant(record.at), record.payload
     return RecordView(seq=record.seq, kind=record.kind, name=record.name, at=at, payload=payload)
 

@@ -1,4 +1,4 @@
-"""What a run waits for, as callers are shown it: questions, activities, signals, timers and child runs.
+"""What a run waits for, as callers see it: questions, activities, signals, timers and child runs.
 
 Above it: `views`, `results`, the operations on executions. Below it: the engine's state.
 """
@@ -49,15 +49,15 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     answered_by: str = "people"
     """people, or anyone: then a model may answer, too."""
     decline: Any = None
-    """The answer that it is to decline; null where there is none."""
+    """The answer that declines; null if there is none."""
     ask: dict[str, Any] | None = None
     """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
     execution_id: str | None = None
-    """The child execution that asks, where it is not the one that was asked about."""
+    """The child execution that asks, if it is not the requested one itself."""
 
 
 def asks_for_approval(questions: Any) -> bool:
-    """Whether one of some questions, as callers are shown them, is for approvers."""
+    """Whether any of these questions, as callers see them, is for approvers."""
     listed = questions if isinstance(questions, list) else []
     return any(isinstance(item, dict) and item.get("approvers") is not None for item in listed)
 
@@ -121,7 +121,7 @@ class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_views(state: RunState, *, execution_id: str | None = None) -> list[QuestionView]:
-    """The open questions of a run; with the id of its execution where that has to be said."""
+    """Return the open questions of a run; `execution_id` is set if it is a child of the execution that is viewed."""
     return [
         QuestionView(
             interrupt_id=item.interrupt_id,
@@ -142,7 +142,7 @@ def question_views(state: RunState, *, execution_id: str | None = None) -> list[
 
 
 def waiting_for(tenant: str, workflow: Workflow, state: RunState) -> WaitingFor:
-    """Everything that a run of a tenant waits for."""
+    """Return everything that a run of a tenant waits for."""
     unknown = {item.key for item in state.activations() if item.phase is Phase.OUTCOME_UNKNOWN}
     return WaitingFor(
         questions=question_views(state),
@@ -177,7 +177,7 @@ def waiting_for(tenant: str, workflow: Workflow, state: RunState) -> WaitingFor:
 
 
 def activity_view(state: RunState, activity: PerformActivity, unknown: Collection[Key] = ()) -> ActivityView:
-    """An activity of a run; `unknown` are those of which nobody knows whether they happened."""
+    """Return the view of an activity; `unknown` holds those whose outcome is unknown."""
     lease = activity.lease
     return ActivityView(
         node_id=activity.node_id,
