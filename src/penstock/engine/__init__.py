@@ -1,8 +1,9 @@
-"""The pure engine: a run is an append-only history, and these functions are everything that makes or reads it.
+"""The pure engine: a run is an append-only history, and these functions are everything that writes or reads it.
 
-``decide(workflow, state, input)`` gives records, ``evolve(state, record)`` folds one in, ``pending(workflow, state,
-now)`` lists the effects that are due. `replay` checks a history against its workflow, `fork` starts a new run from
-the beginning of another. No clock, no random, no I/O, no logging, no waiting.
+``decide(workflow, state, input)`` returns records, ``evolve(state, record)`` folds one record into the state, and
+``pending(workflow, state, now)`` lists the effects that are due. `replay` checks a history against its workflow; `fork`
+starts a new run from the first records of another. The engine has no clock, no randomness, no I/O, no logging and no
+waiting. Read `decide` first.
 """
 
 from penstock.engine.decide import decide

@@ -1,10 +1,10 @@
-"""`decide`: what an input means for a run, as records to store or as a refusal.
+"""`decide`: turn an input into records to store, or into a refusal.
 
-One function per input, found in a table: it checks, records the input, and lets `advance.settle` make the moves that
-follow. The given state is never changed; a refusal therefore leaves the run exactly as it was.
+One function per input, found in a table. It checks the input, records it, and lets `advance.settle` make the moves that
+follow. The state passed in is never changed, so a refusal leaves the run exactly as it was.
 
-Above it: the driver, the control plane, the simulator, replay. Below it: `advance`, `turn`. No clock: inputs carry
-their time. No I/O: what must be done outside is read off the new state by `pending`.
+Above it: the driver, the control plane, the simulator, replay. Below it: `walk`. No clock: inputs carry their time. No
+I/O: `pending` reads the effects off the new state.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ def decide(
     evaluator: Evaluator = _IN_PROCESS,
     records_max: int | None = None,
 ) -> Decision:
-    """The records that an input leads to, or why it is refused; `WouldWait` if they are more than `records_max`."""
+    """Return the records that an input leads to, or why it is refused.
+
+    Raises `WouldWait` if there are more than `records_max` records.
+    """
     if state.terminal and not isinstance(given, inputs.ContinueRun):
         return _refuse_after_end(state, given)
     turn = Turn(workflow=workflow, state=state.copy(), at=given.at, evaluator=evaluator, records_max=records_max)
     if state.unsettled and not isinstance(given, inputs.StartRun):
-        settle(turn)  # the history was cut inside a decision: finish that one first, in its own order
+        settle(turn)  # the history was cut inside a decision: finish that decision first
         if turn.state.terminal and not isinstance(given, inputs.ContinueRun):
             return Accepted(tuple(turn.records), turn.state)
     refused = _TAKE[type(given)](turn, given)
@@ -150,7 +153,7 @@ def _finish_child(turn: Turn, given: inputs.FinishChild) -> Refused | None:
 
 
 def _retried(turn: Turn, child: Child, failed: events.SubworkflowCompleted) -> events.SubworkflowCompleted:
-    """Whether a failed child run is followed by another one."""
+    """Decide whether a failed child run is retried."""
     activation = turn.state.activation(child.node_id, child.visit)
     if activation is None:
         return failed

@@ -1,10 +1,10 @@
-"""Effects: what a run asks the world to do, as a closed set.
+"""Effects: what a run asks the outside world to do, as a closed set.
 
-Effects are not emitted, they are read off the state by `pending`: whatever is in the state and not done is due. That
-is why recovery needs no special case. Each carries an id that is the same every time it is listed; performing it twice
-must be harmless, and the idempotency key is there to make it so.
+Effects are not emitted; `pending` reads them off the state: an effect that the state asks for and that is not done is
+due. That is why recovery needs no special case. The id of an effect is the same every time it is listed. Performing an
+effect twice must be harmless, and the idempotency key is there to make it so.
 
-Above it: the driver performs them and answers with inputs.
+Above it: the driver performs effects and answers with inputs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.engine.state import Lease
 __all__ = ["CancelChild", "DeliverSignal", "Effect", "PerformActivity", "StartChild", "StartSuccessor", "WakeUp"]
 
 
-# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+# `gc=False`: it holds plain JSON and cannot be part of a reference cycle, so the garbage collector can skip it.
 class PerformActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Do the work of one attempt and answer with `CompleteActivity`, `FailActivity` or `AskInActivity`.
+    """Perform one attempt and answer with `CompleteActivity`, `FailActivity` or `AskInActivity`.
 
-    After a question was answered the same attempt is due again, with what its performer left (`resume`), the answer,
-    and the number of questions asked so far (`round`). `secrets` and `answer_secrets` are the places in arguments and
-    answer that only a performer fills.
+    After a question is answered, the same attempt is due again, with the state that its performer saved (`resume`), the
+    answer, and the number of questions asked so far (`round`). `secrets` and `answer_secrets` name the places in the
+    arguments and the answer whose values only the performer fills in.
     """
 
     effect_id: str
@@ -51,7 +51,7 @@ class PerformActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):
-    """Start a child run (its id makes that idempotent) and answer with `FinishChild` when it ended."""
+    """Start a child run (its id makes that idempotent) and answer with `FinishChild` when it has ended."""
 
     effect_id: str
     child_id: str
@@ -62,10 +62,10 @@ class StartChild(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartSuccessor(msgspec.Struct, frozen=True, kw_only=True):
-    """Start the run that goes on in place of this one, which has ended; its id makes that idempotent.
+    """Start the run that continues this one, which has ended. The successor's id makes that idempotent.
 
-    `starting.successor_start` says how. `newest` asks for the newest definition of the name instead of the same one.
-    The ended run lists it every time: whoever performs it has to remember that it is done.
+    `starting.successor_start` builds its input. `newest` asks for the newest version of the definition instead of the
+    same one. The ended run lists this effect every time: the driver has to remember that it is done.
     """
 
     effect_id: str
@@ -74,7 +74,7 @@ class StartSuccessor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelChild(msgspec.Struct, frozen=True, kw_only=True):
-    """Cancel a child run that nobody waits for any more."""
+    """Cancel a child run that its parent no longer waits for."""
 
     effect_id: str
     child_id: str
@@ -92,7 +92,7 @@ class DeliverSignal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
-    """A timer is due: answer with `FireTimer`."""
+    """A timer is due; answer with `FireTimer`."""
 
     effect_id: str
     kind: str

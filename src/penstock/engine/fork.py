@@ -1,9 +1,9 @@
-"""`fork`: a new run from the beginning of another.
+"""`fork`: start a new run from the first records of another.
 
-The first rows of a history are carried over under a new run id; everything recorded up to there counts as done. What
-was under way at the cut (an activity, a question, a child run) is under way in the fork too, under ids of its own.
+The first records of a history are copied under a new run id; everything recorded up to there counts as done. Work that
+was in progress at the cut (an activity, a question, a child run) is in progress in the fork too, under its own ids.
 
-Above it: the runtime stores the records and goes on with `decide(..., ContinueRun)`.
+Above it: the runtime stores the records and continues with `decide(..., ContinueRun)`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def fork(
     by: Initiator | None = None,
     untrusted: bool = False,
 ) -> tuple[Record, ...]:
-    """The records of a new run: those of another up to and including `at_seq`.
+    """Return the records of a new run: those of another up to and including `at_seq`.
 
-    `at` is when it begins: the run has all of its time from then on, and what was under way has what it had left.
-    `by` is who makes it; without it, the fork belongs to whoever started the original. It is `untrusted` if its maker
-    or what it carries over is.
+    `at` is when the fork begins: the run gets its full timeout from then on, and work in progress keeps the time it had
+    left. `by` is who makes the fork; without it, the fork belongs to the principal who started the original. The fork
+    is `untrusted` if its maker is or if the copied records are.
     """
     if not records or not 1 <= at_seq <= records[-1].seq:
         last = records[-1].seq if records else 0
@@ -56,9 +56,9 @@ def fork(
 
 
 def _origin(record: Record, first: events.ExecutionStarted, *, at_seq: int, at: int | None) -> dict[str, Any]:
-    """What is new in the first record: where the fork is from, and how long it has."""
+    """Return the new fields of the first record: the origin of the fork, and its deadlines."""
     source: JsonObject = {"executionId": first.execution_id, "seq": at_seq}
-    # The fork is the first run of a chain of its own.
+    # The fork is the first run of its own chain.
     origin: dict[str, Any] = {"continued_from": None, "generation": None, "forked_from": source}
     if at is not None:
         source["at"] = at
@@ -70,13 +70,13 @@ def _origin(record: Record, first: events.ExecutionStarted, *, at_seq: int, at: 
 
 
 def _began_at(record: Record, first: events.ExecutionStarted) -> int:
-    """When the run began to which a first record belongs; a fork carries the first record of its original."""
+    """Return when the run began. The first record of a fork is a copy, so its time is that of the original."""
     begun = first.forked_from.get("at") if first.forked_from is not None else None
     return begun if isinstance(begun, int) else record.at
 
 
 def _later(record: Record, by: int) -> Record:
-    """A record whose deadline says how long something may take has what was left of it."""
+    """Shift the deadline of a record, so that its work keeps the time it had left at the cut."""
     body = record.body
     deadline = getattr(body, "deadline", None) if body is not None and body.times_out else None
     return record if deadline is None else changed(record, deadline=deadline + by)
@@ -89,7 +89,7 @@ def _renamed(record: Record, original: str, run_id: str) -> Record:
     values: dict[str, Any] = {"execution_id": run_id}
     match body:
         case events.ActivityAsked():
-            # It leads to work of the original elsewhere, which must not get two answers; the fork begins its own.
+            # `resume` refers to external work of the original, which must not get two answers. The fork starts its own.
             values["resume"] = None
         case events.ExecutionContinued():
             values["successor_execution_id"] = next_in_chain(run_id)

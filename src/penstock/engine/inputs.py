@@ -1,9 +1,9 @@
 """Everything that can happen to a run, as a closed set of inputs.
 
-New, retried, resumed and recovered work all enter by `decide` as one of these. An input carries the time at which it
-happened (`at`, epoch milliseconds), because the engine has no clock of its own.
+New, retried, resumed and recovered work all enter through `decide` as one of these. An input carries the time at which
+it happened (`at`, epoch milliseconds), because the engine has no clock of its own.
 
-Above it: the driver, the control plane, the simulator and replay make inputs. Below it: nothing but JSON.
+Above it: the driver, the control plane, the simulator and replay create inputs. Below it: nothing but JSON.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ __all__ = [
 
 
 class Initiator(msgspec.Struct, frozen=True, kw_only=True):
-    """Who starts a run, as its first record says it.
+    """Who starts a run, as stored in its first record.
 
-    The principal stands in `startedBy`, the rest in `starter`. Child runs and the next runs of a chain take both over;
-    a fork belongs to whoever made it.
+    The principal is stored in `startedBy`, the rest in `starter`. Child runs and the next runs of a chain inherit both;
+    a fork belongs to the principal who made it.
     """
 
     principal: str
     credential: str | None = None
-    """Which credential they showed: the id of a key, the name of a webhook's secret; never a secret itself."""
+    """The credential they used: the id of a key, the name of a webhook's secret; never a secret itself."""
     on_behalf_of: str | None = None
-    """The principal whose rights counted, if they act for somebody."""
+    """The principal whose rights applied, if they act for somebody else."""
 
     @property
     def kind(self) -> str:
-        """What sort of principal: key, local, schedule, webhook, system, program."""
+        """The kind of principal: key, local, schedule, webhook, system, program."""
         return self.principal.partition(":")[0]
 
     def to_json(self) -> JsonObject:
-        """What the first record says beside the principal."""
+        """Return the part that the first record stores beside the principal."""
         found: JsonObject = {"kind": self.kind}
         if self.credential is not None:
             found["credential"] = self.credential
@@ -68,14 +68,15 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-# The program that embeds Penstock: it has the host in its hands.
+# The program that embeds Penstock and owns the host.
 PROGRAM = Initiator(principal="program")
 
 
 class Predecessor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run takes over from the one that it continues, see `starting.successor_start`.
+    """What a run inherits from the run that it continues, see `starting.successor_start`.
 
-    `deadline` is that of the whole chain, `signals` nobody took (as their records tell them), `signal_ids` are known.
+    `deadline` is that of the whole chain, `signals` are still buffered (in the form of their records), `signal_ids`
+    were already received.
     """
 
     run_id: str
@@ -86,7 +87,7 @@ class Predecessor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Begin a run of the definition that `decide` is given. `timeout_ms` is for it and all that continue it."""
+    """Start a run of the definition passed to `decide`. `timeout_ms` covers the run and all runs that continue it."""
 
     at: int
     run_id: str
@@ -98,21 +99,21 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
     predecessor: Predecessor | None = None
     tenant: str = DEFAULT_TENANT
-    client_kinds: tuple[str, ...] = ()  # what the program that started it can be asked: sampling, roots
-    started_by: str | None = None  # the principal who started it, and all that it starts
-    starter: JsonObject | None = None  # their kind, which credential they showed, on whose behalf they act
-    untrusted: bool = False  # what it is given comes from outside, see `trust`
+    client_kinds: tuple[str, ...] = ()  # the requests that the program that started it can answer: sampling, roots
+    started_by: str | None = None  # the principal who started it; inherited by every run that it starts
+    starter: JsonObject | None = None  # their kind, their credential, and on whose behalf they act
+    untrusted: bool = False  # the input comes from outside, see `trust`
 
 
 class ContinueRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Go on after a history that was cut in the middle of a decision; no effect on a settled run."""
+    """Continue after a history that was cut in the middle of a decision. Has no effect on a settled run."""
 
     at: int
 
 
-# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+# `gc=False`: it holds plain JSON and cannot be part of a reference cycle, so the garbage collector can skip it.
 class CompleteActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An activity came back with a result. Visit and attempt say which; absent means the one that is pending."""
+    """An activity returned a result. Visit and attempt identify it; absent means the one that is pending."""
 
     at: int
     node_id: str
@@ -120,12 +121,12 @@ class CompleteActivity(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     visit: int | None = None
     attempt: int | None = None
     round: int | None = None
-    holder: str | None = None  # who has the lease and says so
-    extra: JsonObject | None = None  # delegateCorrelationId, externalTaskId, usage: kept beside the result
+    holder: str | None = None  # the host that holds the lease
+    extra: JsonObject | None = None  # delegateCorrelationId, externalTaskId, usage: stored beside the result
 
 
 class FailActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """An activity came back with an error."""
+    """An activity returned an error."""
 
     at: int
     node_id: str
@@ -136,14 +137,14 @@ class FailActivity(msgspec.Struct, frozen=True, kw_only=True):
     round: int | None = None
     holder: str | None = None
     retryable: bool = True
-    extra: JsonObject | None = None  # usage, delegateCorrelationId, externalTaskId: kept beside the error
+    extra: JsonObject | None = None  # usage, delegateCorrelationId, externalTaskId: stored beside the error
 
 
 class AskInActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """An activity cannot go on until a person has answered; `resume` comes back to its performer with the answer.
+    """An activity cannot continue until a person has answered. Its performer gets `resume` back with the answer.
 
-    `round` is how many questions the visit had asked when the work was handed out: a repeated question is known by it.
-    `ask` is for questions to the program that started the run: their `kind`, and the `request` that it is sent.
+    `round` is the number of questions that the visit had asked when the work was handed out; it identifies a repeated
+    question. `ask` is for requests to the program that started the run: their `kind`, and the `request` to send.
     """
 
     at: int
@@ -158,7 +159,7 @@ class AskInActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """A host takes a host-mediated activity for a while, keeps it longer (`extend`), or gives it back (0 ms)."""
+    """A host leases a host-mediated activity, extends the lease (`extend`), or gives it back (0 ms)."""
 
     at: int
     node_id: str
@@ -169,7 +170,7 @@ class LeaseActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportOutcomeUnknown(msgspec.Struct, frozen=True, kw_only=True):
-    """Nobody knows whether an at-most-once activity took effect; it waits for a decision."""
+    """It is unknown whether an at-most-once activity took effect. The activity waits for a decision."""
 
     at: int
     node_id: str
@@ -178,31 +179,31 @@ class ReportOutcomeUnknown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetryActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody decided that an activity of unknown outcome is to be tried again."""
+    """Somebody decided to retry an activity whose outcome is unknown."""
 
     at: int
     node_id: str
     visit: int | None = None
     by: str | None = None
     note: str | None = None
-    """As of `AnswerInterrupt`."""
+    """See `AnswerInterrupt`."""
 
 
 class Answerer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of whoever answers a question, for those questions that not everybody may answer."""
+    """Who answers a question, for questions that not everybody may answer."""
 
     by_model: bool = False
-    """Whether a model answers instead of a person. It may have read text that made it answer so."""
+    """Whether a model answers instead of a person. Text that it has read may have led it to this answer."""
     groups: tuple[str, ...] | None = None
-    """The groups of approvers that they belong to, `*` for all of them; None where nobody asked who it is."""
+    """The approver groups they belong to, `*` for all of them; None if their identity was not checked."""
     note: str | None = None
-    """As of `AnswerInterrupt`."""
+    """See `AnswerInterrupt`."""
 
 
 class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     """A person answered a question; without a node, the only open question.
 
-    The id of the interrupt names exactly one question, so an answer to an earlier question is never taken for this one.
+    The interrupt id names exactly one question, so an answer to an earlier question is never taken for this one.
     """
 
     at: int
@@ -213,19 +214,21 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
     """The principal who answers."""
     note: str | None = None
-    """What they say about it (on whose word, and why): kept with the answer, and not verified."""
+    """Their comment (on whose word, and why). It is stored with the answer and not verified."""
     by_model: bool = False
-    """As of `Answerer`."""
+    """See `Answerer`."""
     groups: tuple[str, ...] | None = None
     untrusted: bool = False
     sealed: dict[str, str] | None = None
-    """What is secret in the answer (`questions.secrets_of_answer`), sealed by the host; it is recorded in its place."""
+    """The secret parts of the answer (`questions.secrets_of_answer`), sealed by the host; recorded in place of the
+    values.
+    """
     is_recorded: bool = False
-    """Whether the answer comes from a record: what is secret in it is masked, and was found fit before."""
+    """Whether the answer comes from a record. Its secret parts are masked, and it was validated before."""
 
 
 class SendSignal(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal arrived; it is kept until somebody waits for it. The same `signal_id` counts once."""
+    """A signal arrived. It is buffered until a node waits for it. Signals with the same `signal_id` count once."""
 
     at: int
     name: str
@@ -233,12 +236,12 @@ class SendSignal(msgspec.Struct, frozen=True, kw_only=True):
     signal_id: str | None = None
     by: str | None = None
     note: str | None = None
-    """As of `AnswerInterrupt`."""
+    """See `AnswerInterrupt`."""
     untrusted: bool = False
 
 
 class FireTimer(msgspec.Struct, frozen=True, kw_only=True):
-    """A timer that `pending` listed is due. Kind is wait, retry, timeout or run."""
+    """A timer listed by `pending` is due. `kind` is wait, retry, timeout or run."""
 
     at: int
     kind: str
@@ -260,7 +263,7 @@ class FinishChild(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcknowledgeEmit(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal to another run was stored there, or could not be."""
+    """A signal to another run was stored there, or could not be delivered."""
 
     at: int
     node_id: str
@@ -271,27 +274,27 @@ class AcknowledgeEmit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Stop the run; what must be undone is undone first."""
+    """Cancel the run; completed nodes are compensated first."""
 
     at: int
     reason: str | None = None
 
 
 class PauseRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Make no new moves; results that come in are kept."""
+    """Pause the run: make no new moves, but store the results that come in."""
 
     at: int
     reason: str | None = None
 
 
 class ResumeRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Go on after a pause."""
+    """Resume a paused run."""
 
     at: int
 
 
-# What is meant for a run as a whole: one that was continued hands it on to its successor. Answers and results are
-# about one visit of one node, which ended with its run.
+# Inputs that concern a run as a whole: a run that was continued forwards them to its successor. Answers and results
+# concern one visit of one node, and that visit ended with its run.
 FORWARDED_TO_SUCCESSOR = (SendSignal, CancelRun, PauseRun, ResumeRun)
 
 Input: TypeAlias = (

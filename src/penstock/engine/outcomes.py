@@ -1,6 +1,6 @@
-"""What `decide` answers: records to store, or a refusal that changed nothing.
+"""The results of `decide`: records to store, or a refusal that changed nothing.
 
-Above it: everybody who calls the engine. Refusal codes are the published control-plane codes where there is one.
+Above it: every caller of the engine. Refusal codes are the published control-plane codes where there is one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["Accepted", "Decision", "Refused"]
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
-    """The page to append, and the state after it. A page without records: the input was known already.
+    """The page to append, and the state after it. A page without records means that the input was a duplicate.
 
-    `effects` are what `pending` would list afterwards, if that is known already.
+    `effects` is what `pending` would list afterwards, if that is already known.
     """
 
     page: Page
@@ -37,7 +37,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The input cannot be taken; the run is as it was."""
+    """The input was not accepted; the run is unchanged."""
 
     code: str
     message: str

@@ -1,14 +1,14 @@
-"""Pages: the records of one decision, as they are made and as they are kept.
+"""Pages: the records of one decision, as they are created and as they are stored.
 
-Most decisions of most runs are a *plain move*: a run begins at an activity, an activity's result leads to the next one
-or to the end. What the records of such a move say is known beforehand but for a few values (the result, a visit, the
-time). Its `Shape` says the rest, so that a move is kept as these values alone, each once, and its records are made when
-somebody reads them. Every other decision is kept as the records themselves.
+Most decisions of most runs are a *plain move*: a run begins at an activity, or an activity's result leads to the next
+activity or to the end. All but a few values of the records of such a move (the result, a visit, the time) are known in
+advance. A `Shape` holds the known part, so a move is stored as these few values alone, and its records are built when
+they are read. Every other decision is stored as the records themselves.
 
-A shape stands for itself: it is stored beside the moves that refer to it, and what was stored can be read without the
-definition, and by a release that would make other records.
+A shape is self-contained: it is stored beside the moves that refer to it. Stored moves can therefore be read without
+the definition, and by a release that would create different records.
 
-Above it: `outcomes`, `moves` (which makes shapes and moves), the stores. Below it: `records`.
+Above it: `outcomes`, `moves` (which creates shapes and moves), the stores. Below it: `records`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Source = Literal["constant", "given", "run", "after", "names", "members"]
 class Field(msgspec.Struct, frozen=True, array_like=True):
     """One key of a payload, and where its value comes from.
 
-    `constant`: it is `value`. `given`: the move's value of that number. `run`: the id of the run. `after`: that many
-    milliseconds after the move. `names`: the keys of the move's value of that number. `members`: not one key, but all
-    members of the move's value of that number.
+    `constant`: `value` itself. `given`: the move's value with that number. `run`: the run id. `after`: that many
+    milliseconds after the time of the move. `names`: the keys of the move's value with that number. `members`: not one
+    key, but all members of the move's value with that number.
     """
 
     name: str
@@ -45,7 +45,9 @@ class Field(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Prototype(msgspec.Struct, frozen=True):
-    """A body that lacks what differs from move to move: fields that name the run, values of the move, all others."""
+    """A body without the values that differ between moves: which fields hold the run id, a value of the move, or
+    others.
+    """
 
     body: Body
     run: tuple[str, ...]
@@ -54,7 +56,7 @@ class Prototype(msgspec.Struct, frozen=True):
 
 
 class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """A record without what differs from move to move."""
+    """A record without the values that differ between moves."""
 
     kind: Kind
     name: str
@@ -62,9 +64,9 @@ class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def prototype(self) -> Prototype | None:
-        """A body with what is always the same, and how the rest is filled in.
+        """A body with the constant values, and how the rest is filled in.
 
-        None where a body would not say what the payload says: another release may have written other keys.
+        None if a body would not encode to the same payload: another release may have written other keys.
         """
         kind = TYPES.get(self.name)
         if kind is None or kind.record_kind != self.kind:
@@ -74,12 +76,12 @@ class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
         keys = [field.name for field in self.fields]
         constant = {name: field.value for name, field in fields if field.source == "constant"}
         try:
-            for value in (_ANYTHING, None):  # whatever is given, and where that is null
+            for value in (_ANYTHING, None):  # any value, and null
                 rest = {name: value if field.source == "given" else _ANYTHING for name, field in fields}
                 members: Any = {**rest, **constant}
                 if list(payload_of(kind(**members))) != keys:
                     return None
-        except TypeError:  # it has a key that the type does not have, or lacks one that the type needs
+        except TypeError:  # the payload has a key that the type lacks, or lacks a required one
             return None
         varying = tuple((name, field) for name, field in fields if field.source != "constant")
         members = {**dict.fromkeys((name for name, _ in varying), None), **constant}
@@ -92,7 +94,7 @@ class RecordShape(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class Shape(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """The records of a move without what differs from move to move."""
+    """The records of a move without the values that differ between moves."""
 
     records: tuple[RecordShape, ...]
 
@@ -103,7 +105,7 @@ class Shape(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def content(self) -> bytes:
-        """The shape as it is stored; equal shapes have equal bytes."""
+        """The shape as it is stored. Equal shapes have equal bytes."""
         return msgspec.json.encode(self)
 
 
@@ -111,7 +113,7 @@ _SHAPE = msgspec.json.Decoder(Shape)
 
 
 def shape_of(content: bytes) -> Shape:
-    """A shape as it was stored."""
+    """Decode a stored shape."""
     try:
         return _SHAPE.decode(content)
     except msgspec.DecodeError as error:
@@ -120,7 +122,7 @@ def shape_of(content: bytes) -> Shape:
 
 
 def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[JsonValue]) -> tuple[Record, ...]:
-    """The records that a move stands for."""
+    """Build the records that a move stands for."""
     try:
         return tuple(
             [
@@ -173,9 +175,9 @@ def _number(field: Field) -> int:
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
-    """A plain move: the shape of its records, and the values that are its own.
+    """A plain move: the shape of its records, and its own values.
 
-    `encoded` is the values as JSON, which were encoded for their size already.
+    `encoded` is the values as JSON; they were already encoded to find their size.
     """
 
     shape: Shape
@@ -187,16 +189,16 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def last_seq(self) -> int:
-        """The number of the last record."""
+        """The sequence number of the last record."""
         return self.first_seq + len(self.shape.records) - 1
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """The records that it stands for, made now."""
+        """The records that it stands for, built on each access."""
         return expand(self.shape, self.run_id, self.first_seq, self.at, self.values)
 
     def record(self, number: int) -> Record:
-        """One of these, counted from 0."""
+        """Build one of the records, counted from 0."""
         one = Shape(self.shape.records[number : number + 1])
         (record,) = expand(one, self.run_id, self.first_seq + number, self.at, self.values)
         return record
@@ -206,10 +208,10 @@ Page: TypeAlias = tuple[Record, ...] | Move
 
 
 def records_of(page: Page) -> tuple[Record, ...]:
-    """The records of a page, whatever form it has."""
+    """Return the records of a page in either form."""
     return page.records if isinstance(page, Move) else page
 
 
 def names_of(page: Page) -> tuple[str, ...]:
-    """The names of the records of a page; those of a move are not made for that."""
+    """Return the names of the records of a page. The records of a move are not built for this."""
     return page.shape.names if isinstance(page, Move) else tuple(record.name for record in page)

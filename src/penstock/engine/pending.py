@@ -1,7 +1,7 @@
 """`pending`: the effects that are due, read off the state of a run.
 
-Above it: the driver asks after every decision and after every restart. Below it: `state`, `timers`.
-It decides nothing: an effect is due because a record says so.
+Above it: the driver calls it after every decision and after every restart. Below it: `state`, `timers`. It decides
+nothing: an effect is due because a record says so.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["effects_of", "in_tenant", "next_wake_up_at", "pending", "pending_act
 
 
 def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
-    """Everything that is to be done now, oldest scope first, timers last.
+    """List everything that must be done now, oldest scope first, timers last.
 
-    Of a run that has ended: what it leaves behind. Nothing can be recorded after the end, so it is listed every time;
-    whoever does it notes that it is done.
+    For a run that has ended, these are the effects it leaves behind. Nothing can be recorded after the end, so they are
+    listed every time; the caller has to remember which of them are done.
     """
     effects: list[Effect] = []
     for activation in state.activations():
@@ -63,14 +63,14 @@ def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
 
 
 def effects_of(workflow: Workflow, decision: Accepted, now: int) -> tuple[Effect, ...]:
-    """Everything that is to be done after a decision; computed only if the decision does not say it."""
+    """Return the effects that are due after a decision. They are computed only if the decision does not carry them."""
     if decision.effects is not None:
         return decision.effects
     return tuple(pending(workflow, decision.state, now))
 
 
 def pending_activities(workflow: Workflow, state: RunState) -> list[PerformActivity]:
-    """The activities that wait for somebody to do them."""
+    """Return the activities that wait to be performed."""
     return [
         _perform(workflow, state, activation)
         for activation in state.activations()
@@ -79,7 +79,7 @@ def pending_activities(workflow: Workflow, state: RunState) -> list[PerformActiv
 
 
 def next_wake_up_at(state: RunState) -> int | None:
-    """When the next timer of a run is due; None when it has none or is paused."""
+    """Return when the next timer of a run is due, or None if it has none or is paused."""
     if state.paused:
         return None
     return soonest_timer_at(state)
@@ -152,5 +152,5 @@ def _answer_secrets(dialogue: Dialogue | None) -> dict[str, str] | None:
 
 
 def in_tenant(tenant: str, key: str) -> str:
-    """A key that no other tenant has. In the default tenant it has no prefix, as before there were tenants."""
+    """Return a key that is unique across tenants. The default tenant has no prefix: its keys are older than tenants."""
     return key if tenant == DEFAULT_TENANT else f"{tenant}/{key}"

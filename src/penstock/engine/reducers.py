@@ -1,7 +1,7 @@
 """Reducers: how a node's output is merged into the state, key by key.
 
-``overwrite`` (the default) replaces, ``append`` extends a list (a value that is no list counts as one item, a previous
-value that is no list is discarded), ``merge`` merges objects deeply. Nothing is changed in place.
+``overwrite`` (the default) replaces; ``append`` extends a list (a value that is not a list counts as one item, a
+previous value that is not a list is discarded); ``merge`` merges objects deeply. Nothing is changed in place.
 
 Above it: `completion`. It does not validate the merged state.
 """
@@ -16,7 +16,7 @@ __all__ = ["merge_state"]
 
 
 def merge_state(values: JsonValue, output: JsonObject, reducers: Mapping[str, str]) -> JsonObject:
-    """The state after an output was merged into it."""
+    """Return the state with an output merged into it."""
     merged = dict(values) if isinstance(values, dict) else {}
     for key, value in output.items():
         match reducers.get(key, "overwrite"):

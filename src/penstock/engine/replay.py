@@ -1,12 +1,13 @@
-"""`replay`: walk a recorded history again and compare, command by command.
+"""`replay`: decide a recorded history again and compare it, command by command.
 
-Every input of a run left a record, so a history can be turned back into inputs and fed through `decide`. The commands
-that come out must be the recorded ones, by name and node; the first that is not is a divergence, reported with its
-index and both identities. Histories written by other engines are welcome: events may be missing or unnumbered, only
-commands are compared. What a history lacks at its end (it was cut inside a decision) comes back as `missing`.
+Every input of a run left a record, so a history can be turned back into inputs and fed through `decide`. The resulting
+commands must match the recorded ones by name and node. The first one that does not is a divergence, reported with its
+index and both identities. Histories written by other engines are accepted: events may be missing or unnumbered, because
+only commands are compared. Records that a history lacks at its end (it was cut inside a decision) are returned as
+`missing`.
 
-Above it: verification, import of foreign histories, the conformance harness. Below it: `decide`.
-Loading one's own histories needs no replay: `fold` is enough and much faster.
+Above it: verification, import of foreign histories, the conformance harness. Below it: `decide`. Loading our own
+histories needs no replay: `fold` is enough and much faster.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ NONDETERMINISM = "NONDETERMINISM_DETECTED"
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The history fits. `missing` are the records that belong at its end and are not there.
+    """The history fits the workflow. `missing` holds the records that belong at its end and are not there.
 
-    `records` is the whole history as this engine writes it: the way to take over a history from elsewhere.
+    `records` is the whole history as this engine writes it. Use it to import a history from another engine.
     """
 
     state: RunState
@@ -61,14 +62,14 @@ class Diverged:
 
     @property
     def message(self) -> str:
-        """The published wording: where, what was recorded, what the workflow wants."""
+        """The published wording: the position, the recorded command, and the command that the workflow wants."""
         return (
             f"nondeterminism at command index {self.index}: history has {_told(self.expected)}, "
             f"the workflow wants {_told(self.actual)}"
         )
 
     def body(self) -> events.ExecutionFailed:
-        """The record that reports it."""
+        """Return the record that reports the divergence."""
         context: JsonObject = {"expected": self.expected, "actual": self.actual}
         return events.ExecutionFailed(error=self.message, code=NONDETERMINISM, context=context)
 
@@ -83,7 +84,7 @@ def replay(
     start: inputs.StartRun | None = None,
     evaluator: Evaluator | None = None,
 ) -> ReplayOutcome:
-    """Walk a history again. `start` stands in where the history does not hold its own input."""
+    """Replay a history. `start` is used if the history does not contain the input of the run."""
     beginning = _beginning(workflow, records, start)
     if beginning is None:
         return Refused("EXECUTION_NOT_FOUND", "the history has no ExecutionStarted with an input")
@@ -131,7 +132,7 @@ def _start_of(workflow: Workflow, body: events.ExecutionStarted, at: int) -> inp
 
 
 def _timeout(workflow: Workflow, body: events.ExecutionStarted, at: int) -> int | None:
-    """What the starter gave; a deadline that follows from the document says nothing about it."""
+    """Return the timeout that the caller gave. A deadline that follows from the document is not one."""
     if body.chain_deadline is not None:
         return body.chain_deadline - at
     if body.deadline is None or body.deadline - at == workflow.timeout_ms:
@@ -145,7 +146,7 @@ def _predecessor(body: events.ExecutionStarted) -> inputs.Predecessor | None:
         return None
     signals = body.carried_signals
     return inputs.Predecessor(
-        run_id=body.continued_from or "",  # a fork has what its original took over, and nobody before it
+        run_id=body.continued_from or "",  # a fork keeps what its original carried over, but has no predecessor
         deadline=body.chain_deadline,
         runs_without_wait=body.runs_without_wait or 0,
         signals=tuple(item for item in signals if isinstance(item, dict)) if isinstance(signals, list) else (),
@@ -179,7 +180,7 @@ class _Walk:
         self.commands = [identity(record) for record in self.recorded if record.kind == "command"]
 
     def feed(self, given: inputs.Input) -> Refused | None:
-        """Give the walk one input and compare the commands it leads to."""
+        """Feed one input to `decide` and compare the resulting commands."""
         decision = decide(self.workflow, self.state, given, evaluator=self.evaluator)
         if isinstance(decision, Refused):
             return decision
@@ -197,7 +198,7 @@ class _Walk:
             self.diverged = Diverged(self.matched, recorded, wanted)
 
     def outcome(self) -> ReplayOutcome:
-        """What the walk found."""
+        """Return the result of the comparison."""
         if self.diverged is not None:
             return self.diverged
         if self.matched < len(self.commands):
@@ -211,7 +212,7 @@ class _Walk:
         return Replayed(self.state, tuple(self._missing()), tuple(self.produced))
 
     def _missing(self) -> list[Record]:
-        """The produced records that stand behind everything recorded."""
+        """Return the produced records that come after everything recorded."""
         if not self.recorded:
             return self.produced
         suffix = self.produced[_index_after_commands(self.produced, self.matched) :]
@@ -242,11 +243,11 @@ def _event_key(record: Record) -> tuple[str, str, str]:
     return record.name, str(payload.get("nodeId")), str(payload.get("branchName", payload.get("index")))
 
 
-# --- records back into inputs --------------------------------------------------------------------
+# --- from records back to inputs -----------------------------------------------------------------
 
 
 class _At(NamedTuple):
-    """A record and where it stands."""
+    """A record and its position in the history."""
 
     record: Record
     position: int
@@ -300,7 +301,7 @@ def _asked(walk: _Walk, at: _At, body: events.ActivityAsked) -> inputs.Input:
 
 
 def _requested(walk: _Walk, at: _At, body: events.ActivityRequested | events.SubworkflowStarted) -> inputs.Input | None:
-    """A further attempt in a foreign history, which has no record of the back-off timer."""
+    """Handle another attempt in a foreign history, which has no record of the back-off timer."""
     visit = _visit(walk, body)
     activation = walk.state.activation(body.node_id, visit)
     if activation is None or activation.phase is not Phase.BACKING_OFF:
@@ -335,7 +336,7 @@ def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt) -> inputs.In
 
 
 def _later_output(walk: _Walk, at: _At, node_id: str) -> JsonValue:
-    """As published, only the completion of the node holds the answer."""
+    """Return the output of the node. In the published format only the node's completion contains the answer."""
     for record in walk.recorded[at.position + 1 :]:
         body = record.body
         if isinstance(body, commands.CompleteNode) and body.node_id == node_id:
@@ -411,7 +412,7 @@ def _on(kind: type[B], reader: Callable[[_Walk, _At, B], inputs.Input | None]) -
     return kind, reader
 
 
-# Records that came from an input; the others follow from these.
+# Records that came from an input. All others follow from these.
 _READERS: dict[type[object], _Reader] = dict(
     (
         _on(events.ActivityCompleted, _completed),

@@ -1,6 +1,6 @@
-"""Retry arithmetic: whether a failed attempt is tried again, and when.
+"""Retry arithmetic: whether a failed attempt is retried, and when.
 
-Jitter is drawn from the identity of the attempt, so that it spreads load and is still the same on every replay.
+Jitter is derived from the identity of the attempt. It spreads the load and is still the same on every replay.
 
 Above it: `decide`. It knows nothing of records.
 """
@@ -21,7 +21,7 @@ _CRC_RANGE = 2**32
 
 @dataclass(frozen=True, slots=True)
 class RetryAt:
-    """Try again at this instant."""
+    """Retry at this time."""
 
     at: int
 
@@ -35,7 +35,7 @@ RetryDecision: TypeAlias = RetryAt | GiveUp
 
 
 def next_attempt(retry: Retry, *, attempt: int, code: str, began_at: int, now: int, identity: str) -> RetryDecision:
-    """Decide about the attempt after a failed one."""
+    """Decide whether and when to retry after a failed attempt."""
     if attempt >= retry.max_attempts or code in retry.non_retryable_errors:
         return GiveUp()
     delay_ms = _delay_ms(retry, attempt)
@@ -48,7 +48,7 @@ def next_attempt(retry: Retry, *, attempt: int, code: str, began_at: int, now: i
 
 
 def _delay_ms(retry: Retry, attempt: int) -> int:
-    # A cap keeps a large coefficient from leaving the range of floats; without one, ten years is long enough.
+    # The cap keeps a large coefficient from overflowing a float. Without a configured one, ten years is long enough.
     cap = retry.max_interval_ms if retry.max_interval_ms is not None else 10 * 366 * 24 * 3_600_000
     if retry.initial_interval_ms == 0:
         return 0

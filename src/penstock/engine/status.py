@@ -1,6 +1,6 @@
 """The status of a run in words: what it is doing, or what it waits for.
 
-Two vocabularies are read off one state: ours (`run_status`, see the glossary) and the published phase
+Two vocabularies are derived from one state: ours (`run_status`, see the glossary) and the published phase
 (`published_phase`). A run that waits for several things at once reports the one that a person can help with first.
 
 Above it: views and the control plane. It changes nothing.
@@ -30,7 +30,7 @@ _RANKS = {phase: rank for rank, (phase, _, _) in enumerate(_WAITS)}
 
 
 def run_status(state: RunState) -> str:
-    """Our word for the status of a run."""
+    """Return our word for the status of a run."""
     if state.status is not RunStatus.RUNNING:
         return str(state.status)
     if state.paused:
@@ -42,7 +42,7 @@ def run_status(state: RunState) -> str:
 
 
 def published_phase(state: RunState) -> str:
-    """The published word for the phase of a run."""
+    """Return the published word for the phase of a run."""
     if state.status is not RunStatus.RUNNING:
         return "running" if state.status is RunStatus.PENDING else str(state.status)
     found = _wait(state)
@@ -50,7 +50,7 @@ def published_phase(state: RunState) -> str:
 
 
 def current_activation(state: RunState) -> Activation | None:
-    """The activation that the status is about."""
+    """Return the activation that the status describes."""
     found = _wait(state)
     return found[0] if found else None
 

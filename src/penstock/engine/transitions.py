@@ -4,12 +4,12 @@ Two rules. Everything that decides which state follows which lives in this file;
 documents, time or payloads. `evolve` looks transitions up here, `advance` asks which phases have a next move, and the
 diagram in ``docs/reference/engine-states.md`` is drawn from the tables.
 
-An *activation* is one visit of one node. Its phase says what was recorded last and therefore what comes next:
-phases in `READY_PHASES` have a next move that needs nobody; the others wait for an input from outside.
-A *run* has a status; `RUN_TRANSITIONS` says which records move it.
+An *activation* is one visit of one node. Its phase says what was recorded last and therefore what comes next: phases in
+`READY_PHASES` have a next move that needs no input; the others wait for an input from outside. A *run* has a status;
+`RUN_TRANSITIONS` says which records change it.
 
-Some records lead to different phases by what they say (a failure that will be retried or not); such a record is
-looked up with a variant, which `evolve` picks.
+Some records lead to different phases depending on their content (a failure that will be retried or not). Such a record
+is looked up with a variant, which `evolve` chooses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class RunStatus(StrEnum):
-    """The life of a run. What a running run waits for is read from its activations, see `status`."""
+    """The status of a run. Its activations say what a running run waits for, see `status`."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -41,7 +41,7 @@ class RunStatus(StrEnum):
 
 
 class Phase(StrEnum):
-    """The life of one visit of one node."""
+    """The phases of one visit of one node."""
 
     SCHEDULING = "scheduling"
     SCHEDULED = "scheduled"
@@ -93,8 +93,8 @@ class Phase(StrEnum):
 
 TERMINAL_STATUSES: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 
-# Phases in which the engine itself makes the next record. FORKED is ready or not by its frame's arithmetic, and
-# AWAITING_SIGNAL when a fitting signal is buffered: `evolve` works both out.
+# Phases in which the engine itself writes the next record. FORKED is ready depending on the counts in its frame, and
+# AWAITING_SIGNAL is ready if a matching signal is buffered: `evolve` computes both.
 READY_PHASES: Final = frozenset(
     {
         Phase.SCHEDULING,
@@ -129,7 +129,7 @@ READY_PHASES: Final = frozenset(
     }
 )
 
-# The visit is over and its scope goes on to the next node.
+# The visit is over and its scope moves on to the next node.
 FINISHED_PHASES: Final = frozenset({Phase.COMPLETED, Phase.UPDATED, Phase.CHECKPOINTED, Phase.ROUTED})
 
 _WAITING_WITH_TIMEOUT = frozenset(
@@ -140,7 +140,7 @@ _WAITING_WITH_TIMEOUT = frozenset(
         Phase.CHILD_RUNNING,
     }
 )
-# From any of these a node may complete; which one depends on its type.
+# A node may complete from any of these; which one depends on its type.
 _MAY_COMPLETE = frozenset(
     {
         Phase.SCHEDULED,
@@ -160,7 +160,7 @@ _MAY_COMPLETE = frozenset(
 _MAY_FAIL = _MAY_COMPLETE | FINISHED_PHASES | {Phase.CHILD_DONE, Phase.FAILED}
 
 
-# Work was asked for and has not come back; an activity that asks a person may still be ended from outside.
+# Work was requested and has not returned. An activity that asks a person may still be ended from outside.
 _AT_WORK = frozenset({Phase.REQUESTED, Phase.OUTCOME_UNKNOWN, Phase.ASKING})
 
 
@@ -168,7 +168,7 @@ def _from(*phases: Phase) -> frozenset[Phase]:
     return frozenset(phases)
 
 
-# type of record and variant -> (phases it may follow, phase it leads to)
+# record type and variant -> (phases it may follow, phase it leads to)
 ACTIVATION_TRANSITIONS: Final[dict[tuple[type[Body], str], tuple[frozenset[Phase], Phase]]] = {
     (events.NodeScheduled, ""): (_from(Phase.SCHEDULING), Phase.SCHEDULED),
     (events.ActivityRequested, ""): (_from(Phase.SCHEDULED, Phase.RETRYING), Phase.REQUESTED),

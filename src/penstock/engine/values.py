@@ -1,7 +1,7 @@
-"""Values that others give to a run: whether a history can hold them.
+"""Checks whether a history can store a value that comes from outside.
 
-What is stored must be what was given: a NaN would be read back as null, a key 1 as "1", and the run would go another
-way after a restart than before it.
+A stored value must read back unchanged: a NaN would be read back as null and the key 1 as "1", and the run would take
+another path after a restart than before it.
 
 Above it: `decide`, `questions`, `activities`. Below it: `base.json`.
 """
@@ -18,7 +18,7 @@ NOT_JSON = "VALUE_NOT_JSON"
 
 
 def refuse_unfit(value: object, what: str, *, code: str) -> Refused | None:
-    """The refusal of a value that no history can hold; `code` is for one that nests too deep."""
+    """Return a refusal if no history can store the value; `code` is used if it is nested too deeply."""
     problem = json_problem(value, limits.JSON_DEPTH_MAX)
     if problem is None:
         return None

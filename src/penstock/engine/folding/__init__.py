@@ -1,1 +1,5 @@
-"""From records to state: `evolve` folds one record into the state of a run. Read `evolve` first."""
+"""From records to state: fold one record into the state of a run.
+
+`evolve` dispatches by record type, `waits` has the handlers of everything a run waits for, `scopes` maintains the scope
+tree and `trust` the untrusted mark. Pure: no document, no clock, no I/O. Read `evolve` first.
+"""

@@ -1,7 +1,7 @@
 """`evolve`: fold one record into the state of a run.
 
-Every state that exists was made here, live and on recovery alike, so a recovered run cannot differ from one that never
-stopped. Which phase follows is looked up in `transitions`; this module keeps the books around it.
+Every state is built here, live and on recovery alike, so a recovered run cannot differ from one that never stopped.
+`transitions` says which phase follows; this module does the book-keeping around it.
 
 Above it: `turn` (live), `fold` (recovery), `fork`. Below it: `state`, `transitions`. It evaluates nothing, reads no
 document and trusts no history: a record that cannot follow raises `CorruptHistory`.
@@ -40,14 +40,14 @@ __all__ = ["apply", "apply_body", "evolve", "fold"]
 
 
 def evolve(state: RunState, record: Record) -> RunState:
-    """The state after one more record; the given state stays as it was."""
+    """Return the state after one more record; `state` is not changed."""
     draft = state.copy()
     apply(draft, record)
     return draft
 
 
 def fold(records: Iterable[Record], state: RunState | None = None) -> RunState:
-    """The state that a history leads to."""
+    """Return the state that a history leads to."""
     draft = RunState() if state is None else state.copy()
     for record in records:
         apply_body(draft, record, record.body)
@@ -60,7 +60,7 @@ def apply(draft: RunState, record: Record) -> None:
 
 
 def apply_body(draft: RunState, record: Record, body: Body | None) -> None:
-    """The same, for a caller that has the body at hand."""
+    """Fold a record whose body the caller has already decoded."""
     if record.seq != draft.seq + 1:
         raise CorruptHistory("HISTORY_GAP", f"row {record.seq} follows row {draft.seq}; rows must count by one")
     if draft.status in TERMINAL_STATUSES:
@@ -189,7 +189,7 @@ def _start_compensation(draft: RunState, record: Record, body: commands.StartCom
     draft.next_serial += 1
 
 
-# An event that tells what a command did is owed from then on: a history that is cut between the two still gets it.
+# The event that reports what a command did is owed from then on: a history that is cut between the two still gets it.
 
 
 def _pause(draft: RunState, record: Record, body: commands.PauseExecution) -> None:
@@ -250,7 +250,7 @@ def _complete_node(draft: RunState, record: Record, body: commands.CompleteNode)
     done = replace(activation, phase=phase, result=output, next=target, frame=None, failure=None, deadline=None)
     book(draft, replace(scope, activation=done, next=target, last_output=output))
     if draft.native and not draft.compensating:
-        # A fallback is not what a person answered.
+        # A fallback is not the person's answer, so its parts are not secret.
         answered = activation if body.fallback is None else replace(activation, sealed=None)
         _write_output(draft, scope.serial, answered, output)
 
@@ -277,7 +277,7 @@ def _write_output(draft: RunState, serial: int, activation: Activation, output: 
 
 
 def _joined_seals(holder: Scope, activation: Activation, joined: JsonObject) -> dict[str, dict[str, str]]:
-    """The secret parts of a scope's outputs, when some of these are new."""
+    """Return the secret parts of a scope's outputs after some of these outputs changed."""
     frame = activation.frame
     if not holder.sealed and activation.sealed is None and (frame is None or not frame.sealed):
         return holder.sealed

@@ -1,4 +1,4 @@
-"""Reading records while folding them: finding the activation a record is about, and checking the transition.
+"""Read records while folding: find the activation a record is about, and check the transition.
 
 Above it: the `evolve` modules. Below it: `state`, `transitions`.
 """
@@ -36,7 +36,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def on(kind: type[B], handler: Callable[[RunState, Record, B], None]) -> tuple[type[Body], Handler]:
-    """One line of the table by which records are folded."""
+    """Return one row of the table of handlers."""
     return kind, handler
 
 
@@ -48,7 +48,7 @@ def failure_of(
     activation: Activation | None = None,
     details: JsonValue = None,
 ) -> Failure:
-    """A failure from what a record says of it."""
+    """Build a failure from the fields of a record."""
     return Failure(
         code=code or "FAILED",
         message=str(message or ""),
@@ -60,12 +60,12 @@ def failure_of(
 
 
 def corrupt(record: Record, why: str) -> CorruptHistory:
-    """The error for a record that cannot follow the records before it."""
+    """Return the error for a record that cannot follow the records before it."""
     return CorruptHistory("HISTORY_IMPOSSIBLE", f"row {record.seq} ({record.name}) {why}")
 
 
 def located(draft: RunState, record: Record, body: VisitBody) -> tuple[Scope, Activation]:
-    """The scope and the activation that a record names."""
+    """Return the scope and the activation that a record names."""
     node_id, visit = body.node_id, body.visit
     key = (node_id, draft.visits.get(node_id, 0) if visit is None else visit)
     serial = draft.active.get(key)
@@ -76,7 +76,7 @@ def located(draft: RunState, record: Record, body: VisitBody) -> tuple[Scope, Ac
 
 
 def moved(activation: Activation, record: Record, body: object, variant: str = "") -> Phase:
-    """The phase that follows, if the record may follow at all."""
+    """Return the next phase; raise `CorruptHistory` if the record cannot follow the current one."""
     allowed, phase = ACTIVATION_TRANSITIONS[type(body), variant]  # type: ignore[index]  # every body is of a record
     if activation.phase not in allowed:
         raise corrupt(record, f"cannot follow phase {activation.phase} of {activation.node_id}")
@@ -84,20 +84,20 @@ def moved(activation: Activation, record: Record, body: object, variant: str = "
 
 
 def secrets_of(value: JsonValue) -> dict[str, str] | None:
-    """Secret references by place, or None."""
+    """Return secret references by path, or None."""
     return {key: str(text) for key, text in value.items()} if isinstance(value, dict) else None
 
 
 def signal_of(body: events.SignalBuffered) -> BufferedSignal:
-    """A signal that nobody took yet."""
+    """Return a signal that was buffered."""
     return BufferedSignal(name=str(body.signal_name), payload=body.payload, signal_id=body.signal_id)
 
 
 def size_of(content: object) -> int:
-    """How many bytes a payload has as JSON."""
+    """Return the size of a payload in bytes of JSON."""
     if type(content) is msgspec.Raw:
         return len(content)
     try:
         return len(_ENCODER.encode(content))
-    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can encode
         return len(json.dumps(msgspec.to_builtins(content), separators=(",", ":")))

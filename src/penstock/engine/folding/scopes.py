@@ -1,6 +1,6 @@
-"""Book-keeping of the scope tree: opening, closing and dropping scopes, and who has a next move.
+"""Book-keeping of the scope tree: open, close and drop scopes, and track which have a next move.
 
-Above it: `evolve`. Below it: `state`, `transitions`. It reads no more of records than the bodies it is handed.
+Above it: `evolve`. Below it: `state`, `transitions`. It reads only the bodies that it is given.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["abandon_child", "book", "close_scope", "drop_bodies", "drop_scope", 
 
 
 def book(draft: RunState, scope: Scope) -> None:
-    """Keep a changed scope, and whether the engine has a next move in it."""
+    """Store a changed scope, and whether the engine has a next move in it."""
     draft.scopes[scope.serial] = scope
     if _has_next_move(draft, scope.activation):
         draft.ready.add(scope.serial)
@@ -89,7 +89,7 @@ def close_scope(
 
 
 def drop_bodies(draft: RunState, serial: int | None) -> None:
-    """Drop every scope below one, or every scope there is."""
+    """Drop every scope below one, or all scopes."""
     if serial is None:
         for root in [scope.serial for scope in draft.scopes.values() if scope.parent is None]:
             drop_scope(draft, root)
@@ -101,7 +101,7 @@ def drop_bodies(draft: RunState, serial: int | None) -> None:
 
 
 def drop_scope(draft: RunState, serial: int) -> None:
-    """Drop a scope with everything below it; a child run in it is to be cancelled."""
+    """Drop a scope with everything below it and mark its child run for cancellation."""
     drop_bodies(draft, serial)
     _forget(draft, serial)
 
@@ -117,7 +117,7 @@ def _forget(draft: RunState, serial: int) -> Scope:
 
 
 def abandon_child(draft: RunState, activation: Activation) -> None:
-    """Note that an activation's child run, if it has one, is to be cancelled."""
+    """Mark an activation's child run, if it has one, for cancellation."""
     if activation.phase is Phase.CHILD_RUNNING and activation.external is not None:
         child_id = str(activation.external.get("childExecutionId"))
         child = draft.children.get(child_id)

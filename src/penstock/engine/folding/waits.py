@@ -1,4 +1,4 @@
-"""Folding the records of things a run waits for: activities, timers, questions, signals and child runs.
+"""Fold the records of things a run waits for: activities, timers, questions, signals and child runs.
 
 Above it: `evolve`, which finds these handlers in `WAIT_HANDLERS`. Below it: `reading`, `scopes`, `state`.
 """
@@ -20,7 +20,7 @@ __all__ = ["WAIT_HANDLERS", "plain"]
 
 
 def plain(draft: RunState, record: Record, body: VisitBody) -> None:
-    """A record that only moves the phase."""
+    """Fold a record that only changes the phase."""
     scope, activation = located(draft, record, body)
     book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, body))))
 
@@ -43,7 +43,7 @@ def _activity_requested(draft: RunState, record: Record, body: events.ActivityRe
     if body.idempotency_key is not None:
         changed = replace(changed, idempotency_key=body.idempotency_key)
     if activation.dialogue is not None:
-        # Another attempt begins anew; what the last one left with its performer is over.
+        # Another attempt starts afresh: the `resume` value of the last one no longer applies.
         changed = replace(changed, dialogue=Dialogue(round=activation.dialogue.round))
     if body.node_type == NodeType.AGENT_DELEGATE:
         external: JsonObject = {
@@ -91,7 +91,7 @@ def _activity_asked(draft: RunState, record: Record, body: events.ActivityAsked)
         ask=body.ask,
     )
     draft.client_questions += dialogue.ask is not None
-    # The deadline of the attempt stays: until then somebody may answer.
+    # The deadline of the attempt stays: an answer may come until then.
     changed = replace(activation, phase=moved(activation, record, body), dialogue=dialogue, lease=None)
     book(draft, replace(scope, activation=changed))
 
@@ -106,7 +106,7 @@ def _activity_leased(draft: RunState, record: Record, body: events.ActivityLease
 
 def _activity_retried(draft: RunState, record: Record, body: events.ActivityRetried) -> None:
     scope, activation = located(draft, record, body)
-    # The deadline was that of the attempt in doubt.
+    # The deadline belonged to the attempt in doubt.
     book(draft, replace(scope, activation=replace(activation, phase=moved(activation, record, body), deadline=None)))
 
 
@@ -122,7 +122,7 @@ def _start_timer(draft: RunState, record: Record, body: commands.StartTimer) -> 
 def _timer_started(draft: RunState, record: Record, body: events.TimerStarted) -> None:
     scope, activation = located(draft, record, body)
     due_at = body.deadline
-    # A timer that is due when it starts needs nobody to fire it.
+    # A timer that is already due needs no input to fire.
     variant = "due" if due_at is not None and due_at <= record.at else "later"
     phase = moved(activation, record, body, variant)
     book(draft, replace(scope, activation=replace(activation, phase=phase, due_at=due_at)))
@@ -212,7 +212,7 @@ def _deliver_signal(draft: RunState, record: Record, body: commands.DeliverSigna
 def _signal_buffered(draft: RunState, record: Record, body: events.SignalBuffered) -> None:
     _remember_signal(draft, body.signal_id)
     draft.signals = (*draft.signals, signal_of(body))
-    # A waiting activation with this name would have got it: the engine buffers only when nobody waits.
+    # No activation can be waiting for this signal: the engine buffers only if none is.
 
 
 def _remember_signal(draft: RunState, signal_id: str | None) -> None:

@@ -1,8 +1,8 @@
-"""The plan of a workflow: which plain moves it has, compiled once for each as it is first made.
+"""The plan of a workflow: its plain moves, each compiled when it is first made.
 
 A `Step` is what all moves from one activity to its successor (or from the start to the first activity) have in common:
-the shape of their records, how many bytes these have beside their values, how far the counters go on, and the effect
-that is due then. It is found by `probing` and never written by hand.
+the shape of their records, the size of these records without their values, how far the counters advance, and the effect
+that is due afterwards. `probing` finds it; it is never written by hand.
 
 Above it: `taking`. Below it: `probing`, the compiled workflow.
 """
@@ -27,12 +27,14 @@ __all__ = ["Plan", "Size", "StartTemplate", "Step"]
 
 
 class Size(msgspec.Struct, frozen=True, gc=False):
-    """How many bytes the payloads of a shape have: always, and for each value, run id and instant in them."""
+    """The size of the payloads of a shape in bytes: the fixed part, and the number of values, run ids and times in
+    them.
+    """
 
     always: int
     run_ids: int
-    values: tuple[int, ...]  # how often each of the move's values stands there
-    instants: tuple[int, ...]  # milliseconds after the move
+    values: tuple[int, ...]  # how often each of the move's values occurs
+    instants: tuple[int, ...]  # milliseconds after the time of the move
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -40,31 +42,31 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     shape: Shape
     size: Size
-    node: Node | None  # whose result leads on; None where a run begins
+    node: Node | None  # the node whose result leads on; None at the start of a run
     target: Node
-    made: Template | None  # what has to be worked out: the target's arguments, or the result of the run
-    constant: JsonValue  # the same, where it is always the same
-    works_out: bool  # whether either has to be worked out, or looked at
-    effect: PerformActivity | None  # what is due then, but for what differs; None at the end of a run
+    made: Template | None  # what must be computed: the target's arguments, or the result of the run
+    constant: JsonValue  # the same, if it is constant
+    works_out: bool  # whether the arguments or the result must be computed or checked
+    effect: PerformActivity | None  # the effect due afterwards, without what differs; None at the end of a run
     result_schema: CompiledSchema | None
     records: int
     commands: int
     steps: int
-    completed: int  # nodes
-    usual_keys: frozenset[str]  # of the first record
-    outside: bool  # what was asked for is done by somebody outside, see `trust`
+    completed: int  # number of nodes
+    usual_keys: frozenset[str]  # keys of the first record
+    outside: bool  # the work is done outside, see `trust`
 
     @property
     def is_end(self) -> bool:
-        """True for the last move of a run."""
+        """Whether this is the last move of a run."""
         return self.effect is None
 
 
 class StartTemplate(msgspec.Struct, frozen=True, gc=False):
     """What all starts under the same circumstances have in common."""
 
-    state: RunState  # after the start, but for its id, input and time
-    circumstances: JsonObject  # as the first record says them
+    state: RunState  # after the start, without its id, input and time
+    circumstances: JsonObject  # as in the first record
     mode: bytes  # as JSON
     encoded: bytes  # the circumstances, as JSON
 
@@ -82,7 +84,7 @@ class Plan:
         ] = {}  # by circumstances: a start without its id, input and time, as JSON
 
     def step(self, node_id: str) -> Step | None:
-        """The move that a result of an activity makes; None if that move is not plain."""
+        """Return the move that a result of an activity makes, or None if that move is not plain."""
         try:
             return self._steps[node_id]
         except KeyError:
@@ -91,7 +93,7 @@ class Plan:
 
     @property
     def begin(self) -> Step | None:
-        """The first move of a run; None if that move is not plain."""
+        """The first move of a run, or None if that move is not plain."""
         if not self._is_begin_known:
             self._begun, self._is_begin_known = _compiled_begin(self.workflow), True
         return self._begun
@@ -117,7 +119,7 @@ def _compiled_begin(workflow: Workflow) -> Step | None:
     target = workflow.nodes[workflow.bodies[""].entry]
     if not workflow.native or not isinstance(target.detail, ActivityDetail) or not _is_plain(target):
         return None
-    # What a start says of timeouts is among its circumstances, and its input was looked at before.
+    # The timeouts of a start are among its circumstances, and its input has been checked before.
     probed = replace(
         _with_markers(workflow, target, target), input_schema=None, input_schema_json=None, timeout_ms=None
     )
@@ -126,7 +128,7 @@ def _compiled_begin(workflow: Workflow) -> Step | None:
 
 
 def _is_plain(target: Node) -> bool:
-    """Whether nothing but the way there leads to a node: an activity, or an end."""
+    """Whether reaching a node involves nothing unusual: an activity or an end without keys or secrets of its own."""
     detail = target.detail
     if isinstance(detail, ActivityDetail):
         unusual = detail.agent_id is not None or detail.idempotency_key is not None
@@ -138,7 +140,7 @@ def _is_plain(target: Node) -> bool:
 
 
 def _made(target: Node) -> Template | None:
-    """What is worked out when a node is reached, if it is not always the same."""
+    """Return the template to render when a node is reached, or None if its value is constant."""
     match target.detail:
         case ActivityDetail(arguments=template) | EndDetail(output=template):
             return None if isinstance(template, LiteralTemplate) else template
@@ -155,7 +157,7 @@ def _constant(target: Node) -> JsonValue:
 
 
 def _with_markers(workflow: Workflow, node: Node, target: Node) -> Workflow:
-    """The workflow with a marker in place of what is worked out at a node, and without schemas that refuse markers."""
+    """Return the workflow with a marker in place of the rendered value, and without schemas that refuse markers."""
     detail = target.detail
     marked = LiteralTemplate(MADE)
     if isinstance(detail, ActivityDetail) and _made(target) is not None:
@@ -178,7 +180,7 @@ def _step(found: Probe, workflow: Workflow, node: Node | None, target: Node) -> 
     try:
         size = _size(found.shape, len(BEGIN_VALUES if node is None else MOVE_VALUES))
     except UnicodeEncodeError:
-        return None  # a constant of the document that only an escape can hold
+        return None  # a constant of the document that only an escape can encode
     return Step(
         shape=found.shape,
         size=size,
@@ -214,12 +216,12 @@ def _size(shape: Shape, values: int) -> Size:
                     instants.append(field.value)
                 case "constant" | "names" | "members":
                     pass
-    shape.content  # noqa: B018  # encoded now, where that may fail
+    shape.content  # noqa: B018  # encode it now, where a failure is handled
     return Size(always, run_ids, tuple(counts), tuple(instants))
 
 
 def _fixed_size(field: Field) -> int:
-    """The bytes of a key with its colon, and of its value if that is always the same."""
+    """Return the size of a key with its colon, and of its value if that is constant."""
     if field.source == "members":
         return 0
     return size_of(field.name) + 1 + (size_of(field.value) if field.source == "constant" else 0)

@@ -1,11 +1,11 @@
-"""Shapes of moves, found by asking `decide`: what it records of values that are easily told apart.
+"""Find the shapes of moves by asking `decide` what it records for recognisable values.
 
-A *probe* is a decision on a made-up state: its run id, visits, times and results are values that stand nowhere else.
-Where they turn up in the records is where those of any other run would. Every probe is made twice, on states that
-differ in all that a plain move may be made on; what the two do not have in common (a number from the history, a
-mark, another record) has no shape, and is left to `decide`.
+A *probe* is a decision on an artificial state whose run id, visits, times and results occur nowhere else. Where these
+markers turn up in the records, the values of any other run would be. Every probe is made twice, on states that differ
+in everything that may differ between plain moves. If the two results disagree (a number from the history, a mark,
+another record), the move has no shape and is left to `decide`.
 
-So the records of a move are those of the transition tables and of the walk over them, and nowhere written down again.
+So the records of a move come from the transition tables and the walk over them, and are not written down a second time.
 
 Above it: `plan`. Below it: `decide`, `pending`.
 """
@@ -29,11 +29,11 @@ from penstock.engine.transitions import Phase, RunStatus
 
 __all__ = ["BEGIN_VALUES", "MADE", "MOVE_VALUES", "Markers", "Probe", "probe_begin", "probe_move"]
 
-# The values of a move, in the order in which a page has them. `made`: arguments or an output that were worked out.
+# The values of a move, in the order in which a page stores them. `made`: the rendered arguments or output.
 MOVE_VALUES = ("visit", "attempt", "next_visit", "result", "made")
 BEGIN_VALUES = ("input", "mode", "circumstances", "made")
 
-# What a plain move records, and nothing else.
+# The only records that a plain move may write.
 _PLAIN = frozenset(
     {
         events.ExecutionStarted,
@@ -48,7 +48,7 @@ _PLAIN = frozenset(
 
 
 MADE = "\0made"
-"""What stands in a probed workflow for arguments or an output that have to be worked out."""
+"""The marker that a probed workflow has in place of rendered arguments or output."""
 
 
 class Markers(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ _FIRST, _SECOND = (
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """What a probe found: the shape of the records, the states before and after, and the effects that are due then."""
+    """The result of a probe: the shape of the records, the states before and after, and the effects due afterwards."""
 
     shape: Shape
     before: RunState
@@ -89,7 +89,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 def _state(node: Node, target: str, markers: Markers, *, first: bool) -> RunState:
-    """A state in which an activity is under way at the root; the two have nothing in common that may differ."""
+    """Build a state in which an activity is in progress at the root. The two states differ wherever they may."""
     activation = Activation(
         node_id=node.id,
         visit=markers.visit,
@@ -146,7 +146,7 @@ def _state(node: Node, target: str, markers: Markers, *, first: bool) -> RunStat
 
 
 def probe_move(workflow: Workflow, node: Node, target: str) -> Probe | None:
-    """What becomes of a result of an activity that leads to a node; None if that is not a plain move."""
+    """Probe a result of an activity that leads to a node; return None if that is not a plain move."""
     found: list[Probe] = []
     for markers in (_FIRST, _SECOND):
         state = _state(node, target, markers, first=markers is _FIRST)
@@ -169,7 +169,7 @@ def probe_move(workflow: Workflow, node: Node, target: str) -> Probe | None:
 
 
 def probe_begin(workflow: Workflow) -> Probe | None:
-    """What becomes of a start; None if that is not a plain move."""
+    """Probe a start; return None if that is not a plain move."""
     found: list[Probe] = []
     for markers in (_FIRST, _SECOND):
         given = StartRun(at=markers.at, run_id=markers.run_id, input=markers.input, mode=markers.mode)
@@ -234,18 +234,18 @@ def _field(name: str, value: JsonValue, markers: Markers, values: tuple[JsonValu
     if name == "inputKeys" and value == list(markers.input):
         return Field(name, "names", 0)
     for number, given in enumerate(values):
-        # Numbers may be equal and not the same; texts of a document may be equal to a marker and are not the same.
+        # Numbers are compared by value. Texts are compared by identity: a text of the document may equal a marker.
         if given is not None and (value is given or (type(given) is int and type(value) is int and value == given)):
             return Field(name, "given", number)
     return Field(name, "constant", value)
 
 
 def _with_circumstances(shape: Shape, usual: Shape | None) -> Shape | None:
-    """The shape of a start, with a place for what is not as usual about it: directly before the id of the run."""
+    """Return the shape of a start with a place for its circumstances, directly before the run id."""
     first, *rest = shape.records
     *fields, run = first.fields
     if usual is not None:
-        # Whatever more is said of an unusual start must be said there.
+        # The additional keys of an unusual start must be there.
         expected = len(usual.records[0].fields) - 2
         fields = fields[:expected]
     if run.source != "run":

@@ -1,10 +1,10 @@
-"""Taking a plain move: one look at the state, one encoding of each value, one new state with what is due then.
+"""Make a plain move: check the state once, encode each value once, and build the new state with its effects.
 
-`take` gives what `decide` would, to the letter, or None: then the input is anything but plain, and `decide` is asked.
-It never takes long: what is large is not plain.
-What is plain of a workflow says its `Plan`; what is plain of a state and of an input is looked at here.
+`take` returns exactly what `decide` would, or None: then the input is not plain and the caller must ask `decide`. It
+never takes long, because large values are not plain. The `Plan` says what is plain in a workflow; this module checks
+the state and the input.
 
-Above it: whoever decides live (`runtime.deciding`). Below it: `plan`, `turn`.
+Above it: `runtime.host.deciding`. Below it: `plan`, `turn`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _ENCODED_ONCE = (b"1", b"1", b"1")
 
 
 def take(plan: Plan, state: RunState, given: Input, evaluator: Evaluator) -> Accepted | None:
-    """What an input leads to, if that is a plain move."""
+    """Return the decision about an input if it is a plain move, otherwise None."""
     try:
         if type(given) is CompleteActivity:
             return _complete(plan, state, given, evaluator)
         if type(given) is StartRun and not state.seq:
             return _begin(plan, given, evaluator)
     except UnicodeEncodeError:
-        pass  # half of a surrogate pair, which no move can hold
+        pass  # a lone surrogate, which no move can store
     return None
 
 
@@ -97,7 +97,7 @@ def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: 
 
 
 def _is_plain(state: RunState, scope: Scope, given: CompleteActivity, step: Step) -> bool:
-    """Whether a state and a result are as a plain move needs them."""
+    """Whether state and result allow a plain move."""
     activation = scope.activation
     if activation is None or activation.phase is not Phase.REQUESTED or activation.node_id != given.node_id:
         return False
@@ -149,8 +149,8 @@ def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None
 
 
 def _start_template(plan: Plan, step: Step, given: StartRun, evaluator: Evaluator) -> StartTemplate | None:
-    """What all starts under the circumstances of this one have in common; None for one that is refused."""
-    # What is said of deadlines and of a predecessor is said of this run alone.
+    """Return what all starts with these circumstances have in common, or None for one that is refused."""
+    # Deadlines and a predecessor belong to this run alone, so such a template is not shared.
     is_shared = given.timeout_ms is None and given.predecessor is None and plan.workflow.timeout_ms is None
     circumstances = _encode(replace(given, at=0, run_id="", input=None))
     if is_shared and (known := plan.start_templates.get(circumstances)) is not None:
@@ -171,7 +171,7 @@ def _start_template(plan: Plan, step: Step, given: StartRun, evaluator: Evaluato
 
 
 def _worked_out(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None:
-    """The arguments of the target, or the result of the run at its end; None where they cannot be worked out."""
+    """Return the arguments of the target, or the result of the run at its end; None if they cannot be computed."""
     value = step.constant
     if step.made is not None:
         rendered = turn.render(step.made, scope)
@@ -185,7 +185,7 @@ def _worked_out(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None
 
 
 def _end(state: RunState, result: JsonValue) -> None:
-    """The run has ended."""
+    """End the run."""
     state.status = RunStatus.COMPLETED
     state.result = result
     state.scopes, state.active = {}, {}
@@ -197,7 +197,7 @@ def _activation(target: Node, visit: int, at: int, arguments: JsonValue) -> Acti
 
 
 def _enter(step: Step, effect: PerformActivity, state: RunState, entered: Activation) -> tuple[PerformActivity, ...]:
-    """What is due at the step's target, which the root of a state has entered."""
+    """Return the effect due at the step's target, which the root of the state has entered."""
     visit = entered.visit
     state.active = {(entered.node_id, visit): 0}
     state.untrusted = state.untrusted or step.outside
@@ -215,9 +215,9 @@ def _enter(step: Step, effect: PerformActivity, state: RunState, entered: Activa
 
 
 def _size(size: Size, run_id: str, at: int, encoded: list[bytes]) -> int:
-    """How many bytes the payloads of a move have as JSON, as `evolve` counts them."""
+    """Return the size of a move's payloads in bytes of JSON, as `evolve` counts them."""
     total = size.always + size.run_ids * len(_encode(run_id))
-    counted: int = sum(map(mul, size.values, map(len, encoded)))  # what is not worked out has no bytes
+    counted: int = sum(map(mul, size.values, map(len, encoded)))  # a value that is not computed has no bytes
     total += counted
     if size.instants:
         total += sum(len(str(at + after)) for after in size.instants)

@@ -1,6 +1,8 @@
-"""Records of a history: one type for each, see `commands` and `events`, and the rows that carry them, see `record`.
+"""Records of a history: one type for each kind of record (`commands`, `events`), and the rows that carry them
+(`record`).
 
-Above it: everything in the engine makes or folds records; stores keep rows; views match on the types of bodies.
+Above it: everything in the engine creates or folds records; stores keep rows; views match on the types of bodies. It
+uses only `base`. Read `record` first.
 """
 
 from penstock.engine.records import commands, events

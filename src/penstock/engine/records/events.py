@@ -1,8 +1,9 @@
 """Events: what happened, one type per record. Published ones first, then ours.
 
-Names and keys are the published ones; keys of ours stand beside them. Order matters: it is that of the wire.
+Names and keys are the published ones, with our additional keys beside them. The order matters: it is the wire order.
 
-Above it: whoever makes or folds records. Below it: `body`. What an event means is said in `transitions` and `evolve`.
+Above it: the engine and every reader of records. Below it: `body`. `transitions` and `evolve` define what an event
+means.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """History records: one row of a run's history, with its body, its payload and its row form.
 
 One record is one row ``{executionId, seq, kind, name, payload, createdAt, recordSchemaVersion}``; every payload names
-its run. What this engine makes holds a body, and its payload is derived from that. What was read holds the payload as
-it was found, with whatever keys another engine wrote beside those that we know, and its body is read from that.
+its run. A record created by this engine holds a body, and its payload is derived from it. A record that was read holds
+the payload as found, including keys that another engine added, and its body is decoded from it.
 
-Above it: everything in the engine makes or folds records; stores keep rows. Below it: `commands`, `events`. It does not
-say what a record means: `transitions` and `evolve` do.
+Above it: everything in the engine creates or folds records; stores keep rows. Below it: `commands`, `events`. It does
+not define what a record means: `transitions` and `evolve` do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ COMMANDS: Final = frozenset(commands.__all__)
 EVENTS: Final = frozenset(events.__all__)
 
 
-# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+# `gc=False`: it holds plain JSON and cannot be part of a reference cycle, so the garbage collector can skip it.
 class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
     """One row of a run's history; `at` is epoch milliseconds, taken from the input that caused it."""
 
@@ -59,23 +59,23 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
     kind: Kind
     name: str
     content: Body | JsonObject | msgspec.Raw
-    """The body as it was made, or the payload as it was read: as a value, or as JSON."""
+    """The body as created, or the payload as read: as a value, or as JSON."""
     at: int
 
     @property
     def body_type(self) -> type[Body] | None:
-        """The type of its body; None for a name that we do not know."""
+        """The type of its body, or None if the name is unknown."""
         return TYPES.get(self.name)
 
     def body_as(self, kind: type[B]) -> B | None:
-        """The body, if it is of a type; a record of another type is not read."""
+        """Return the body if it has this type; records of other types are not decoded."""
         if self.name != kind.__name__:
             return None
         return cast("B", self.body)
 
     @property
     def body(self) -> Body | None:
-        """What the record says, by type; None for one with a name that we do not know."""
+        """The decoded body, or None if the name is unknown."""
         content = self.content
         if isinstance(content, msgspec.Raw):
             decoder = _DECODERS.get(self.name)
@@ -92,14 +92,14 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
 
     @property
     def payload(self) -> JsonObject:
-        """What the record says, as published."""
+        """The payload as published."""
         content = self.content
         if isinstance(content, dict):
             return content
         return _decoded(self.seq, content) if isinstance(content, msgspec.Raw) else payload_of(content)
 
     def __eq__(self, other: object) -> bool:
-        """Equal on the wire, whether made or read."""
+        """Compare the wire form, whether created or read."""
         if not isinstance(other, Record):
             return NotImplemented
         return (
@@ -114,14 +114,14 @@ class Record(msgspec.Struct, frozen=True, array_like=True, gc=False, eq=False):
 
 
 def made(seq: int, body: Body, at: int, run_id: str) -> Record:
-    """A record of a run. A body is made for one record and names its run from here on."""
+    """Create a record of a run. A body belongs to one record; its run id is set here."""
     force_setattr(body, "execution_id", run_id)
     kind = type(body)
     return Record(seq, kind.record_kind, kind.__name__, body, at)
 
 
 def made_with(record: Record, beside: JsonObject, behind: str) -> Record:
-    """A record that somebody may add keys to: they stand behind the key `behind`, and change none that is there."""
+    """Add keys to a record, placed after the key `behind`; existing keys are not changed."""
     payload: JsonObject = {}
     own = record.payload
     for key, value in own.items():
@@ -132,7 +132,7 @@ def made_with(record: Record, beside: JsonObject, behind: str) -> Record:
 
 
 def changed(record: Record, **values: Any) -> Record:
-    """A record with other values in some fields of its body; whatever other keys it was read with stay."""
+    """Return a record with some fields of its body changed; additional keys that it was read with stay."""
     content = record.content
     if not isinstance(content, dict | msgspec.Raw):
         return replace(record, content=replace(content, **values))
@@ -149,7 +149,7 @@ def changed(record: Record, **values: Any) -> Record:
 
 
 def _members(kind: type[Body]) -> tuple[tuple[str, str, Any], ...]:
-    """Of every field: its name, its key, and the value with which the key is left out."""
+    """Return for every field: its name, its key, and the value for which the key is omitted."""
     return tuple((field.name, field.encode_name, _left_out(field)) for field in fields(kind))
 
 
@@ -161,12 +161,12 @@ _MEMBERS: Final = {kind: _members(kind) for kind in TYPES.values()}
 
 
 def keys_of(kind: type[Body]) -> tuple[str, ...]:
-    """The keys of a payload, in their order."""
+    """Return the keys of a payload, in their order."""
     return kind.__struct_encode_fields__
 
 
 def payload_of(body: Body) -> JsonObject:
-    """A body as published; the values in it are the same ones."""
+    """Return a body as a published payload; the values in it are not copied."""
     payload: JsonObject = {}
     for name, key, left_out in _MEMBERS[type(body)]:
         value = getattr(body, name)
@@ -191,7 +191,7 @@ def _read(kind: type[Body], payload: JsonObject, seq: int) -> Body:
         return msgspec.convert(payload, kind)
     except msgspec.ValidationError:
         pass
-    # Another engine may mean something else by a key of ours: what does not fit counts as missing.
+    # Another engine may use one of our keys for something else: a value of the wrong type counts as missing.
     fitting = {field.encode_name for field in fields(kind) if _fits(payload.get(field.encode_name), field.type)}
     try:
         return msgspec.convert({key: value for key, value in payload.items() if key in fitting}, kind)
@@ -211,7 +211,7 @@ def _fits(value: JsonValue, wanted: Any) -> bool:
 
 
 def identity(record: Record) -> JsonObject:
-    """What replay compares: the command's name and its node."""
+    """Return what replay compares: the command's name and its node."""
     content = record.content
     made_here = not isinstance(content, dict | msgspec.Raw)
     node = getattr(content, "node_id", None) if made_here else record.payload.get("nodeId")
@@ -219,7 +219,7 @@ def identity(record: Record) -> JsonObject:
 
 
 def row_of(run_id: str, record: Record) -> JsonObject:
-    """The published row form of a record."""
+    """Return the published row form of a record."""
     return {
         "executionId": run_id,
         "seq": record.seq,
@@ -232,7 +232,7 @@ def row_of(run_id: str, record: Record) -> JsonObject:
 
 
 def record_of(row: JsonObject, *, seq: int = 0, at: int = 0) -> Record:
-    """A record from its row; `seq` and `at` fill in what foreign rows leave out. Newer rows are refused."""
+    """Build a record from its row; `seq` and `at` fill in what foreign rows lack. Newer versions are refused."""
     version = row.get("recordSchemaVersion", RECORD_SCHEMA_VERSION)
     if not isinstance(version, int) or version > RECORD_SCHEMA_VERSION:
         raise CorruptHistory(

@@ -1,11 +1,11 @@
-"""Visits of a run: which nodes it came to, in which order, inside of what, and how each of them stands.
+"""Visits of a run: which nodes it visited, in which order, nested how, and the status of each visit.
 
-A history says what happened record by record; whoever shows a run wants to know it visit by visit. This is the one
-place that reads the one as the other. Command line, REST, OpenWOP, streams, webhooks and traces tell the same because
-they read it here, each in words of its own.
+A history lists what happened record by record; a view of a run needs it visit by visit. This package is the only place
+that translates one into the other, so the command line, REST, OpenWOP, streams, webhooks and traces agree, each in its
+own vocabulary.
 
-Above it: every view of a run. Below it: the records. It is pure: no clock, no store, no document. It decides nothing
-and checks nothing, which is `evolve`'s task: a record that cannot follow is let pass.
+Above it: every view of a run. Below it: the records. It is pure: no clock, no store, no document. It does not check
+histories, which is `evolve`'s task: a record that cannot follow is ignored. Read `model` first.
 """
 
 from penstock.engine.visits.changes import Change, change_of

@@ -1,10 +1,10 @@
-"""What a record tells of its run or of one of its visits, by the type of the record alone.
+"""What a record says about its run or about a visit, by record type alone.
 
-Whoever tells of runs record by record (streams, webhooks, the OpenWOP wire) may not know the history before a record,
-nor want its body read. Each of them has words of its own for these changes, and for some of them none. The table names
-every type of record: one that is added has to be given a change, or knowingly none.
+Consumers that report on runs record by record (streams, webhooks, the OpenWOP wire) may not know the history before a
+record, and should not have to decode its body. Each has its own words for these changes, and ignores some of them. The
+table names every record type: a new type must get a change, or explicitly none.
 
-Above it: everything that tells of a run as it goes. Below it: the types of records.
+Above it: everything that reports on a run as it proceeds. Below it: the record types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["CHANGES", "Change", "change_of"]
 
 
 class Change(StrEnum):
-    """What happened to a run, or to a visit."""
+    """What happened to a run or to a visit."""
 
     RUN_STARTED = "run_started"
     RUN_PAUSED = "run_paused"
@@ -43,12 +43,12 @@ class Change(StrEnum):
     ASKING = "asking"
     """A node is about to ask; the question follows."""
     ASKED = "asked"
-    """By a node."""
+    """A node asked."""
     ATTEMPT_ASKED = "attempt_asked"
-    """By an activity."""
+    """An activity asked."""
     ANSWERED = "answered"
     RESUMED = "resumed"
-    """The answer was taken."""
+    """The answer was accepted."""
 
     SIGNAL_AWAITED = "signal_awaited"
     SIGNALLED = "signalled"
@@ -58,7 +58,7 @@ class Change(StrEnum):
     CHILD_ENDED = "child_ended"
 
 
-# Without a change: what the engine decided and tells in its next record, and what matters to itself alone.
+# None: what the next record reports anyway, and what only concerns the engine.
 CHANGES: Final[Mapping[type[Body], Change | None]] = MappingProxyType(
     {
         events.ExecutionStarted: Change.RUN_STARTED,
@@ -121,5 +121,5 @@ _BY_NAME: Final = {kind.__name__: change for kind, change in CHANGES.items()}
 
 
 def change_of(name: str) -> Change | None:
-    """The change that a record of this name reports; None if it reports none, or if the name is unknown."""
+    """Return the change that a record with this name reports; None if it reports none or the name is unknown."""
     return _BY_NAME.get(name)

@@ -1,9 +1,9 @@
 """`fold`: read records as visits.
 
-Which handler takes a type of record is chosen by a `match` over all of them that the type checker holds complete. It is
-asked once for each type and remembered: to ask it for every record would cost more than all the rest.
+A `match` over all record types, which the type checker keeps exhaustive, chooses the handler of each type. The choice
+is made once per type and cached: making it for every record would cost more than all the rest.
 
-Above it: every view of a run. Below it: `handlers`, which say what changes.
+Above it: every view of a run. Below it: `handlers`, which apply the changes.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from penstock.engine.visits.model import RunVisits
 
 __all__ = ["apply", "extend", "fold", "fold_with_state", "visits_of"]
 
-# The handler of each name that was met.
+# The handlers chosen so far, by record name.
 _CHOSEN: Final[dict[str, Handler]] = {}
 
 
 def visits_of(records: Iterable[Record]) -> RunVisits:
-    """The visits of a whole history."""
+    """Return the visits of a whole history."""
     visits = RunVisits()
     extend(visits, records)
     return visits
 
 
 def fold(visits: RunVisits, records: Iterable[Record]) -> RunVisits:
-    """The visits after some more records; the given ones stay as they were."""
+    """Return the visits after some more records; `visits` is not changed."""
     draft = visits.copy()
     extend(draft, records)
     return draft
 
 
 def extend(draft: RunVisits, records: Iterable[Record]) -> None:
-    """Fold some more records into visits that the caller owns."""
+    """Fold more records into visits that the caller owns."""
     record = None
     for record in records:
         handler = _CHOSEN.get(record.name)
         if handler is nothing:
-            continue  # not worth reading
+            continue  # skip it without decoding the body
         body = record.body
         if body is not None:
             (handler or _choose(record.name, body))(draft, record, body)
@@ -64,7 +64,7 @@ def extend(draft: RunVisits, records: Iterable[Record]) -> None:
 
 
 def fold_with_state(records: Iterable[Record]) -> tuple[RunState, RunVisits]:
-    """State and visits of a whole history; each record is read once for both."""
+    """Return state and visits of a whole history. Each record is decoded once for both."""
     state, visits = RunState(), RunVisits()
     for record in records:
         body = record.body
@@ -76,7 +76,7 @@ def fold_with_state(records: Iterable[Record]) -> tuple[RunState, RunVisits]:
 
 
 def apply(draft: RunVisits, record: Record, body: Body | None) -> None:
-    """Fold one record, for a caller that has its body at hand; records of unknown names are skipped."""
+    """Fold one record whose body the caller has already decoded. Records with unknown names are skipped."""
     if body is not None:
         (_CHOSEN.get(record.name) or _choose(record.name, body))(draft, record, body)
     draft.seq, draft.updated_at = record.seq, record.at

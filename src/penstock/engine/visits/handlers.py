@@ -1,7 +1,7 @@
-"""What each record changes about the visits of its run.
+"""How each record changes the visits of its run.
 
-Above it: `fold`, which knows which of these takes which record. Below it: `model`. A record about a visit that is not
-known, or is over, changes nothing.
+Above it: `fold`, which maps record types to these handlers. Below it: `model`. A record about a visit that is unknown
+or over changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.engine.visits.model import (
 
 __all__ = ["Handler", "nothing", "on"]
 
-# A look at a member of an enum costs several times as much as one at a name of the module, and these are many.
+# Looking up an enum member costs several times as much as a module-level name, and there are many lookups.
 _RUNNING: Final = VisitStatus.RUNNING
 _WAITING: Final = VisitStatus.WAITING
 _RETRYING: Final = VisitStatus.RETRYING
@@ -45,16 +45,16 @@ Handler: TypeAlias = Callable[[RunVisits, Record, Any], None]
 
 
 def on(body: B, handler: Callable[[RunVisits, Record, B], None]) -> Handler:
-    """A handler that fits a body."""
+    """Return the handler, typed to fit a body."""
     return handler
 
 
 def nothing(draft: RunVisits, record: Record, body: Body) -> None:
-    """The record changes nothing about any visit."""
+    """Ignore a record that changes nothing about any visit."""
 
 
 def _open_visit(draft: RunVisits, body: VisitBody) -> Visit | None:
-    """The visit that a record is about, if it is not over; without a number, the newest of its node."""
+    """Return the visit that a record is about, if it is not over; without a number, the newest of its node."""
     ordinal = body.visit
     if ordinal is None:
         node = draft.nodes.get(body.node_id)
@@ -71,7 +71,7 @@ def _waiting(visit: Visit, kind: WaitKind, at: int, until: int | None, cause: Wa
 
 
 def _failing_attempt(visit: Visit, record: Record, body: events.ActivityFailed | events.SubworkflowCompleted) -> None:
-    """An attempt failed; if another follows, the visit waits for it."""
+    """Record a failed attempt; if another follows, the visit waits for it."""
     visit.failures = (*visit.failures, VisitError(body.code, body.error))
     if body.will_retry:
         visit.status = _RETRYING
@@ -84,7 +84,7 @@ def _failing_attempt(visit: Visit, record: Record, body: events.ActivityFailed |
 
 
 def run_started(draft: RunVisits, record: Record, body: events.ExecutionStarted) -> None:
-    """The run begins at its root."""
+    """Begin the run at its root."""
     draft.run_id, draft.begun_at = body.execution_id, record.at
     draft.mode = body.activity_execution_mode or draft.mode
     draft.status = RUN_TRANSITIONS[type(body)][1]
@@ -92,33 +92,33 @@ def run_started(draft: RunVisits, record: Record, body: events.ExecutionStarted)
 
 
 def run_ended(draft: RunVisits, record: Record, body: RunEnd) -> None:
-    """The run is over, and so is all that was under way."""
+    """End the run and everything in progress."""
     draft.status, draft.end = RUN_TRANSITIONS[type(body)][1], body
     _drop_everything(draft, record)
 
 
 def run_paused(draft: RunVisits, record: Record, body: commands.PauseExecution | events.ExecutionPaused) -> None:
-    """The run makes no move."""
+    """Mark the run as paused."""
     draft.paused = True
 
 
 def run_resumed(draft: RunVisits, record: Record, body: commands.ResumeExecution | events.ExecutionResumed) -> None:
-    """The run goes on."""
+    """Mark the run as resumed."""
     draft.paused = False
 
 
 def run_cancelling(draft: RunVisits, record: Record, body: commands.CancelExecution) -> None:
-    """The run is to be cancelled; a paused one ends like any other."""
+    """Mark the run as being cancelled. A paused run ends like any other."""
     draft.ending, draft.paused = "cancelled", False
 
 
 def run_failing(draft: RunVisits, record: Record, body: events.HistoryLimitReached) -> None:
-    """The run is to fail."""
+    """Mark the run as failing."""
     draft.ending, draft.paused = "failed", False
 
 
 def compensating(draft: RunVisits, record: Record, body: commands.StartCompensation) -> None:
-    """Nothing that is under way is needed any more; what is undone lies in a root of its own."""
+    """Cancel everything in progress and open a separate root for the compensations."""
     _drop_everything(draft, record)
     draft.compensating = True
     serial = max(draft.scopes, default=-1) + 1
@@ -139,7 +139,7 @@ def _drop_everything(draft: RunVisits, record: Record) -> None:
 
 
 def visit_begun(draft: RunVisits, record: Record, body: commands.ScheduleNode) -> None:
-    """The walk comes to a node."""
+    """Begin a visit of a node."""
     node_id, scope = body.node_id, draft.scopes.get(body.scope)
     if scope is None:
         scope = draft.scopes[body.scope] = VisitScope(body.scope, begun_at=record.at)
@@ -156,7 +156,7 @@ def visit_begun(draft: RunVisits, record: Record, body: commands.ScheduleNode) -
 
 
 def visit_completed(draft: RunVisits, record: Record, body: commands.CompleteNode) -> None:
-    """A visit is over."""
+    """Complete a visit."""
     visit = _open_visit(draft, body)
     if visit is None:
         return
@@ -171,7 +171,7 @@ def visit_completed(draft: RunVisits, record: Record, body: commands.CompleteNod
 
 
 def visit_failed(draft: RunVisits, record: Record, body: commands.FailNode) -> None:
-    """A visit failed; where a limit ends the run, that may be one that had completed."""
+    """Fail a visit. If a limit ends the run, the visit may already have completed."""
     visit = draft.visit(body.node_id, body.visit)
     if visit is None:
         return
@@ -190,7 +190,7 @@ def visit_failed(draft: RunVisits, record: Record, body: commands.FailNode) -> N
 
 
 def checkpointed(draft: RunVisits, record: Record, body: events.CheckpointWritten) -> None:
-    """A question whose state was to be kept first is open from now on."""
+    """Open a question that waited for its checkpoint."""
     visit = _open_visit(draft, body)
     if visit is not None and visit.wait is not None and visit.wait.kind.is_question:
         visit.status = _WAITING
@@ -211,7 +211,7 @@ def _over(visit: Visit, status: VisitStatus, record: Record) -> None:
 
 
 def attempt_requested(draft: RunVisits, record: Record, body: events.ActivityRequested) -> None:
-    """Work waits for an executor."""
+    """Begin an attempt: work waits for an executor."""
     visit = _open_visit(draft, body)
     if visit is None:
         return
@@ -224,7 +224,7 @@ def attempt_requested(draft: RunVisits, record: Record, body: events.ActivityReq
 
 
 def attempt_completed(draft: RunVisits, record: Record, body: events.ActivityCompleted) -> None:
-    """The work was done."""
+    """Complete an attempt."""
     if body.usage is not None:
         draft.usage.append(body.usage)
     visit = _open_visit(draft, body)
@@ -233,7 +233,7 @@ def attempt_completed(draft: RunVisits, record: Record, body: events.ActivityCom
 
 
 def attempt_failed(draft: RunVisits, record: Record, body: events.ActivityFailed) -> None:
-    """An attempt failed."""
+    """Record a failed attempt."""
     if body.usage is not None:
         draft.usage.append(body.usage)
     visit = _open_visit(draft, body)
@@ -249,21 +249,21 @@ def _node_failing(draft: RunVisits, body: events.ActivityFailed | events.Subwork
 
 
 def attempt_asked(draft: RunVisits, record: Record, body: events.ActivityAsked) -> None:
-    """The work cannot go on until somebody has answered."""
+    """Wait for a person's answer, which the attempt needs to continue."""
     visit = _open_visit(draft, body)
     if visit is not None:
         _waiting(visit, WaitKind.INPUT, record.at, body.deadline, body)
 
 
 def outcome_unknown(draft: RunVisits, record: Record, body: events.ActivityOutcomeUnknown) -> None:
-    """Somebody has to decide."""
+    """Wait for a person's decision about the unknown outcome."""
     visit = _open_visit(draft, body)
     if visit is not None:
         _waiting(visit, WaitKind.DECISION, record.at, None, body)
 
 
 def retried(draft: RunVisits, record: Record, body: events.ActivityRetried) -> None:
-    """Somebody decided to try again."""
+    """Retry, because a person decided so."""
     visit = _open_visit(draft, body)
     if visit is not None:
         _going(visit, _RETRYING)
@@ -273,7 +273,7 @@ def retried(draft: RunVisits, record: Record, body: events.ActivityRetried) -> N
 
 
 def asked(draft: RunVisits, record: Record, body: events.InterruptRaised) -> None:
-    """A person is asked; where the state is to be kept first, the question is open after that."""
+    """Ask a person. If a checkpoint must be written first, the question opens after it."""
     visit = _open_visit(draft, body)
     if visit is None:
         return
@@ -284,7 +284,7 @@ def asked(draft: RunVisits, record: Record, body: events.InterruptRaised) -> Non
 
 
 def answered(draft: RunVisits, record: Record, body: commands.ResumeInterrupt) -> None:
-    """Somebody answered."""
+    """Record the answer to a question."""
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.answer = body
@@ -292,21 +292,21 @@ def answered(draft: RunVisits, record: Record, body: commands.ResumeInterrupt) -
 
 
 def attempt_resumed(draft: RunVisits, record: Record, body: events.InterruptResumed) -> None:
-    """An activity that asked goes on with the answer; a node that asked is not at work."""
+    """Continue an activity that asked. A node that asked performs no work."""
     visit = _open_visit(draft, body)
     if visit is not None and visit.attempts:
         visit.wait = Wait(_ACTIVITY, record.at, body.deadline)
 
 
 def timer_started(draft: RunVisits, record: Record, body: events.TimerStarted) -> None:
-    """The run sleeps, unless the timer is due when it starts."""
+    """Sleep, unless the timer is already due."""
     visit = _open_visit(draft, body)
     if visit is not None and (body.deadline is None or body.deadline > record.at):
         _waiting(visit, WaitKind.TIMER, record.at, body.deadline, body)
 
 
 def timer_fired(draft: RunVisits, record: Record, body: events.TimerFired) -> None:
-    """A sleep, a back-off or a timeout is over; the time of the whole run ends all of it."""
+    """End a sleep, a back-off or a timeout. The timeout of the run makes the whole run fail."""
     if body.kind == "run":
         draft.ending = draft.ending or "failed"
         return
@@ -319,14 +319,14 @@ def timer_fired(draft: RunVisits, record: Record, body: events.TimerFired) -> No
 
 
 def signal_awaited(draft: RunVisits, record: Record, body: events.SignalWaitStarted) -> None:
-    """The run waits for a signal."""
+    """Wait for a signal."""
     visit = _open_visit(draft, body)
     if visit is not None:
         _waiting(visit, WaitKind.SIGNAL, record.at, body.deadline, body)
 
 
 def signal_delivered(draft: RunVisits, record: Record, body: commands.DeliverSignal) -> None:
-    """The signal is there."""
+    """Receive the signal."""
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.signal = body.signal_name
@@ -337,14 +337,14 @@ def signal_delivered(draft: RunVisits, record: Record, body: commands.DeliverSig
 
 
 def fanned_out(draft: RunVisits, record: Record, body: FanOut) -> None:
-    """Branches, items or rounds may begin."""
+    """Allow branches, items or rounds to begin."""
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.fan_out = body
 
 
 def scope_opened(draft: RunVisits, record: Record, body: events.ScopeOpened) -> None:
-    """One of them begins."""
+    """Begin a branch, item or round."""
     visit = _open_visit(draft, body)
     if visit is None or body.scope is None:
         return
@@ -355,19 +355,19 @@ def scope_opened(draft: RunVisits, record: Record, body: events.ScopeOpened) -> 
 
 
 def scope_completed(draft: RunVisits, record: Record, body: events.ScopeCompleted) -> None:
-    """One of them is done."""
+    """Complete a branch, item or round."""
     _close(draft, record, body, _COMPLETED)
 
 
 def scope_failed(draft: RunVisits, record: Record, body: events.ScopeFailed) -> None:
-    """One of them failed."""
+    """Fail a branch, item or round."""
     scope = _close(draft, record, body, _FAILED)
     if scope is not None:
         scope.error = VisitError(body.code, body.error)
 
 
 def branch_cancelled(draft: RunVisits, record: Record, body: commands.CancelParallelBranch) -> None:
-    """One of them is not needed any more."""
+    """Cancel a branch that is no longer needed."""
     _close(draft, record, body, _CANCELLED)
 
 
@@ -393,7 +393,7 @@ def _scope_over(scope: VisitScope, status: VisitStatus, record: Record) -> None:
 
 
 def _drop_bodies(draft: RunVisits, visit: Visit, record: Record) -> None:
-    """What is still open inside of a visit that goes on without it."""
+    """Cancel what is still open inside a visit that continues without it."""
     opened = None if visit.fan_out is None else draft.open_scopes.pop(visit.key, None)
     for serial in () if opened is None else opened.values():
         scope = draft.scopes[serial]
@@ -402,7 +402,9 @@ def _drop_bodies(draft: RunVisits, visit: Visit, record: Record) -> None:
 
 
 def _drop_current(draft: RunVisits, scope: VisitScope, record: Record) -> None:
-    """A scope is at one visit at a time, its last; if that is open, it will never end by itself."""
+    """Cancel the current visit of a scope. A scope is at one visit at a time, its last, which would never end by
+    itself.
+    """
     visit = draft.open.pop(scope.visits[-1], None) if scope.visits else None
     if visit is not None:
         _drop_bodies(draft, visit, record)
@@ -413,7 +415,7 @@ def _drop_current(draft: RunVisits, scope: VisitScope, record: Record) -> None:
 
 
 def child_requested(draft: RunVisits, record: Record, body: commands.StartSubworkflow) -> None:
-    """A child run is to be started."""
+    """Begin an attempt to start a child run."""
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.attempts += 1
@@ -422,7 +424,7 @@ def child_requested(draft: RunVisits, record: Record, body: commands.StartSubwor
 
 
 def child_started(draft: RunVisits, record: Record, body: events.SubworkflowStarted) -> None:
-    """The child run is asked for."""
+    """Wait for the child run."""
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.child_run_id, visit.child_workflow = body.child_execution_id, body.workflow_ref
@@ -430,7 +432,7 @@ def child_started(draft: RunVisits, record: Record, body: events.SubworkflowStar
 
 
 def child_ended(draft: RunVisits, record: Record, body: events.SubworkflowCompleted) -> None:
-    """The child run is over; a visit that no longer waits for it is not touched, but its node has it on record."""
+    """End the child run. A visit that no longer waits for it is not changed, but its node records the error."""
     _node_failing(draft, body)
     visit = _open_visit(draft, body)
     if visit is None or visit.child_run_id != body.child_execution_id:

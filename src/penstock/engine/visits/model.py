@@ -1,11 +1,11 @@
-"""What the records of a run are folded into: visits, the scopes they lie in, and their nodes.
+"""What the records of a run are folded into: visits, the scopes that contain them, and their nodes.
 
-A *visit* is one time that the run came to a node. Visits lie in *scopes*: the root, and one for each branch, item or
-round that a visit with bodies opened; what is undone lies in a root of its own. Moments are sequence numbers and
-epoch milliseconds of the records. Arguments and results are not kept: a visit says which record has its result.
+A *visit* is one time that the run came to a node. Visits belong to *scopes*: the root, and one for each branch, item or
+round that a visit with bodies opened; compensations have a root of their own. Times are the sequence numbers and epoch
+milliseconds of the records. Arguments and results are not kept: a visit names the record that has its result.
 
-Above it: `fold`, and all views. Below it: the records. What is here changes while it is folded and belongs to its
-`RunVisits`; whoever keeps a state of it takes a copy.
+Above it: `fold`, and all views. Below it: the records. These objects change while records are folded and belong to
+their `RunVisits`; copy it to keep a snapshot.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class VisitStatus(StrEnum):
-    """How a visit, or a scope, stands."""
+    """The status of a visit or a scope."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -48,11 +48,11 @@ class VisitStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
-    """Nobody needs it any more: its scope was closed, or the run ended."""
+    """No longer needed: its scope was closed, or the run ended."""
 
 
 class WaitKind(StrEnum):
-    """Whom or what a visit waits for."""
+    """What a visit waits for."""
 
     APPROVAL = "approval"
     INPUT = "input"
@@ -65,7 +65,7 @@ class WaitKind(StrEnum):
 
     @property
     def is_question(self) -> bool:
-        """Whether somebody was asked and may answer."""
+        """Whether it is a question that can be answered."""
         return self in (WaitKind.APPROVAL, WaitKind.INPUT)
 
 
@@ -86,13 +86,13 @@ FanOut: TypeAlias = events.ParallelForked | events.ForEachStarted | events.LoopS
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
-    """What a visit waits for, since when, and when that ends by itself."""
+    """What a visit waits for, since when, and when the wait times out."""
 
     kind: WaitKind
     since: int
     until: int | None
     cause: WaitCause | None = None
-    """What the record says of it; nothing where work is under way, which may be large."""
+    """The record that started the wait; None while work is in progress, because that record may be large."""
 
 
 class VisitError(msgspec.Struct, frozen=True, gc=False):
@@ -112,30 +112,30 @@ class Visit(msgspec.Struct, gc=False):
     begun_at: int
     status: VisitStatus = VisitStatus.RUNNING
     ended_seq: int | None = None
-    """The record that ended it, which has the result; for a cancelled visit, the record that cancelled it."""
+    """The record that ended it and has the result; for a cancelled visit, the record that cancelled it."""
     ended_at: int | None = None
     attempts: int = 0
     failures: tuple[VisitError, ...] = ()
-    """Of the attempts that failed, in order."""
+    """The errors of the failed attempts, in order."""
     wait: Wait | None = None
     url: str | None = None
-    """Where the newest request of an HTTP node goes; the document has only a template of it."""
+    """The URL of the newest request of an HTTP node; the document has only a template of it."""
     answer: commands.ResumeInterrupt | None = None
     signal: str | None = None
-    """The signal that it took."""
+    """The signal that it received."""
     child_run_id: str | None = None
     child_workflow: str | None = None
     fan_out: FanOut | None = None
-    """Its branches, items or rounds; what became of them is in the scopes."""
+    """Its branches, items or rounds; their status is in the scopes."""
     next: str | None = None
-    """Where the walk went from it; None at the end of a body, and where it went nowhere."""
+    """The node that the walk went to next; None at the end of a body, and if the walk did not continue."""
     error: VisitError | None = None
     """Why it failed."""
     routed: bool = False
-    """Whether an error route took the failure, towards `next`."""
+    """Whether an error route handled the failure, leading to `next`."""
     timed_out: bool = False
     fallback: str | None = None
-    """The code of the error that a fallback stood in for."""
+    """The code of the error that a fallback replaced."""
 
     @property
     def key(self) -> Key:
@@ -144,7 +144,7 @@ class Visit(msgspec.Struct, gc=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not over."""
+        """Whether it has not ended."""
         return self.ended_seq is None
 
 
@@ -164,13 +164,13 @@ class VisitScope(msgspec.Struct, gc=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not over."""
+        """Whether it has not ended."""
         return self.ended_at is None
 
 
 @dataclass(slots=True)
 class NodeVisits:
-    """What became of a node over all its visits: each of these is what was recorded last, whatever the visit."""
+    """The status of a node over all its visits: each field holds the last recorded value of any visit."""
 
     visits: int = 0
     attempts: int = 0
@@ -193,24 +193,24 @@ class RunVisits(msgspec.Struct):
     status: RunStatus = RunStatus.PENDING
     paused: bool = False
     ending: Literal["failed", "cancelled"] | None = None
-    """The run is on its way there."""
+    """The outcome that the run is heading for."""
     compensating: bool = False
     end: RunEnd | None = None
     """The record that ended the run."""
     visits: dict[Key, Visit] = msgspec.field(default_factory=dict)
     open: dict[Key, Visit] = msgspec.field(default_factory=dict)
-    """Those of them that are not over."""
+    """The visits that have not ended."""
     scopes: dict[int, VisitScope] = msgspec.field(default_factory=dict)
     bodies: dict[Key, list[int]] = msgspec.field(default_factory=dict)
     """The scopes of a visit, in the order in which they were opened."""
     open_scopes: dict[Key, dict[int, int]] = msgspec.field(default_factory=dict)
-    """Those of them that are not over, by their index."""
+    """The scopes of a visit that have not ended, by index."""
     nodes: dict[str, NodeVisits] = msgspec.field(default_factory=dict)
     usage: list[JsonObject] = msgspec.field(default_factory=list)
-    """What attempts said that they used, failed ones included."""
+    """The usage that attempts reported, including failed ones."""
 
     def copy(self) -> Self:
-        """The same, to be folded further without touching this."""
+        """Return a copy that can be folded further without affecting this one."""
         twin = replace(self)
         twin.visits = {key: replace(visit) for key, visit in self.visits.items()}
         twin.open = {key: twin.visits[key] for key in self.open}
@@ -222,19 +222,19 @@ class RunVisits(msgspec.Struct):
         return twin
 
     def visit(self, node_id: str, ordinal: int | None) -> Visit | None:
-        """A visit of a node; without a number, the newest."""
+        """Return a visit of a node; without an ordinal, the newest."""
         if ordinal is None:
             node = self.nodes.get(node_id)
             ordinal = 0 if node is None else node.visits
         return self.visits.get((node_id, ordinal))
 
     def parent(self, visit: Visit) -> Visit | None:
-        """The visit inside of which one lies."""
+        """Return the visit that contains this one."""
         owner = self.scopes[visit.scope].owner
         return None if owner is None else self.visits[owner]
 
     def item_index(self, visit: Visit) -> int | None:
-        """The index of the innermost item or round that a visit lies in; None outside of them."""
+        """Return the index of the innermost item or round that contains a visit, or None."""
         scope = self.scopes[visit.scope]
         while scope.owner is not None:
             if scope.branch is None:
@@ -243,13 +243,13 @@ class RunVisits(msgspec.Struct):
         return None
 
     def roots(self) -> Iterator[VisitScope]:
-        """The scopes that lie in no visit: the walk itself, and what is undone."""
+        """Return the scopes that belong to no visit: the walk itself, and the compensations."""
         return (scope for scope in self.scopes.values() if scope.owner is None)
 
     def scopes_of(self, visit: Visit) -> list[VisitScope]:
-        """The branches, items or rounds of a visit, in the order in which they were opened."""
+        """Return the branches, items or rounds of a visit, in the order in which they were opened."""
         return [self.scopes[serial] for serial in self.bodies.get(visit.key, ())]
 
     def open_leaves(self) -> Iterator[Visit]:
-        """Visits that are not over and have no open branch, item or round inside of them."""
+        """Return the open visits that have no open branch, item or round inside them."""
         return (visit for visit in self.open.values() if not self.open_scopes.get(visit.key))

@@ -1,4 +1,5 @@
-"""What a decision is made of: the walk from node to node, and what each kind of input does to it.
+"""The parts of a decision: the walk from node to node, and how each kind of input is handled.
 
-Read `advance` first; `turn` is one decision in the making.
+`turn` is one decision while it is being made. `nodes` has one module per node type. Pure, like the whole engine. Read
+`advance` first.
 """

@@ -1,4 +1,4 @@
-"""Results of activities coming in: which attempt they belong to, whether they fit, and whether to try again.
+"""Incoming results of activities: which attempt they belong to, whether they are valid, and whether to retry.
 
 Above it: `decide`. Below it: `turn`, `retries`. A result for an attempt that is over, or for a node that is not
 waiting, is refused with the published code and changes nothing.
@@ -36,10 +36,10 @@ __all__ = [
     "without_own_keys",
 ]
 
-# An attempt is under way, in doubt, or waits for a person's answer; from outside it may be ended all the same.
+# An attempt is in progress, in doubt, or waits for a person's answer. It can be ended from outside in any of these.
 AT_WORK = (Phase.REQUESTED, Phase.OUTCOME_UNKNOWN, Phase.ASKING)
 
-# What the record of a failed attempt says itself; what an executor adds stands beside it and changes none of it.
+# The keys of a failed attempt's own record. Keys that an executor adds are stored beside them and override none.
 _FAILURE_KEYS = frozenset(
     {"nodeId", "visit", "attempt", "error", "code", "message", "reason", "willRetry", "retryAt", "executionId"}
 )
@@ -48,7 +48,7 @@ _Result: TypeAlias = CompleteActivity | FailActivity | AskInActivity | ReportOut
 
 
 def _addressed(state: RunState, given: _Result) -> Activation | Refused:
-    """The activation that a result is for; a result of an attempt or a round that is over is for none."""
+    """Return the activation that a result is for, or refuse a result of an attempt or round that is over."""
     activation = _pending(state, given.node_id, given.visit, given.attempt)
     if isinstance(activation, Refused) or isinstance(given, ReportOutcomeUnknown):
         return activation
@@ -70,7 +70,7 @@ def _rounds(activation: Activation) -> int:
 def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | None) -> Activation | Refused:
     expected = None if visit is None else state.activation(node_id, visit)
     if expected is not None and expected.phase is Phase.REQUESTED and attempt == expected.attempt:
-        return expected  # the usual case, without a look at everything else that is under way
+        return expected  # the usual case, without scanning all other activations
     under_way = [item for item in state.activations() if item.phase in AT_WORK]
     if not under_way:
         return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"run {state.run_id} waits for no activity")
@@ -81,7 +81,7 @@ def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | No
             "ACTIVITY_SUBMIT_NOT_AWAITING" if _was_visited(state, node_id, visit) else "ACTIVITY_SUBMIT_NODE_MISMATCH"
         )
         return Refused(code, f"{node_id} is not waiting for a result; waiting: {waiting}")
-    # One that asks a person is meant only where no other is at work.
+    # Prefer an activation at work to one that asks a person.
     activation = min(named, key=lambda item: item.phase is Phase.ASKING)
     if attempt is not None and attempt != activation.attempt:
         message = f"attempt {attempt} of {node_id} is over; attempt {activation.attempt} is under way"
@@ -90,12 +90,12 @@ def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | No
 
 
 def _was_visited(state: RunState, node_id: str, visit: int | None) -> bool:
-    """True for a result that names a visit which exists: it is late, not misdirected."""
+    """Whether a result names a visit that exists: then it is late, not misdirected."""
     return visit is not None and visit <= state.visits.get(node_id, 0)
 
 
 def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
-    """Record a result, or a failed attempt where the result does not fit its schema."""
+    """Record a result, or a failed attempt if the result does not match its schema."""
     activation = _addressed(turn.state, given)
     if isinstance(activation, Refused):
         return activation
@@ -116,14 +116,14 @@ def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
         return None
     result: JsonValue = given.result
     if not turn.state.native and not isinstance(result, dict):
-        result = {}  # as published: a result that is no object writes nothing
+        result = {}  # as published: a result that is not an object writes nothing
     completed = events.ActivityCompleted(*activation.key, attempt=activation.attempt, result=result)
     turn.record_with(completed, given.extra, behind="result")
     return None
 
 
 def fail_activity(turn: Turn, given: FailActivity) -> Refused | None:
-    """Record a failed attempt and whether another follows."""
+    """Record a failed attempt and whether it is retried."""
     activation = _addressed(turn.state, given)
     if isinstance(activation, Refused):
         return activation
@@ -135,7 +135,7 @@ def fail_activity(turn: Turn, given: FailActivity) -> Refused | None:
 
 
 def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
-    """Record that an attempt asks a person; one that asks without end has failed."""
+    """Record that an attempt asks a person; fail an attempt that asks too often."""
     activation = _addressed(turn.state, given)
     if isinstance(activation, Refused):
         return activation
@@ -166,7 +166,7 @@ def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
 
 
 def _questions_exceeded(turn: Turn, given: AskInActivity, asked: int) -> FailActivity | None:
-    """The failure of an attempt that asks too often, or in a run that has asked its client too often."""
+    """Return the failure of an attempt that asks too often, or whose run has asked its client too often."""
     if asked > limits.ACTIVITY_QUESTIONS_MAX:
         message = (
             f"{given.node_id} asked more than {limits.ACTIVITY_QUESTIONS_MAX} questions; the last: {given.question}"
@@ -181,7 +181,7 @@ def _questions_exceeded(turn: Turn, given: AskInActivity, asked: int) -> FailAct
 
 
 def _unfit_question(given: AskInActivity) -> str | None:
-    """Why a question cannot be recorded, or None."""
+    """Return why a question cannot be recorded, or None."""
     problem = json_problem([given.answer_schema, given.resume, given.ask], limits.JSON_DEPTH_MAX + 1)
     if problem is not None:
         return problem.message
@@ -209,7 +209,7 @@ def _record_failure(turn: Turn, activation: Activation, failed: FailActivity) ->
 
 
 def without_own_keys(extra: JsonObject | None) -> JsonObject:
-    """What an executor adds to the record of a failed attempt, without the keys of the record itself."""
+    """Return what an executor adds to the record of a failed attempt, without the record's own keys."""
     return {name: value for name, value in (extra or {}).items() if name not in _FAILURE_KEYS}
 
 
@@ -234,7 +234,7 @@ def report_outcome_unknown(turn: Turn, given: ReportOutcomeUnknown) -> Refused |
 
 
 def retry_activity(turn: Turn, given: RetryActivity) -> Refused | None:
-    """Try an attempt of unknown outcome again, because somebody decided so."""
+    """Retry an attempt of unknown outcome, because a person decided so."""
     activation = _pending(turn.state, given.node_id, given.visit, None)
     if isinstance(activation, Refused):
         return activation

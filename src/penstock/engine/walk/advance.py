@@ -1,7 +1,7 @@
-"""The walk: make every move that needs nobody, lowest scope first, until the run waits or ends.
+"""The walk: make every move that needs no input, lowest scope first, until the run waits or ends.
 
 `settle` is the whole control flow of a decision after its input was recorded. The order (lowest scope serial first) is
-a function of the state alone, so a run that was cut anywhere and goes on makes the same moves in the same order.
+a function of the state alone, so a run that was cut anywhere makes the same moves in the same order when it continues.
 
 Above it: `decide`. Below it: `nodes` (what each node type does), `completion`, `endings`.
 """
@@ -27,7 +27,10 @@ __all__ = ["settle"]
 
 
 def settle(turn: Turn) -> None:
-    """Move on until the run waits, pauses or ends; `WouldWait` where that takes more records than the turn may make."""
+    """Advance until the run waits, pauses or ends.
+
+    Raises `WouldWait` if that takes more records than the turn may create.
+    """
     state = turn.state
     while state.status not in TERMINAL_STATUSES:
         before = state.seq
@@ -92,7 +95,7 @@ def _stop_at_limit(turn: Turn, scope: Scope) -> None:
 
 
 def _stop_at_full_history(turn: Turn) -> None:
-    """Fail a run that no more can be recorded of; what was recorded stays, and what must be undone is undone."""
+    """Fail a run whose history is full. Records already written stay, and completed nodes are compensated."""
     state = turn.state
     message = (
         f"the history has {state.seq} records and {state.history_bytes} bytes; "
@@ -135,7 +138,7 @@ def _over(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
 
 
 _OVER = frozenset({Phase.COMPLETED, Phase.UPDATED, Phase.CHECKPOINTED, Phase.ROUTED, Phase.FAILED})
-# What nodes of every type do, unless the rules of their type say something else.
+# The moves of every node type, unless the rules of the type override them.
 _SHARED_MOVES: dict[Phase, Move] = {
     Phase.SCHEDULING: _announce,
     Phase.SCHEDULED: _begin,

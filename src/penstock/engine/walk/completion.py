@@ -1,7 +1,7 @@
-"""The end of a visit: completing a node, failing it, and where the walk goes from there.
+"""The end of a visit: complete or fail a node, and find where the walk goes from there.
 
 Above it: `advance`, the modules of `nodes`. Below it: `turn`, `rules`, `reducers`. A failure looks for its route here:
-the node's `on_error`, then (at the root) the workflow's; the bodies around it decide in `nodes.bodies`.
+the node's `on_error`, then (at the root) the workflow's. The enclosing bodies decide in `nodes.bodies`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def describe_violations(violations: tuple[Violation, ...]) -> str:
-    """The first few things wrong with a value, in one line."""
+    """Describe the first few violations in one line."""
     found = [f"{item.instance_path or '/'} {item.message}" for item in violations]
     return "; ".join(found[:3]) + (f" (and {len(found) - 3} more)" if len(found) > 3 else "")  # noqa: PLR2004
 
 
 def complete(turn: Turn, scope: Scope, node: Node, output: JsonValue, fallback: JsonObject | None = None) -> None:
-    """Complete the scope's activation and go on to its successor."""
+    """Complete the scope's activation and continue with its successor."""
     successor = node.successor
     target = successor.target if successor else None
     if successor is not None and successor.when is not None:
@@ -77,7 +77,7 @@ def _complete(turn: Turn, scope: Scope, node: Node, completed: commands.Complete
     if isinstance(updated, Failure):
         fail(turn, scope, node, updated, after_fallback=completed.fallback is not None)
         return
-    # A fallback stands in for work that was not done: there is nothing to undo.
+    # A fallback replaces work that was not done, so there is nothing to compensate.
     if completed.fallback is None:
         compensation = _compensation(turn, scope, node, completed.output)
         completed = completed if compensation is None else replace(completed, compensation=compensation)
@@ -87,7 +87,7 @@ def _complete(turn: Turn, scope: Scope, node: Node, completed: commands.Complete
 
 
 def after_completion(turn: Turn, scope: Scope, node: Node) -> bool:
-    """Write what still belongs to a completed visit (state, checkpoint); False when nothing is missing."""
+    """Write the next record that a completed visit still needs (state, checkpoint); return False if none is missing."""
     activation = activation_of(scope)
     if activation.phase is Phase.COMPLETED:
         updated = _merged_state(turn, node, activation.result)
@@ -101,7 +101,7 @@ def after_completion(turn: Turn, scope: Scope, node: Node) -> bool:
 
 
 def _merged_state(turn: Turn, node: Node, output: JsonValue) -> JsonObject | Failure | None:
-    """The new state, None where the node does not write state, or why it cannot."""
+    """Return the new state, None if the node does not write state, or why it cannot."""
     state, workflow = turn.state, turn.workflow
     rules = RULES[node.type]
     writes = rules.writes_native_state if state.native else rules.writes_published_state
@@ -123,7 +123,7 @@ def _merged_state(turn: Turn, node: Node, output: JsonValue) -> JsonObject | Fai
 
 
 def _compensation(turn: Turn, scope: Scope, node: Node, output: JsonValue) -> JsonObject | None:
-    """What undoing the node takes; if that cannot be worked out, the undoing fails with it when its time comes."""
+    """Render the arguments of the node's compensation. An error is recorded, and fails the compensation later."""
     detail = node.detail
     if not isinstance(detail, ActivityDetail) or detail.compensate is None or turn.state.compensating:
         return None
@@ -144,7 +144,7 @@ def _checkpoint_due(turn: Turn, node: Node) -> bool:
         return turn.state.nodes_since_checkpoint >= policy.interval_nodes
     if policy.declared or rules.checkpoint == "always":
         return True
-    # The published default: after everything but the start and the activities done in process.
+    # The published default: after everything but the start and the activities performed in process.
     return rules.checkpoint == "declared_or_host_mediated" and turn.state.mode == "host_mediated"
 
 
@@ -168,7 +168,7 @@ def write_checkpoint(turn: Turn, node: Node, activation: Activation) -> None:
 def fail(
     turn: Turn, scope: Scope, node: Node, failure: Failure, *, fatal: bool = False, after_fallback: bool = False
 ) -> None:
-    """Fail the scope's activation: by a route if one fits, for good otherwise.
+    """Fail the scope's activation: by a route if one matches, for good otherwise.
 
     A fallback that fails is not followed by another.
     """
@@ -189,13 +189,13 @@ def fail(
 
 
 def time_out(turn: Turn, scope: Scope, node: Node, code: str = "TIMEOUT") -> None:
-    """Fail a node that ran out of time."""
+    """Fail a node that timed out."""
     message = f"{node.id} did not finish within {node.timeout_ms} ms"
     fail(turn, scope, node, Failure(code, message, "timed_out", node.id))
 
 
 def _fails_the_run(turn: Turn, scope: Scope) -> bool:
-    """As published: a failure inside branches that must all complete is the failure of the run, at once."""
+    """Whether a failure fails the run at once. As published, it does inside branches that must all complete."""
     if turn.state.native or scope.parent is None:
         return False
     inner: Scope = scope
@@ -212,7 +212,7 @@ def _route(
 ) -> tuple[ErrorRoute | None, str]:
     if activation_of(scope).node_id.startswith(COMPENSATION_PREFIX):
         return None, ""
-    # At the root nothing comes after these, so there is nowhere to go on with a fallback.
+    # At the root nothing follows such a node, so a fallback could not continue anywhere.
     goes_on = scope.parent is not None or RULES[node.type].has_successor
     may_fall_back = not after_fallback and goes_on
     if not after_fallback:

@@ -1,10 +1,10 @@
-"""How a run ends: completed elsewhere, failed or cancelled here, after undoing what must be undone.
+"""How a run ends as failed or cancelled, after compensating the nodes that need it.
 
 Compensation walks the completed nodes that have a `compensate`, newest first, each as an activity of its own under the
-id ``compensate:<node>``. An undo step that fails for good is noted and the rest goes on: half an undo is better than
-none, and the run's last record says which part is missing.
+id ``compensate:<node>``. A compensation that fails for good is noted and the rest continues: a partial undo is better
+than none, and the run's last record says which part is missing.
 
-Above it: `advance`. Below it: `turn`.
+Above it: `advance`. Below it: `turn`. Completed runs end in the modules of `nodes`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["compensate_next", "end_run"]
 
 
 def end_run(turn: Turn) -> None:
-    """Begin undoing if there is something to undo, else write the last record."""
+    """Start compensating if there is something to compensate, otherwise write the last record."""
     if not turn.state.compensations:
         _last_record(turn)
         return
@@ -28,7 +28,7 @@ def end_run(turn: Turn) -> None:
 
 
 def compensate_next(turn: Turn, scope: Scope) -> None:
-    """Undo the newest node that is left, or end the run."""
+    """Compensate the newest remaining node, or end the run."""
     state = turn.state
     if not state.compensations:
         _last_record(turn)

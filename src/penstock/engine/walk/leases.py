@@ -1,8 +1,8 @@
-"""Leases on host-mediated activities: who does one, until when, and who may say what came of it.
+"""Leases on host-mediated activities: who performs one, until when, and who may submit its result.
 
-A host that takes an activity for a while keeps others from doing the same work. A lease that has run out may be taken
-by another; whoever lost it is told so when it submits. Leases bind those who use them: a submit that names no holder
-is taken as ever.
+A host that leases an activity keeps others from doing the same work. Another host may take over a lease that has
+expired; the previous holder learns this when it submits. Leases bind only those who use them: a submit that names no
+holder is always accepted.
 
 Above it: `decide`, `activities`. Below it: `turn`. There is no timer: a lease is compared with the time of an input.
 """
@@ -23,7 +23,7 @@ __all__ = ["lease_activity", "refuse_lost_lease"]
 
 
 def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
-    """Record that a holder has an activity for a while, or gives it back (no time at all)."""
+    """Record that a holder leases an activity, or gives it back (a lease of 0 ms)."""
     unfit = _unfit(turn, given)
     if unfit is not None:
         return unfit
@@ -38,7 +38,7 @@ def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
             message = f"{activation.node_id} is leased by {held.holder} until {format_instant(held.until)}"
             return Refused("ACTIVITY_LEASED", message, "take another activity, or try again then", _details(held))
         if happens_at_most_once(turn.workflow, activation):
-            # Whoever had it may have done it: that is for somebody to decide, not for another to repeat.
+            # The previous holder may have performed it. A person decides; another host must not repeat it.
             turn.record(events.ActivityOutcomeUnknown(*activation.key, attempt=activation.attempt))
             return None
     until = given.at + given.lease_ms
@@ -49,7 +49,7 @@ def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
 
 
 def refuse_lost_lease(activation: Activation, holder: str | None) -> Refused | None:
-    """The refusal of a submit whose sender no longer has the activity; without a sender there is nothing to lose."""
+    """Refuse a submit whose sender has lost the lease. A submit without a sender cannot lose one."""
     held = activation.lease
     if holder is None or (held is not None and held.holder == holder):
         return None
@@ -69,7 +69,7 @@ def _unfit(turn: Turn, given: LeaseActivity) -> Refused | None:
 
 
 def _chosen(turn: Turn, given: LeaseActivity) -> Activation | Refused:
-    """The activation that is meant; without a visit, one that is free before one that is not."""
+    """Return the activation to lease; without a visit, prefer one that is free."""
     state = turn.state
     requested = [item for item in state.activations() if item.phase is Phase.REQUESTED]
     named = [item for item in requested if item.node_id == given.node_id and given.visit in (None, item.visit)]

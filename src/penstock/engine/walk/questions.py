@@ -1,10 +1,10 @@
-"""Questions to people: which are open in a run, and what an answer to one means.
+"""Questions to people: which ones are open in a run, and how an answer is handled.
 
-A question is asked by an interrupt node, or by an activity that cannot go on without a person. Both are answered by the
-same input; whoever answers first is taken. The answer to a node becomes its result; the answer to an activity goes to
-its performer, which does the rest of the same attempt.
+A question is asked by an interrupt node, or by an activity that cannot continue without a person. Both are answered by
+the same input; the first answer counts. The answer to a node becomes its result. The answer to an activity goes to its
+performer, which continues the same attempt.
 
-Above it: `decide` (answers), views of runs (what is open). Below it: `turn`.
+Above it: `decide` (answers), views of runs (open questions). Below it: `turn`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Kept: TypeAlias = tuple[JsonValue, JsonObject | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """A question that somebody may answer until `deadline`; `round` counts those of an activity, 0 is a node's own."""
+    """A question that can be answered until `deadline`; `round` counts those of an activity, 0 is a node's own."""
 
     interrupt_id: str
     node_id: str
@@ -55,20 +55,20 @@ class OpenQuestion:
     prompt_ref: JsonValue = None
     approvers: JsonValue = None
     anyone: bool = False
-    """Whether a model may answer; else a person does, or the program that is asked."""
+    """Whether a model may answer. Otherwise a person must, or the program that was asked."""
     decline: JsonValue = None
-    """The answer that it is to decline, if the document says."""
+    """The answer that means "declined", if the document defines one."""
     ask: JsonObject | None = None
-    """Where it goes to the program that started the run: its kind, and the request."""
+    """For a question to the program that started the run: its kind, and the request."""
 
 
 def interrupt_id_of(node_id: str, visit: int, round_number: int = 0) -> str:
-    """The id of a question: made from what asks it, so that it is the same wherever it is made."""
+    """Return the id of a question. It is derived from what asks it, so it is the same wherever it is computed."""
     return f"{node_id}:{visit}:{round_number}" if round_number else f"{node_id}:{visit}"
 
 
 def open_questions(state: RunState) -> list[OpenQuestion]:
-    """Every question that is open in a run, by scope in order of creation."""
+    """Return every open question of a run, ordered by the creation of their scopes."""
     return [question for item in state.activations() if (question := _question(item)) is not None]
 
 
@@ -105,7 +105,7 @@ def _question(activation: Activation) -> OpenQuestion | None:
 
 
 def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
-    """Record the answer to a question, if it is open and the answer fits."""
+    """Record the answer to a question, if the question is open and the answer is valid."""
     question = _meant(turn.state, given)
     if isinstance(question, Refused):
         return question
@@ -135,13 +135,13 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
 
 
 def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _Kept | Refused:
-    """What is recorded of an answer: the answer without what is secret in it, and that sealed, if there is any."""
+    """Return what is recorded of an answer: the answer with its secrets masked, and the sealed secrets."""
     if given.is_recorded and given.sealed:
-        # It was checked when it was recorded, and cannot be checked where a mask stands in it.
+        # It was checked when it was recorded, and cannot be checked again where it is masked.
         return given.answer, dict(given.sealed)
     schema = _schema_of(turn.workflow, question)
     try:
-        # A history from before there were secret answers stays as it is.
+        # Histories older than secret answers stay as they are.
         secrets = {} if given.is_recorded else secrets_in(schema, given.answer)
     except Rejected as error:
         return Refused("INVALID_RESUME_PAYLOAD", error.message, error.hint)
@@ -154,20 +154,20 @@ def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _Kept |
         return given.answer, None
     sealed = given.sealed or {}
     answer = with_values(given.answer, dict.fromkeys(secrets, SECRET_MASK))
-    # Without a seal it is lost: the place is known all the same, and what needs it fails.
+    # A secret without a seal is lost. Its path is recorded anyway, and the node that needs it fails.
     return answer, {pointer: sealed.get(pointer, "") for pointer in secrets}
 
 
 def may_be_secret(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> bool:
-    """Whether an answer may hold something for `secrets_of_answer` to find; costs a look at the schema."""
+    """Whether an answer may contain secrets for `secrets_of_answer` to find. Costs one look at the schema."""
     question = _meant(state, given)
     return not isinstance(question, Refused) and has_marks(_schema_of(workflow, question))
 
 
 def secrets_of_answer(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> dict[str, JsonValue]:
-    """What is secret in an answer, by place: for the host to seal before the engine records the answer without it.
+    """Return the secrets of an answer by path, for the host to seal before the engine records the answer without them.
 
-    Nothing where the answer will be refused anyway.
+    Empty if the answer will be refused anyway.
     """
     question = _meant(state, given)
     if isinstance(question, Refused) or json_problem(given.answer, limits.JSON_DEPTH_MAX) is not None:
@@ -179,7 +179,7 @@ def secrets_of_answer(workflow: Workflow, state: RunState, given: AnswerInterrup
 
 
 def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> Refused | None:
-    """Why somebody may not answer a question, however well the answer fits."""
+    """Refuse an answer from someone who may not answer this question, even if the answer is valid."""
     named: JsonObject = {"interrupt_id": question.interrupt_id}
     if given.by_model and not _is_open_to_models(turn, question):
         message = f"{question.interrupt_id} is a question to a person, which no call of a tool answers"
@@ -197,12 +197,12 @@ def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt)
 
 
 def _requesters(state: RunState) -> tuple[JsonValue, ...]:
-    """Who started a run, and in whose name: a schedule does not make its maker somebody else."""
+    """Return who started a run, and on whose behalf. A schedule does not make its creator somebody else."""
     return state.started_by, (state.starter or {}).get("onBehalfOf")
 
 
 def _is_open_to_models(turn: Turn, question: OpenQuestion) -> bool:
-    """A model answers what the document opens to it, and its program what was asked of the program."""
+    """Whether a model may answer: if the document allows it, or if the question went to the model's own program."""
     if question.round:
         return question.ask is not None
     return detail_of(turn.workflow.nodes[question.node_id], InterruptDetail).anyone

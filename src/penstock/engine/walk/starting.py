@@ -1,10 +1,10 @@
-"""How a run begins: with an input from outside, or where the run that it continues left off.
+"""How a run begins: with an input from outside, or as the continuation of another run.
 
 A run that continues another one takes over its id with the next number, its parent and depth, its buffered signals and
-what is left of the time that the whole chain was given; its history begins empty. It cannot be refused: nobody would
-hear of it. What a fresh start would be refused for makes it a run that failed at once.
+the remaining time of the whole chain; its history begins empty. It cannot be refused, because there is no caller to
+receive the refusal. If a fresh start would be refused, the run starts and fails immediately.
 
-Above it: `decide`, `nodes.continue_as_new`; the hosts, which ask `successor_start` how to start the next run. Below it:
+Above it: `decide`, `nodes.continue_as_new`; the hosts, which get the next run's input from `successor_start`. Below it:
 `turn`, `rules`.
 """
 
@@ -32,7 +32,7 @@ __all__ = ["prepared_input", "runs_without_wait", "start_run", "successor_start"
 
 
 def start_run(turn: Turn, given: StartRun) -> Refused | None:
-    """Record the beginning of a run, or say why it cannot begin."""
+    """Record the beginning of a run, or return why it cannot begin."""
     state, workflow, before = turn.state, turn.workflow, given.predecessor
     if state.seq:
         return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
@@ -76,7 +76,7 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
 
 
 def unfit_id(run_id: str) -> Refused | None:
-    """The refusal of an id that looks like one of a run that continues another."""
+    """Refuse an id that looks like that of a run that continues another."""
     if chain_of(run_id) == run_id:
         return None
     message = f"the run id {run_id} ends in ~ and a number, as only runs do that continue others"
@@ -84,7 +84,7 @@ def unfit_id(run_id: str) -> Refused | None:
 
 
 def prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -> JsonValue | Refused:
-    """The input with its defaults, or why it does not fit."""
+    """Return the input with its defaults filled in, or why it is invalid."""
     unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR")
     if unfit is not None:
         return unfit
@@ -108,9 +108,9 @@ def prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -
 
 
 def _deadlines(workflow: Workflow, given: StartRun) -> tuple[int | None, int | None]:
-    """When the run must have ended, and when its whole chain must have.
+    """Return the deadlines of the run and of its whole chain.
 
-    The document's timeout is for each run; what the starter gave is for the chain that the start led to.
+    The document's timeout applies to each run; the caller's timeout applies to the chain that the start leads to.
     """
     chain = given.predecessor.deadline if given.predecessor is not None else None
     if given.timeout_ms is not None and given.predecessor is None:
@@ -135,14 +135,14 @@ def _taken_over(started: events.ExecutionStarted, run_id: str, before: Predecess
 
 
 def runs_without_wait(workflow: Workflow, state: RunState) -> int:
-    """How many runs of the chain, this one included, came one after the other without a wait in them."""
+    """Return how many consecutive runs of the chain, including this one, did not wait for anything."""
     nodes = (workflow.nodes.get(name) for name in state.visits)
     waited = any(node is not None and RULES[node.type].hands_out for node in nodes)
     return 0 if waited else state.runs_without_wait + 1
 
 
 def successor_start(workflow: Workflow, state: RunState, *, at: int) -> StartRun:
-    """How the run that continues an ended one is started; `workflow` is the ended run's."""
+    """Return the input that starts the continuation of an ended run; `workflow` is the ended run's."""
     going_on = state.continuation
     if going_on is None:
         raise TypeError(f"run {state.run_id} does not continue")

@@ -1,6 +1,6 @@
 """Timers: which ones a run has, when they are due, and what happens when one fires.
 
-A timer is not a thing that is stored: it is a deadline in the state, so it survives whatever the state survives.
+Timers are not stored separately: a timer is a deadline in the state, so it survives whatever the state survives.
 
 Above it: `decide` (firing), `pending` (listing). Below it: `turn`, `activities`.
 """
@@ -23,7 +23,7 @@ _KIND_BY_PHASE = {Phase.SLEEPING: "wait", Phase.BACKING_OFF: "retry"}
 
 
 class Timer(msgspec.Struct, frozen=True, order=True):
-    """A deadline of a run. Kind is wait, retry, timeout or run."""
+    """A deadline of a run. `kind` is wait, retry, timeout or run."""
 
     due_at: int
     kind: str
@@ -32,7 +32,7 @@ class Timer(msgspec.Struct, frozen=True, order=True):
 
 
 def timers_of(state: RunState) -> list[Timer]:
-    """Every timer of a run, soonest first."""
+    """Return every timer of a run, soonest first."""
     if state.terminal:
         return []
     timers = [timer for activation in state.activations() for timer in _timers(activation)]
@@ -43,7 +43,7 @@ def timers_of(state: RunState) -> list[Timer]:
 
 
 def soonest_timer_at(state: RunState) -> int | None:
-    """When the first of `timers_of` is due. Asked after every decision, so it does not list them."""
+    """Return when the first of `timers_of` is due. Called after every decision, so it does not build the list."""
     if state.terminal:
         return None
     soonest = state.deadline if state.ending is None else None
@@ -69,7 +69,7 @@ def _timers(activation: Activation) -> list[Timer]:
 
 
 def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
-    """Take a fired timer; one that is unknown or not due yet is refused."""
+    """Handle a fired timer; refuse one that is unknown or not due yet."""
     wanted = (given.kind, given.node_id, given.visit)
     timer = next((item for item in timers_of(turn.state) if (item.kind, item.node_id, item.visit) == wanted), None)
     if timer is None:
@@ -90,7 +90,7 @@ def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
             visit=given.visit,
             error=message,
             code="TIMEOUT",
-            # It may still take effect, so an activity that must not happen twice is not tried again.
+            # The attempt may still take effect, so an at-most-once activity is not retried.
             retryable=not happens_at_most_once(turn.workflow, activation),
         )
         return fail_activity(turn, failed)

@@ -1,8 +1,8 @@
-"""A turn: one decision in the making.
+"""A turn: one decision while it is being made.
 
-It owns a copy of the state, appends records to it one at a time through `evolve`, and builds the jq root for whatever
-the walk evaluates. Since every record is folded the moment it is made, a history may end after any of them and the
-next turn goes on from there.
+It owns a copy of the state, appends records to it one at a time through `evolve`, and builds the jq root for the
+expressions of the walk. Every record is folded as soon as it is created, so a history may end after any of them and the
+next turn continues from there.
 
 Above it: `decide` opens a turn; `advance` and its siblings fill it. Below it: `evolve`, the compiled workflow.
 """
@@ -46,17 +46,17 @@ class Turn(msgspec.Struct, gc=False):
     at: int
     evaluator: Evaluator
     records_max: int | None = None
-    """How many records may be made by somebody who cannot wait; None for whoever can."""
+    """The most records this turn may create, for a caller that cannot wait; None for a caller that can."""
     records: list[Record] = msgspec.field(default_factory=list)
 
     def record(self, body: Body) -> None:
-        """Record a decision of the engine, or something that happened."""
+        """Append the record of a decision or an event."""
         record = made(self.state.seq + 1, body, self.at, self.state.run_id)
         apply_body(self.state, record, body)
         self.records.append(record)
 
     def record_with(self, body: Body, beside: JsonObject | None, behind: str) -> None:
-        """Record something that somebody adds keys to, behind one of its own."""
+        """Append a record with additional keys, placed after the key `behind`."""
         if not beside:
             self.record(body)
             return
@@ -65,17 +65,17 @@ class Turn(msgspec.Struct, gc=False):
         self.records.append(record)
 
     def evaluate(self, expression: Expression, scope: Scope) -> Evaluated | EvaluationFailed:
-        """Evaluate jq where a scope stands."""
+        """Evaluate jq in the context of a scope."""
         return self.evaluator.evaluate(expression, self.root(scope))
 
     def render(self, template: Template, scope: Scope, extra: JsonObject | None = None) -> Rendered | EvaluationFailed:
-        """Render a template where a scope stands; `extra` adds keys to a native root."""
+        """Render a template in the context of a scope; `extra` adds keys to a native root."""
         if isinstance(template, LiteralTemplate):
             return Rendered(template.value)
         if extra is None and isinstance(template, QueryTemplate) and scope.parent is None and self.state.native:
             read = template.expression.path
             if read and read[0] in scope.outputs:
-                # Nothing but a part of an output: the rest of the root need not be built.
+                # The template reads only a part of one output, so the rest of the root is not built.
                 return render(template, scope.outputs, self.evaluator, self._sealed(scope))
         root = self.root(scope)
         if extra and isinstance(root, dict) and self.state.native:
@@ -83,11 +83,11 @@ class Turn(msgspec.Struct, gc=False):
         return render(template, root, self.evaluator, self._sealed(scope))
 
     def _sealed(self, scope: Scope) -> SealedPlaces:
-        """The places of the root that hold masks instead of secret answers."""
+        """Return the paths in the root that hold masks instead of secret answers."""
         inner = scope
         while not inner.sealed:
             if inner.parent is None:
-                return _NOTHING_SEALED  # as in nearly every run
+                return _NOTHING_SEALED  # the usual case
             inner = self.state.scopes[inner.parent]
         sealed: dict[str, dict[str, str]] = {}
         for link in self._chain(scope):
@@ -97,7 +97,7 @@ class Turn(msgspec.Struct, gc=False):
         return sealed
 
     def root(self, scope: Scope) -> JsonValue:
-        """The jq root: the bare state for published documents, the native root otherwise."""
+        """Build the jq root: the bare state for published documents, the native root otherwise."""
         state = self.state
         if not state.native:
             return state.values
@@ -133,31 +133,31 @@ class Turn(msgspec.Struct, gc=False):
 
 
 def truthy(value: JsonValue) -> bool:
-    """jq's truth: everything but false and null."""
+    """Whether jq treats a value as true: everything but false and null."""
     return value is not None and value is not False
 
 
 def detail_of(node: Node, kind: type[D]) -> D:
-    """The node's detail, known to be of a kind; anything else is a bug of the engine."""
+    """Return the node's detail as the expected type; any other type is a bug of the engine."""
     if not isinstance(node.detail, kind):
         raise TypeError(f"{node.id} is a {node.type}, not what {kind.__name__} is for")
     return node.detail
 
 
 def activation_of(scope: Scope) -> Activation:
-    """The activation of a scope that is at a node; anything else is a bug of the engine."""
+    """Return the activation of a scope that is at a node; anything else is a bug of the engine."""
     if scope.activation is None:
         raise TypeError(f"scope {scope.serial} is at no node")
     return scope.activation
 
 
 def node_of(workflow: Workflow, activation: Activation) -> Node:
-    """The node of an activation; a compensation belongs to the node it undoes."""
+    """Return the node of an activation; a compensation belongs to the node it undoes."""
     return workflow.nodes[activation.node_id.removeprefix(COMPENSATION_PREFIX)]
 
 
 def attempt_timeout_ms(node: Node, activation: Activation) -> int | None:
-    """How long one attempt of an activity may take; undoing a node has a time of its own."""
+    """Return how long one attempt of an activity may take; a compensation has its own timeout."""
     detail = node.detail
     if activation.node_id.startswith(COMPENSATION_PREFIX) and isinstance(detail, ActivityDetail) and detail.compensate:
         return detail.compensate.timeout_ms
@@ -165,14 +165,14 @@ def attempt_timeout_ms(node: Node, activation: Activation) -> int | None:
 
 
 def happens_at_most_once(workflow: Workflow, activation: Activation) -> bool:
-    """True for an activity whose document says so; undoing is always done at least once."""
+    """Whether the document declares the activity at-most-once. Compensations are always at-least-once."""
     detail = node_of(workflow, activation).detail
     undoing = activation.node_id.startswith(COMPENSATION_PREFIX)
     return isinstance(detail, ActivityDetail) and detail.at_most_once and not undoing
 
 
 def parallel_span(workflow: Workflow, state: RunState, scope: Scope) -> JsonObject | None:
-    """The published description of the branch a scope is in, or None outside of branches."""
+    """Return the published description of the branch that contains a scope, or None outside of branches."""
     inner: Scope | None = scope
     while inner is not None and inner.parent is not None:
         parent = state.scopes[inner.parent]

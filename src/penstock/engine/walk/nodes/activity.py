@@ -1,6 +1,6 @@
-"""Activities: step, llm_call, tool_call, http and agent_delegate. The run asks somebody else to do the work.
+"""Activities: step, llm_call, tool_call, http and agent_delegate. The run requests work from an executor.
 
-Results come in by `walk.activities`. An activity also undoes nodes: its compensation is requested here.
+Results arrive through `walk.activities`. Compensations are activities too and are requested here.
 
 Above it: `table`, `advance` (compensation). Below it: `completion`.
 """
@@ -56,7 +56,7 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: ActivityDetail) -> None
 
 
 def request_activity(turn: Turn, scope: Scope, node: Node) -> None:
-    """Ask for the next attempt of an activity (or of the activity that undoes a node)."""
+    """Request the next attempt of an activity, or of the activity that compensates a node."""
     turn.record(_next_attempt(turn, scope, node, detail_of(node, ActivityDetail)))
 
 
@@ -106,7 +106,7 @@ def _resolved(turn: Turn, scope: Scope, node: Node, activation: Activation) -> N
 
 
 def _continuing(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    """Hand the answer to the activity that asked: the same attempt goes on, with its whole time."""
+    """Give the answer to the activity that asked: the same attempt continues, with its full timeout."""
     timeout_ms = attempt_timeout_ms(node, activation)
     deadline = None if timeout_ms is None else turn.at + timeout_ms
     turn.record(events.InterruptResumed(*activation.key, deadline=deadline))

@@ -1,7 +1,7 @@
 """What nodes with bodies share: opening a branch, item or iteration, and closing it.
 
-Above it: `parallel`, `for_each`, `loop`, `advance`. Below it: `completion`. When there is a move to make is arithmetic
-of `state.Frame`; what the move is stands in the module of the node.
+Above it: `parallel`, `for_each`, `loop`, `advance`. Below it: `completion`. `state.Frame` computes whether there is a
+move to make; the module of the node decides which move it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["close_scope", "fail_scope", "frame_of", "opened"]
 
 
 def opened(turn: Turn, activation: Activation, index: int, body: str) -> events.ScopeOpened:
-    """The record of a branch, item or iteration that begins."""
+    """Return the record that opens a branch, item or iteration."""
     return events.ScopeOpened(
         *activation.key,
         index=index,
@@ -32,7 +32,7 @@ def opened(turn: Turn, activation: Activation, index: int, body: str) -> events.
 
 
 def frame_of(node: Node, activation: Activation) -> Frame:
-    """The frame of an activation whose bodies run; anything else is a bug of the engine."""
+    """Return the frame of an activation whose bodies run; anything else is a bug of the engine."""
     if activation.frame is None:
         raise TypeError(f"{node.id} has no frame")
     return activation.frame
@@ -57,7 +57,7 @@ def close_scope(turn: Turn, scope: Scope) -> None:
 
 
 def fail_scope(turn: Turn, scope: Scope, failure: Failure) -> None:
-    """Close a scope whose node failed for good; the node around it decides what that means."""
+    """Close a scope whose node failed for good; the enclosing node decides what that means."""
     activation, node = _owner(turn, scope)
     _close_failed(turn, scope, activation, node, failure)
 
@@ -80,7 +80,7 @@ def _close_failed(turn: Turn, scope: Scope, activation: Activation, node: Node, 
 
 
 def _owner(turn: Turn, scope: Scope) -> tuple[Activation, Node]:
-    """The activation and the node that a scope's body belongs to."""
+    """Return the activation and the node that a scope's body belongs to."""
     if scope.parent is None:
         raise TypeError("the root scope belongs to no node")
     activation = activation_of(turn.state.scopes[scope.parent])

@@ -1,6 +1,6 @@
-"""continue_as_new: the run ends, and another one with an empty history goes on in its place.
+"""continue_as_new: the run ends, and a new run with an empty history continues it.
 
-Above it: `table`. Below it: `completion`; `starting`, which also says how the next run is started.
+Above it: `table`. Below it: `completion`; `starting`, which also builds the input of the next run.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: ContinueDetail) -> None
 
 
 def _problem(turn: Turn, detail: ContinueDetail, given: JsonValue) -> Failure | None:
-    """Why a run may not continue as a new one with an input, or None."""
-    # What a newer definition wants is known when it is chosen.
+    """Return why the run may not continue as a new one with this input, or None."""
+    # The input schema of a newer definition is known only when that definition is chosen.
     unfit = refuse_unfit(given, "the input", code="VALIDATION_ERROR") if detail.newest else None
     prepared = unfit if detail.newest else prepared_input(turn.workflow, given, turn.evaluator)
     if isinstance(prepared, Refused):
@@ -58,7 +58,7 @@ def _problem(turn: Turn, detail: ContinueDetail, given: JsonValue) -> Failure | 
 
 
 def _continued(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    """Write the last record of a run when another one goes on in its place."""
+    """Write the last record of a run that another run continues."""
     turn.record(
         events.ExecutionContinued(
             *activation.key,

@@ -1,4 +1,4 @@
-"""emit: the run sends a signal to another run and goes on when that is acknowledged.
+"""emit: the run sends a signal to another run and continues when it is acknowledged.
 
 Above it: `table`. Below it: `completion`; the host delivers the signal.
 """

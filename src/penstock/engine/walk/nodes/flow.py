@@ -1,6 +1,6 @@
-"""Nodes that need nothing from the world: start, end, fail, switch and set_state.
+"""Nodes that need nothing from outside: start, end, fail, switch and set_state.
 
-Each is over as soon as it begins. Above it: `table`. Below it: `completion`.
+Each ends as soon as it begins. Above it: `table`. Below it: `completion`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _end(turn: Turn, scope: Scope, node: Node, detail: EndDetail) -> None:
 
 
 def result_violation(turn: Turn, detail: EndDetail, result: JsonValue) -> Failure | None:
-    """Why a run may not end with a result, or None."""
+    """Return why a run may not end with a result, or None."""
     for schema in (detail.output_schema, turn.workflow.output_schema):
         if schema is not None and (found := turn.evaluator.violations(schema, result)):
             message = f"the result does not fit the output schema: {describe_violations(found)}"

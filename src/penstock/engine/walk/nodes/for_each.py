@@ -1,4 +1,4 @@
-"""for_each: one body, once for each item of a list, some of them at the same time.
+"""for_each: one body, once for each item of a list, with limited concurrency.
 
 Above it: `table`. Below it: `bodies`, `completion`.
 """

@@ -1,6 +1,6 @@
 """interrupt: the run asks a person and waits for the answer, which becomes the result of the node.
 
-Answers come in by `walk.questions`. Above it: `table`. Below it: `completion`.
+Answers arrive through `walk.questions`. Above it: `table`. Below it: `completion`.
 """
 
 from __future__ import annotations

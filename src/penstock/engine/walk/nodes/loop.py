@@ -1,4 +1,4 @@
-"""loop: one body, again and again, while or until a condition holds.
+"""loop: repeat one body while or until a condition holds.
 
 Above it: `table`. Below it: `bodies`, `completion`.
 """

@@ -1,4 +1,4 @@
-"""parallel and race: branches that run at the same time, until all, one or enough of them have completed.
+"""parallel and race: branches that run concurrently until all, one or enough of them have completed.
 
 Above it: `table`. Below it: `bodies`, `completion`.
 """
@@ -34,7 +34,7 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: ParallelDetail) -> None
 
 
 def _branch_names(turn: Turn, detail: ParallelDetail) -> list[JsonValue]:
-    """The names of a parallel node's branches, in listed order."""
+    """Return the names of a parallel node's branches, in listed order."""
     return [turn.workflow.bodies[body].name for body in detail.bodies]
 
 
@@ -87,7 +87,7 @@ def _joining(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
 
 
 def _joined(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
-    """Complete a joined parallel node with what its branches gave."""
+    """Complete a joined parallel node with the results of its branches."""
     detail, frame = detail_of(node, ParallelDetail), frame_of(node, activation)
     if not turn.state.native:
         complete(turn, scope, node, {})

@@ -35,7 +35,7 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> N
         *activation.key, workflow_ref=detail.workflow_ref, child_execution_id=_child_id(state, activation)
     )
     if activation.attempt:
-        # As with activities, another attempt gets what the first one got.
+        # As with activities, a retry gets the input of the first attempt.
         turn.record(replace(child, input=activation.arguments))
         return
     if state.depth >= limits.SUBWORKFLOW_DEPTH_MAX:
@@ -50,11 +50,13 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> N
 
 
 def _child_id(state: RunState, activation: Activation) -> str:
-    """The id of the next child run: from parent, node, visit and attempt, so that starting it twice finds the first."""
+    """Return the id of the next child run. It is derived from parent, node, visit and attempt, so that starting it
+    twice finds the first one.
+    """
     first, attempt = f"{state.run_id}:sub:{activation.node_id}", activation.attempt + 1
     if attempt > 1:
         return f"{first}:{activation.visit}.{attempt}"
-    # A published node may have a name that would make its child look like the next run of another one.
+    # A published node may have a name that would make its child look like the continuation of another run.
     is_plain = activation.visit == 1 and chain_of(first) == first
     return first if is_plain else f"{first}:{activation.visit}"
 

@@ -1,8 +1,8 @@
-"""Which rules are those of a node type: the one table by node type. mypy refuses it when a type is missing.
+"""The table from node type to rules. mypy rejects it if a type is missing.
 
 Importing this module fills `rules.RULES`, which `completion` and others below read.
 
-Above it: `advance`. Below it: the modules of the nodes.
+Above it: `advance`. Below it: the node modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["rules_of"]
 
 
 def rules_of(node_type: NodeType) -> NodeRules[Any]:  # noqa: C901, PLR0912  # a table, one row after another
-    """The rules of a node type."""
+    """Return the rules of a node type."""
     match node_type:
         case NodeType.START:
             return flow.START

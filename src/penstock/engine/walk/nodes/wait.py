@@ -1,6 +1,6 @@
-"""wait: the run sleeps for a while or until a moment, or waits for a signal.
+"""wait: the run sleeps for a duration or until a time, or waits for a signal.
 
-Signals come in by `decide`, fired timers by `walk.timers`. Above it: `table`. Below it: `completion`.
+Signals arrive through `decide`, fired timers through `walk.timers`. Above it: `table`. Below it: `completion`.
 """
 
 from __future__ import annotations
