@@ -43,9 +43,7 @@ def definition_hash(document: JsonValue) -> str:
 
 
 def without_signature(document: JsonObject) -> JsonObject:
-    """Return the document as it is signed: without `document.signature`, or without `signature` if it has no
-    `document`.
-    """
+    """Return the part of a document that is signed: everything but its signature, in either format."""
     block = document.get("document")
     if isinstance(block, dict):
         if "signature" not in block:

@@ -33,9 +33,7 @@ class StartNeeds(msgspec.Struct, frozen=True):
     scopes: tuple[str, ...] = ()
     children: tuple[ChildReference, ...] = ()
     groups: tuple[str, ...] = ()
-    """The groups whose members approve something in a run: keys with the scope `approve:GROUP`. A start does not need
-    these.
-    """
+    """Groups whose members approve something in a run: keys with the scope `approve:GROUP`. Not needed to start."""
 
 
 def start_needs(document: JsonObject) -> StartNeeds:

@@ -1,5 +1,5 @@
-"""The checks of a document, one subject per module. What concerns one node type only is checked by its own module.
+"""The checks of a document, one subject per module; the checks of a single node type are in the module of that type.
 
-Each takes a document or its outline and returns findings; `penstock.definitions.validate` runs them all. `graph` is a
-good one to read first.
+Read `graph` first. Each check takes a document or its outline and returns findings; `penstock.definitions.validate`
+runs them all. The checks are pure: they know nothing beyond the document.
 """

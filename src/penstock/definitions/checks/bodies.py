@@ -1,6 +1,6 @@
 """Checks of bodies: branches that can never join, ends inside them, endless loops, nesting, fields without effect.
 
-Above it: `graph`. Below it: `reach`, which knows what a body can walk. Targets and ids are checked elsewhere.
+Above it: `graph`. Below it: `outline.reach`, which knows what a body can walk. Targets and ids are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RETRIED_TYPES = frozenset(
 
 
 def body_findings(graph: Graph, reached: set[str]) -> list[Finding]:
-    """Everything that is wrong with branches, items and iterations, and with what nodes say about themselves."""
+    """Return everything that is wrong with branches, items and iterations, and with the fields of single nodes."""
     return [
         *_never_joining(graph),
         *_ends_in_bodies(graph),
@@ -46,7 +46,7 @@ def _never_joining(graph: Graph) -> Iterator[Finding]:
         if body.owner is None or graph.can_finish(body):
             continue
         if not graph.outline.native and body.exit_target is None:
-            continue  # the fork itself leads nowhere, which is reported there
+            continue  # the fork itself has no successor, which is reported there
         target = body.exit_target
         yield Finding(
             code="BRANCH_NEVER_JOINS",
@@ -67,7 +67,7 @@ def _body_title(graph: Graph, body: Body) -> str:
 
 
 def _ends_in_bodies(graph: Graph) -> Iterator[Finding]:
-    """Nodes that end the run, where others of its nodes may be at work."""
+    """Nodes that end the run from inside a body, while other nodes of the run may still be working."""
     for node in graph.outline.nodes:
         run_end = _run_end(node)
         if run_end is not None and node.body != "":
@@ -91,7 +91,7 @@ def _run_end(node: OutlineNode) -> RunEnd | None:
 
 
 def _reached_ends(graph: Graph, ends: set[str], code: str, word: str) -> Iterator[Finding]:
-    """Branches whose nodes stand beside the fork and that come to one of these nodes before they join."""
+    """Branches written beside their fork that reach one of these nodes before they join."""
     for body in graph.outline.bodies.values() if ends else ():
         if body.nested or body.owner is None or not graph.can_finish(body):
             continue
@@ -121,7 +121,7 @@ def _endless_cycles(graph: Graph, reached: set[str]) -> Iterator[Finding]:
 
 
 def _steps_over_runs(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """The steps of the graph, where the run that continues another one begins at the beginning."""
+    """The steps of the graph, including the step from a node that continues as a new run to the entry."""
     entry = graph.resolve(graph.outline.entry, "") if graph.outline.entry is not None else None
     again = () if entry is None else (entry,)
     ends = {name: _run_end(node) for name, node in graph.nodes.items()}
@@ -134,12 +134,12 @@ def _is_cycle(steps: dict[str, tuple[str, ...]], members: frozenset[str]) -> boo
 
 
 def _goes_round(graph: Graph, name: str, members: frozenset[str]) -> bool:
-    """Whether a node of a cycle neither waits nor offers a way out, not even by failing."""
+    """Whether a node of a cycle neither waits nor has a way out, not even by failing."""
     node = graph.nodes[name]
     if name in graph.leaving or name in graph.uncertain or graph.blocks(name):
         return False
     kind = kind_named(node.type)
-    # A node that chooses its successor itself fails when no case is true.
+    # A node that chooses its own successor fails when no case is true.
     if kind is not None and kind.routes is not None and not any(route.kind == "default" for route in node.routes):
         return False
     if any(fails(inner) for inner in graph.contents(name)):
@@ -162,7 +162,7 @@ def _endless_cycle(graph: Graph, members: frozenset[str]) -> Finding:
 
 
 def _too_deep(node: OutlineNode) -> Iterator[Finding]:
-    # Only field names and indices occur in a path, so counting is exact.
+    # A path contains only field names and indices, so counting is exact.
     depth = node.path.split("/").count("nodes") - 1
     if depth == BODY_DEPTH_MAX:
         yield Finding(
@@ -176,7 +176,7 @@ def _too_deep(node: OutlineNode) -> Iterator[Finding]:
 def _without_effect(graph: Graph, node: OutlineNode) -> Iterator[Finding]:
     native, kind = graph.outline.native, kind_named(node.type)
     ignored = ["timeout"] if kind is not None and kind.is_instant else []
-    # The native schema refuses `retry` where it means nothing; the published one accepts it everywhere.
+    # The native schema refuses `retry` where it has no effect; the published schema accepts it everywhere.
     if not native and node.type not in _RETRIED_TYPES:
         ignored.append("retry")
     for name in ignored:

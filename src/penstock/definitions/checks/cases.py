@@ -1,6 +1,6 @@
 """Checks of a document's own tests: the nodes they name, and values that the document's schemas refuse.
 
-Above it: `types`. Running the tests is somebody else's work; this says which of them can never pass.
+Above it: `types`. It does not run the tests; it reports which of them can never pass.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from penstock.definitions.source.findings import Finding, NameSuggestions, Sever
 
 __all__ = ["case_findings"]
 
-# How tests and histories name the undoing of a node.
+# The prefix with which tests and histories name the compensation of a node.
 _UNDO_PREFIX = "compensate:"
 
 
 def case_findings(document: JsonObject, declarations: Declarations, suggestions: NameSuggestions) -> Iterator[Finding]:
-    """Everything that is wrong with the tests of a document."""
+    """Yield everything that is wrong with the tests of a document."""
     tests = document.get("tests")
     for index, test in enumerate(tests if isinstance(tests, list) else []):
         if isinstance(test, dict):
@@ -72,7 +72,7 @@ def _expects_failure(test: JsonObject) -> bool:
 
 def _input(test: JsonObject, path: str, document: JsonObject) -> Iterator[Finding]:
     schema = document.get("input")
-    # A test may show that a wrong input is refused.
+    # A test may show that an invalid input is refused.
     if not isinstance(schema, dict) or _expects_failure(test):
         return
     given = "input" in test
@@ -116,7 +116,7 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
         if not isinstance(schema, dict):
             continue
         for output, inner in _outputs(mock, place):
-            # A warning: a test may show what happens when an activity answers with nonsense.
+            # Only a warning: a test may show what happens when an activity returns an invalid output.
             yield from _misfits(
                 schema,
                 output,
@@ -128,19 +128,19 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
 
 
 def _never_mocked(node: OutlineNode) -> bool:
-    """Whether a node does nothing that an outside could be asked for."""
+    """Whether a node does nothing outside the engine, so that there is nothing to mock."""
     kind = kind_named(node.type)
     return kind is not None and kind.pace is Pace.AT_ONCE and kind.bodies is None
 
 
 def _outputs(mock: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
-    """The outputs that a mock gives: one, one per try, or none when it fails or asks."""
+    """The outputs of a mock: one, one per attempt, or none when it fails or asks a question."""
     tries = _in_sequence(mock, path)
     return ((value, place) for value, place in tries if not _is_failure(value) and not _is_question(value))
 
 
 def _in_sequence(value: JsonValue, path: str) -> Iterator[tuple[JsonValue, str]]:
-    """The values of a sequence, one after the other, or the value itself."""
+    """The values of a sequence in order, or the value itself."""
     if isinstance(value, dict) and set(value) == {"sequence"} and isinstance(listed := value["sequence"], list):
         yield from ((item, f"{path}/sequence/{index}") for index, item in enumerate(listed))
     else:
@@ -156,7 +156,7 @@ def _is_question(mock: JsonValue) -> bool:
 
 
 def _asks(test: JsonObject, name: str) -> bool:
-    """Whether a test lets an activity ask a person."""
+    """Whether a test makes an activity ask a person."""
     mock = object_or_empty(test.get("mock")).get(name)
     return any(_is_question(value) for value, _ in _in_sequence(mock, ""))
 

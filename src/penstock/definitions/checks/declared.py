@@ -1,6 +1,6 @@
 """What a document declares about the data that expressions read: the schema behind a plain path such as `.input.a.b`.
 
-Above it: `types`. Below it: `schemas.types`. Where nothing is declared, or something else may stand in for it (a
+Above it: `types`. Below it: `schemas.types`. Where nothing is declared, or another value may take its place (a
 fallback, the answers of several people), anything is possible.
 """
 
@@ -24,14 +24,14 @@ Steps: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathMeaning:
-    """The types that a path can give; null is among them, because what is optional may be missing."""
+    """The types that a path can give. Null is always among them, because optional members may be missing."""
 
     types: TypeSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoMember:
-    """A path that names a member which is not declared. `certain`: the schema also forbids it."""
+    """A path that names an undeclared member. `certain` means that the schema also forbids it."""
 
     parent: Steps
     name: str
@@ -41,7 +41,7 @@ class NoMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotAContainer:
-    """A path that goes into a value which has no members."""
+    """A path that goes into a value without members."""
 
     parent: Steps
     types: TypeSet
@@ -49,7 +49,7 @@ class NotAContainer:
 
 
 def path_text(steps: Steps) -> str:
-    """A path as jq writes it."""
+    """A path in jq notation."""
     return "".join(f".{step}" if _PLAIN.fullmatch(step) else f".[{json.dumps(step)}]" for step in steps)
 
 
@@ -69,7 +69,7 @@ class Declarations:
     item_names: frozenset[str]
 
     def meaning(self, steps: Steps) -> PathMeaning | NoMember | NotAContainer:
-        """What a plain path gives, or why it gives nothing."""
+        """Return the types that a plain path gives, or the reason why it gives nothing."""
         view, position = self._source(steps)
         while view is not None and position < len(steps):
             name, types = steps[position], view.types()
@@ -88,14 +88,14 @@ class Declarations:
         return _view(self.document.get("state" if self.outline.native else "state_schema"))
 
     def output_of(self, node: OutlineNode) -> SchemaView | None:
-        """The declared output of a node; None when it is not known what the node gives."""
+        """The declared output of a node, or None when it is unknown."""
         if _has_fallback(node.fields.get("on_error")) or _has_fallback(self.document.get("on_error")):
             return None
         kind = kind_named(node.type)
         return _view(node.fields.get("output_schema") if kind is None else kind.output(node.fields))
 
     def _source(self, steps: Steps) -> tuple[SchemaView | None, int]:
-        """The schema that a path starts from, and the number of steps that it took to get there."""
+        """The schema that a path starts from, and the number of steps that lead to it."""
         if not self.outline.native:
             return self.state_schema(), 0
         first = steps[0] if steps else None
@@ -103,13 +103,13 @@ class Declarations:
             return _view(self.document.get("input")), 1
         if first == "state":
             return self.state_schema(), 1
-        # The name of an item hides a node of the same name.
+        # The name of an item shadows a node with the same name.
         node = self.nodes.get(first) if first is not None and first not in self.item_names else None
         return (self.output_of(node) if node is not None else None), 1
 
 
 def _item_name(node: OutlineNode) -> JsonValue:
-    """The name that the author gave to the items of a node."""
+    """The name that the author chose for the items of a node."""
     kind = kind_named(node.type)
     if kind is None or kind.bodies is None or kind.bodies.item_name is None:
         return None

@@ -1,7 +1,7 @@
 """Checks of written edges: their sources, how many leave a node, and where a run starts.
 
-The published format connects nodes by edges only; native documents may. Targets are checked by `graph`, through
-the routes that the outline makes of edges; an edge from an unknown node makes no route, so it is found here.
+The published format connects nodes only by edges; native documents may. `graph` checks the targets, through the routes
+that the outline makes from edges. An edge from an unknown node makes no route, so it is checked here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _START_SOURCE = "__start__"
 def edge_findings(
     document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
 ) -> tuple[Finding, ...]:
-    """Everything that is wrong with the edges of a document; nothing when it has no list of edges."""
+    """Return everything that is wrong with the edges of a document; nothing if it has no list of edges."""
     raw = document.get("edges")
     if not isinstance(raw, list):
         return ()
@@ -41,7 +41,7 @@ def edge_findings(
 
 def _start_edges(edges: list[tuple[int, str, str]], outline: Outline, count: int) -> Iterator[Finding]:
     starts = [index for index, source, _ in edges if source == _START_SOURCE]
-    # A broken edge may be the one that is missing.
+    # The missing start edge may be one that could not be read.
     if not starts and not outline.native and len(edges) == count:
         yield Finding(
             code="START_EDGE",
@@ -63,7 +63,7 @@ def _unknown_ends(
 ) -> Iterator[Finding]:
     for index, source, target in edges:
         unknown = [("source", source)] if source != _START_SOURCE and source not in nodes else []
-        # The targets of edges from known nodes are routes, and checked as such.
+        # The targets of edges from known nodes are routes, and are checked as such.
         if (unknown or source == _START_SOURCE) and target not in nodes:
             unknown.append(("target", target))
         for name, value in unknown:

@@ -1,4 +1,4 @@
-"""Checks of what a document exposes that no schema can state: addresses, placeholders of prompts, icons.
+"""Checks of a document's exposure that no schema can state: addresses, placeholders of prompts, icons.
 
 Above it: `validate`. Below it: `base.addresses`, `jq.prompt_texts`.
 """
@@ -16,7 +16,7 @@ __all__ = ["exposure_findings"]
 
 
 def exposure_findings(document: JsonObject) -> Iterator[Finding]:
-    """What is wrong with the exposure of a document."""
+    """Yield everything that is wrong with the exposure of a document."""
     exposed = object_or_empty(document.get("expose"))
     resource, prompt = object_or_empty(exposed.get("resource")), object_or_empty(exposed.get("prompt"))
     schema = object_or_empty(document.get("input"))

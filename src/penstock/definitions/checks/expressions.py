@@ -1,7 +1,7 @@
-"""Checks of jq, templates and secrets: what does not compile, what is forbidden, what names something unknown.
+"""Checks of jq, templates and secrets: programs that do not compile or are forbidden, and unknown names.
 
 Above it: `validate`. Below it: `outline.jq_places` and `outline.jq_leaves` find and compile the jq, `jq.text` reads the
-names in it, `reach` knows which nodes a body can see. What type a value has is `types`' business.
+names in it, `outline.reach` knows which nodes a body can see. `types` checks the types of values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROOT_HINT = "expressions read `.input`, `.state`, `.run` and the outputs of nod
 def expression_findings(
     document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
 ) -> tuple[Finding, ...]:
-    """Everything that is wrong with the expressions, templates and secrets of a document."""
+    """Return everything that is wrong with the expressions, templates and secrets of a document."""
     names = _Names(document=document, graph=graph_of(outline, suggestions))
     findings: list[Finding] = []
     allowed: set[str] = set()
@@ -69,13 +69,13 @@ def _check_leaf(leaf: Leaf, place: JqPlace, names: _Names) -> Iterator[Finding]:
 
 @dataclass(slots=True, kw_only=True)
 class _Names:
-    """What expressions can name, body by body."""
+    """The names that expressions can use, body by body."""
 
     document: JsonObject
     graph: Graph
 
     def unknown(self, programs: tuple[str, ...], path: str, place: JqPlace) -> Iterator[Finding]:
-        """The names at the root of expressions that nothing has there."""
+        """Yield findings for names at the root of expressions that do not exist there."""
         if not self.graph.outline.native or place.body is None:
             return
         reported: set[str] = set()

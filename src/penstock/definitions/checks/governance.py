@@ -1,10 +1,10 @@
-"""Checks of the governance block: scopes that no key can have, and guards that nothing acts on.
+"""Checks of the governance block: scopes that no key can have, and guards that nothing enforces.
 
-A guard that is not enforced is refused, because whoever declares one relies on it. Descriptions (`risk`, `data`) pass:
-they promise nothing. What a node says about its approvers is checked with the node.
+A guard that is not enforced is refused, because its author relies on it. Descriptions (`risk`, `data`) are accepted,
+because they promise nothing. The approvers of a node are checked with the node.
 
-Above it: `validate`, for native documents. Below it: `base.scopes`, which has the grammar of scopes. Whether anybody
-has a scope is not asked here.
+Above it: `validate`, for native documents. Below it: `base.scopes`, which has the grammar of scopes. It does not check
+whether any key has a scope.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.definitions.source.findings import Finding, Severity, not_enforced
 __all__ = ["governance_findings", "misspelt_scopes"]
 
 _ASK = "ask with an `interrupt` node and `approvers` before the step that does harm"
-# Guards that no release enforces yet: the value that asks for nothing, and what to do instead.
+# Guards that no release enforces yet: the value that requires nothing, and what to do instead.
 _UNENFORCED: dict[str, tuple[JsonValue, str]] = {
     "confirm": (False, _ASK),
     "draft": ("never", _ASK),
@@ -28,7 +28,7 @@ _UNENFORCED: dict[str, tuple[JsonValue, str]] = {
 
 
 def governance_findings(document: JsonObject) -> Iterator[Finding]:
-    """Everything that is wrong with the governance of a document."""
+    """Yield everything that is wrong with the governance of a document."""
     governance = document.get("governance")
     for name, (nothing, hint) in _UNENFORCED.items():
         if isinstance(governance, dict) and governance.get(name, nothing) != nothing:
@@ -40,7 +40,7 @@ def governance_findings(document: JsonObject) -> Iterator[Finding]:
 
 
 def misspelt_scopes(document: JsonObject, known: Iterable[str]) -> Iterator[Finding]:
-    """Warnings about scopes that resemble a known scope but are not known themselves."""
+    """Yield warnings about unknown scopes that resemble a known one."""
     listed = frozenset(known)
     for path, scope in _scopes(document):
         meant = likely_scope(scope, listed) if scope not in listed and is_scope(scope) else None

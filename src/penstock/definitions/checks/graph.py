@@ -1,8 +1,8 @@
 """Checks of the graph: ids, targets, reachability, dead ends.
 
-Above it: `validate`. Beside it: `bodies` (branches, items and iterations) and `edges` (the published rules
-of edges). Below it: `reach` resolves the graph. It trusts nothing: an outline of a broken document is checked as far as
-it goes.
+Above it: `validate`. Beside it: `bodies` (branches, items and iterations) and `edges` (the published rules of edges).
+Below it: `outline.reach` resolves the graph. It makes no assumptions: the outline of a broken document is checked as
+far as possible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["graph_findings"]
 
 
 def graph_findings(outline: Outline, suggestions: NameSuggestions | None = None) -> tuple[Finding, ...]:
-    """Everything that is wrong with the graph of a document."""
+    """Return everything that is wrong with the graph of a document."""
     graph = graph_of(outline, suggestions)
     reached = graph.reached_from(_roots(graph))
     dead_ends = list(_dead_ends(graph, reached))
@@ -39,7 +39,7 @@ def _roots(graph: Graph) -> list[str]:
     outline = graph.outline
     roots = [outline.entry, *(route.target for route in outline.error_routes)]
     if outline.native:
-        # With `start` in the wrong place the nodes before it look unreachable; one finding is enough.
+        # If `start` is in the wrong place, the nodes before it look unreachable; one finding is enough.
         roots.extend(graph.names_in("")[:1])
     resolved = (graph.resolve(root, "") for root in roots if root is not None)
     return [root for root in resolved if root is not None]
@@ -115,13 +115,13 @@ def _unreachable(graph: Graph, reached: set[str]) -> Iterator[Finding]:
             message=f"no path leads to `{node.id}`",
             path=node.path,
             hint="name it as the successor of another node, or remove it",
-            # The published format accepts such nodes, so documents that others accept must load.
+            # The published format accepts such nodes, so documents that other tools accept must load.
             severity=Severity.ERROR if native else Severity.WARNING,
         )
 
 
 def _owner_reached(graph: Graph, node: OutlineNode, reached: set[str]) -> bool:
-    """Whether the node around this one is reached; if not, one finding for the outer node is enough."""
+    """Whether the node around this one is reached; if it is not, one finding for the outer node is enough."""
     body = graph.outline.bodies.get(node.body)
     return body is None or body.owner is None or body.owner in reached
 
@@ -146,7 +146,7 @@ def _dead_ends(graph: Graph, reached: set[str]) -> Iterator[Finding]:
 
 
 def _nodes_of_branches(graph: Graph) -> set[str]:
-    """Nodes of the root that a branch walks: they may leave the branch, or `bodies` says that they never do."""
+    """Nodes of the root that a branch walks: they may leave the branch, or `bodies` reports that they never do."""
     members: set[str] = set()
     for body in graph.outline.bodies.values():
         if not body.nested and (graph.outline.native or not graph.can_finish(body)):
@@ -155,7 +155,7 @@ def _nodes_of_branches(graph: Graph) -> set[str]:
 
 
 def _is_implicit(route: Route, node: OutlineNode) -> bool:
-    """Whether a way out was not written, but follows from being the last in the list."""
+    """Whether a way out is not written, but follows from being the last in the list."""
     if route.kind == "else":
         return not route.path.endswith("/else")
     return route.kind == "next" and route.path == node.fields_path

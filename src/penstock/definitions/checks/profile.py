@@ -1,7 +1,7 @@
 """The rule of the published profile that no schema can state: no question to a person on a parallel branch.
 
-Above it: `shape.document`. Below it: `outline.document`, which reads nodes and routes of any document, however broken.
-Native documents may ask inside branches, so this check is not for them.
+Above it: `shape.document`. Below it: `outline.document`, which reads the nodes and routes of any document, even a
+broken one. Native documents may ask inside branches, so this check does not apply to them.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ __all__ = ["interrupts_in_branches"]
 
 
 def interrupts_in_branches(document: JsonObject) -> Iterator[tuple[OutlineNode, str, OutlineNode]]:
-    """Each interrupt on a branch path once, as (parallel node, branch name, interrupt); any graph will do."""
+    """Yield each interrupt on a branch once, as (parallel node, branch name, interrupt). Works on any graph."""
     nodes = outline_of(document).by_id()
     reported: set[str] = set()
     for fork in nodes.values():
@@ -37,7 +37,7 @@ def _branches(fork: OutlineNode) -> Iterator[tuple[str, str]]:
 
 
 def _walk(nodes: dict[str, OutlineNode], entry: str, barriers: set[str | None]) -> Iterator[OutlineNode]:
-    """The nodes that a branch can come to before its join target."""
+    """The nodes that a branch can reach before its join target."""
     pending, seen = [entry], set(barriers)
     while pending:
         name = pending.pop()

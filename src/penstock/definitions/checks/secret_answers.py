@@ -1,11 +1,11 @@
-"""Checks of secret answers: read only where an executor fills them in.
+"""Checks of secret answers: expressions may read them only where an executor fills them in.
 
-What a person answers to a question whose schema says `writeOnly` or `format: password` is not in the history, and jq
-sees `***` in its place. An expression that reads it could only work with that; so it is refused everywhere but as a
-value or a text of its own, in the fields of an activity, where it is filled in, and in the output of an `end`, which
-may show the `***`.
+When a schema says `writeOnly` or `format: password`, the answer is not in the history, and jq sees `***` in its place.
+An expression that computes with it would compute with `***`. So an expression may only read a secret answer as a whole
+value, or as part of a text, in the fields of an activity, where the executor fills it in, and in the output of an
+`end`, which may show the `***`.
 
-Above it: `expressions`. Below it: `secret_answers`, compiled expressions.
+Above it: `expressions`. Below it: `definitions.secret_answers`, compiled expressions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Paths = Mapping[str, tuple[tuple[str, ...], ...]]
 def secret_answer_findings(
     document: JsonObject, outline: Outline, places: Iterable[tuple[JqPlace, tuple[Leaf, ...]]]
 ) -> Iterator[Finding]:
-    """Every use of a secret answer that could not work."""
+    """Yield every use of a secret answer that cannot work."""
     secret: dict[str, tuple[tuple[str, ...], ...]] = {}
     for node in outline.nodes:
         kind = kind_named(node.type)
@@ -73,7 +73,7 @@ def _misuses(leaf: Leaf, place: JqPlace, secret: _Paths) -> Iterator[Finding]:
 
 
 def _touched(expression: Expression, secret: _Paths) -> Iterator[str]:
-    """The nodes whose secret answers an expression may look at."""
+    """The nodes whose secret answers an expression may read."""
     for name, paths in secret.items():
         if expression.reads is None or any(_is_read(expression.reads, (name, *path)) for path in paths):
             yield name
@@ -92,7 +92,7 @@ def _is_read(reads: Reads, path: tuple[str, ...]) -> bool:
 
 
 def _is_filled(expression: Expression, secret: _Paths) -> bool:
-    """Whether an executor fills in what an expression gives: it is the path of secrets, or of what they are in."""
+    """Whether an executor fills in an expression's value: it is the path of a secret or of a value around one."""
     read = expression.path
     if not read:
         return False
@@ -100,7 +100,7 @@ def _is_filled(expression: Expression, secret: _Paths) -> bool:
 
 
 def _leads_inside(read: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Whether a path goes on inside a secret, of which nothing is known."""
+    """Whether a path continues inside a secret, whose content is unknown."""
     return len(read) > len(path) and all(name in (ANY_MEMBER, part) for name, part in zip(path, read, strict=False))
 
 

@@ -1,6 +1,6 @@
 """Checks of secret references: declared, used, and only where an executor fills them in.
 
-Above it: `expressions`. A secret's value never enters a run's history, so a reference outside the fields of an
+Above it: `expressions`. A secret's value never enters the history of a run, so a reference outside the fields of an
 activity could never be resolved.
 """
 
@@ -20,7 +20,7 @@ _PROSE_FIELDS = frozenset({"title", "description", "metadata", "labels", "tests"
 
 
 def secret_findings(document: JsonObject, allowed: frozenset[str], suggestions: NameSuggestions) -> Iterator[Finding]:
-    """What is wrong with secrets; `allowed` are the pointers below which references are resolved."""
+    """Yield everything that is wrong with secrets; `allowed` are the pointers below which references are resolved."""
     declared = document.get("secrets")
     listed = declared if isinstance(declared, list) else []
     known = dict.fromkeys(name for name in listed if isinstance(name, str))
@@ -55,7 +55,7 @@ def secret_findings(document: JsonObject, allowed: frozenset[str], suggestions: 
 
 def _references(value: JsonValue, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        # One text may name a secret twice; one finding is enough.
+        # A text may name a secret twice; one finding is enough.
         yield from ((name, path) for name in dict.fromkeys(_SECRET.findall(value)))
     elif isinstance(value, list):
         for index, item in enumerate(value):

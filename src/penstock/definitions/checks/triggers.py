@@ -1,6 +1,6 @@
 """Checks of webhook triggers that no schema can state: two at one address, and requests that anybody could send.
 
-Above it: `validate`. Below it: `webhooks` (how a path is read).
+Above it: `validate`. Below it: `webhooks`, which normalises paths.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["trigger_findings"]
 
 
 def trigger_findings(document: JsonObject) -> Iterator[Finding]:
-    """What is wrong with the webhooks of a document."""
+    """Yield everything that is wrong with the webhooks of a document."""
     triggers = document.get("triggers")
     taken: dict[tuple[str, str], str] = {}
     for number, trigger in enumerate(triggers if isinstance(triggers, list) else []):

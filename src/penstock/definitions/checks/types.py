@@ -1,8 +1,8 @@
 """Checks of types before anything runs: values that can never fit where they go, and fields that do not exist.
 
-Above it: `validate`. Beside it: `cases` (the tests of a document). Below it: `declared` knows what a path can give,
-`outline.jq_places` and `outline.jq_leaves` where expressions stand. Only what is certain is an error: an expression
-that is more than a plain path can give anything.
+Above it: `validate`. Beside it: `cases` (the tests of a document). Below it: `declared` knows the types behind a path,
+`outline.jq_places` and `outline.jq_leaves` find the expressions. Only what is certain is an error: an expression that
+is more than a plain path can give anything.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _STRING: TypeSet = frozenset({"string"})
 def type_findings(
     document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
 ) -> tuple[Finding, ...]:
-    """Everything in a document that cannot fit, whatever a run brings."""
+    """Return everything in a document that cannot fit, whatever data a run has."""
     declarations = declarations_of(document, outline)
     checker = _TypeChecker(declarations, suggestions or NameSuggestions())
     findings: list[Finding] = []
@@ -72,25 +72,25 @@ def type_findings(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where a value goes: what it is called, what may stand there, and whether defaults fill in what is missing."""
+    """Where a value goes: its name, the values it accepts, and whether defaults fill in missing members."""
 
     label: str
     view: SchemaView
     has_defaults: bool = False
 
     def part(self, label: str, view: SchemaView) -> _Target:
-        """A member or an item of the value."""
+        """The target for a member or an item of the value."""
         return replace(self, label=label, view=view)
 
     def may_lack(self, name: str) -> bool:
-        """Whether a required member may be missing, because its default takes its place."""
+        """Whether a required member may be missing because it has a default."""
         member = self.view.member(name).view if self.has_defaults else None
         return member is not None and isinstance(member.schema, dict) and "default" in member.schema
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The kinds of value that a place takes."""
+    """The types of value that a place accepts."""
 
     label: str
     types: TypeSet
@@ -165,7 +165,7 @@ class _TypeChecker:
         if reducer == "merge":
             # The value is only a part of what the state will hold.
             yield from _fit_types(self._value_types(place.value, place.path), place.path, "this", target)
-        elif reducer != "append":  # what is appended to a list need not be a list
+        elif reducer != "append":  # an item that is appended to a list need not be a list
             yield from self._fit(place.value, place.path, target)
 
     def _undeclared_key(self, key: str, path: str, member: Member) -> Iterator[Finding]:
@@ -305,7 +305,7 @@ def _fit_types(types: TypeSet, path: str, what: str, target: _Target) -> Iterato
 
 
 def _impossible(path: str, what: str, types: TypeSet, wanted: _Wanted) -> Finding:
-    # That a value may also be missing does not help the reader; that it is of the wrong kind does.
+    # It does not help the reader that the value may also be missing; it helps that its type is wrong.
     given = types - {"null"} or types
     return Finding(
         code="TYPE_IMPOSSIBLE",
@@ -329,7 +329,7 @@ def _fit_literal(value: JsonValue, path: str, target: _Target) -> Iterator[Findi
 
 
 def _compile_part(view: SchemaView) -> CompiledSchema | None:
-    """A part of a schema on its own, with the definitions it may refer to; None when it refers to more."""
+    """Compile a part of a schema alone, with the definitions it may refer to; None if it refers to anything else."""
     if not isinstance(view.schema, dict) or not _refers_only_to_definitions(view.schema):
         return None
     root = view.root if isinstance(view.root, dict) else {}

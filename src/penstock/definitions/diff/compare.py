@@ -1,7 +1,7 @@
-"""Compare two versions of a workflow: what changed, whom it breaks, and whether runs in flight could be moved.
+"""Compares two versions of a workflow: what changed, whom it breaks, and whether runs in flight could be moved.
 
-Works on outlines, so that a published document and its native equivalent compare by what they mean. Documents need not
-be valid: what cannot be understood is compared as it is written, or not at all.
+It works on outlines, so that a published document and its native equivalent compare by meaning. Documents need not be
+valid: parts that cannot be understood are compared as written, or not at all.
 
 Above it: `penstock diff` and the operations that publish new versions. Below it: `contract` (what callers see) and
 `nodes` (what runs walk). It does not read files and does not decide whether a change may be published.
@@ -23,7 +23,7 @@ __all__ = ["Change", "ChangeKind", "InFlight", "Subject", "WorkflowDiff", "diff_
 
 
 def diff_documents(before: JsonObject, after: JsonObject) -> WorkflowDiff:
-    """Compare two documents of either format; never fails."""
+    """Compare two documents of either format. Never fails."""
     return WorkflowDiff.of(_changes(before, after))
 
 

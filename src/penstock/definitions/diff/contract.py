@@ -1,9 +1,9 @@
 """What changed in a workflow's contract: its name, input, output, state, exposure, governance, triggers and tests.
 
-Callers send the input, so a narrower input breaks them; they read the output, so a wider output does. A run in flight
-keeps the input it began with.
+Callers send the input, so a narrower input breaks them. They read the output, so a wider output breaks them. A run in
+flight keeps the input it started with.
 
-Above it: `compare`. Below it: `schemas`. Nodes and routes are compared by `nodes`.
+Above it: `compare`. Below it: `schemas`. `nodes` compares nodes and routes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COMPARED_ELSEWHERE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Side:
-    """One of the two documents, with what its format calls differently."""
+    """One of the two documents, with access to what the formats name differently."""
 
     document: JsonObject
     outline: Outline
@@ -54,11 +54,11 @@ class _Side:
         return name if isinstance(name, str) else ""
 
     def described(self, key: str) -> JsonValue:
-        """The version, the title or the description; a native document without a version has a version all the same."""
+        """The version, title or description. A native document without a version has the default version."""
         return self.about.get(key, "0.0.0" if self.outline.native and key == "version" else None)
 
     def input(self) -> tuple[JsonValue, str]:
-        """The schema of the input; a run's input is always an object."""
+        """The schema of the input; the input of a run is always an object."""
         if self.outline.native and "input" in self.document:
             return self.document["input"], "/input"
         for node in self.outline.nodes:
@@ -67,7 +67,7 @@ class _Side:
         return {"type": "object"}, "/input" if self.outline.native else "/nodes"
 
     def outputs(self) -> dict[str, tuple[JsonValue, str]]:
-        """The schema of the result under an empty name, and those of single ends where they say more."""
+        """The schema of the result under an empty name, and the schemas of single ends where they differ."""
         ends = [node for node in self.outline.nodes if gives_result(node)]
         found = {
             node.id: (node.fields["output_schema"], node.field_path("output_schema"))
@@ -86,7 +86,7 @@ class _Side:
 
 
 def compare_contract(before: JsonObject, after: JsonObject, outlines: tuple[Outline, Outline]) -> Iterator[Change]:
-    """Everything that changed outside the nodes."""
+    """Yield everything that changed outside the nodes."""
     old = _Side(document=before, outline=outlines[0])
     new = _Side(document=after, outline=outlines[1])
     yield from _format(old, new)
@@ -144,7 +144,7 @@ _REASONS: Mapping[str, str] = {
 
 
 def _rest(old: _Side, new: _Side) -> Iterator[Change]:
-    """Members that need no rule of their own, and those that are not known."""
+    """Members without a rule of their own, and unknown members."""
     about = frozenset({"name", "version", "title", "description"})
     pairs = [(old.document, new.document, "", _COMPARED_ELSEWHERE | about)]
     if not old.outline.native and not new.outline.native:
@@ -190,7 +190,7 @@ def _output(old: _Side, new: _Side) -> Iterator[Change]:
     was, now = old.outputs(), new.outputs()
     for name in dict.fromkeys((*was, *now)):
         if name and not all(any(node.id == name for node in side.outline.nodes) for side in (old, new)):
-            continue  # the end itself is new or gone
+            continue  # the end itself was added or removed
         what = f"output at {brief(name)}" if name else "output"
         before, before_path = was.get(name, ({}, ""))
         after, after_path = now.get(name, ({}, before_path))
@@ -209,7 +209,7 @@ def _output(old: _Side, new: _Side) -> Iterator[Change]:
 def _state(old: _Side, new: _Side) -> Iterator[Change]:
     (was, _), (now, path) = old.state(), new.state()
     for change in compare_schemas(was, now, "state"):
-        # The input of a published workflow becomes its state, and is checked as such.
+        # The input of a published workflow becomes its state, and is checked as state.
         breaking = change.narrows and not new.outline.native
         in_flight, reason = InFlight.SAFE, "values that are already in the state still fit"
         if change.keyword in ("reducer", "default"):
@@ -242,7 +242,7 @@ def _from_schema(
 
 def _expose(old: _Side, new: _Side) -> Iterator[Change]:
     was, now = object_or_empty(old.document.get("expose")), object_or_empty(new.document.get("expose"))
-    # What callers address it by; the workflow's name when the document does not say.
+    # How callers address it; the default is the workflow's name.
     addresses = {"tool": "name", "prompt": "name", "resource": "uri"}
     for kind, address in addresses.items():
         path = f"/expose/{kind}"

@@ -1,7 +1,7 @@
-"""What changed in error routes, of a node or of the whole workflow.
+"""What changed in the error routes of a node or of the whole workflow.
 
-Above it: `compare` and `nodes`. Below it: `fields` for templates. The order of routes counts: the first that
-matches is taken.
+Above it: `compare` and `nodes`. Below it: `fields` for templates. The order of routes matters: the first that matches
+is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OTHER = Effect(in_flight=InFlight.UNSAFE, reason="a run in flight may already h
 
 
 def compare_error_routes(before: JsonValue, after: JsonValue, path: str, whose: str) -> Iterator[Change]:
-    """What changed between two `on_error` members; `whose` names the node or the workflow in sentences."""
+    """Yield what changed between two `on_error` members; `whose` names the node or the workflow in sentences."""
     first, second = _meanings(before), _meanings(after)
     if alike(first, second):
         return
@@ -42,7 +42,7 @@ def compare_error_routes(before: JsonValue, after: JsonValue, path: str, whose: 
 
 
 def _meanings(value: JsonValue) -> list[JsonValue]:
-    """Error routes in one spelling: a list, with sorted codes and comparable fallbacks."""
+    """Error routes in one normal form: a list, with sorted codes and comparable fallbacks."""
     routes = value if isinstance(value, list) else [] if value is None else [value]
     meanings: list[JsonValue] = []
     for route in routes:

@@ -1,9 +1,9 @@
-"""What the fields of nodes mean to a comparison, and whether a run in flight can live with a change of them.
+"""What the fields of nodes mean in a comparison, and whether a run in flight tolerates a change of them.
 
-One field has several names, and one value can be written in several ways; both are told apart here from real changes.
+One field may have several names, and one value several spellings; this module separates those from real changes.
 
-Above it: `nodes`. Below it: the node types, which say what is special to their fields. Routes and bodies are compared
-by `nodes` itself, error routes by `error_routes`, input and output schemas by `contract`.
+Above it: `nodes`. Below it: the node types, which declare what is special about their fields. `nodes` compares routes
+and bodies itself, `error_routes` compares error routes, and `contract` input and output schemas.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ComparableField", "comparable_fields", "comparison_of", "effect_of",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparableField:
-    """A field as the document wrote it, and in the form in which it is compared."""
+    """A field as written in the document, and in the form in which it is compared."""
 
     name: str  # the name the document used
     written: JsonValue
@@ -36,7 +36,7 @@ class ComparableField:
 _ELSEWHERE = frozenset({"next", "on_error", "on_timeout", "cases", "nodes", "branches"})
 _DURATIONS = frozenset({"timeout", "duration"})
 _RETRY_DURATIONS = frozenset({"initial_interval", "max_interval", "max_elapsed"})
-# Fields of the published format in which it evaluates expressions; elsewhere it takes `${` as text.
+# Fields in which the published format evaluates expressions; elsewhere it treats `${` as text.
 _PUBLISHED_TEMPLATES = frozenset({"assignments", "input_mapping", "output_mapping"})
 _PLAIN = frozenset({"output_schema", "answer", "compensate", "approvers", "answered_by", "decline", "metadata"})
 _WHOLE = re.compile(r"\s*\$\{(?!secret:)((?:(?!\$\{).)*)\}\s*", re.DOTALL)
@@ -46,13 +46,13 @@ _NO_RULES = Comparison()
 
 
 def comparison_of(node_type: str) -> Comparison:
-    """How nodes of a type are compared; those of an unknown type have no rules of their own."""
+    """How nodes of a type are compared; an unknown type has no rules."""
     kind = kind_named(node_type)
     return _NO_RULES if kind is None else kind.comparison
 
 
 def comparable_fields(node: OutlineNode, *, native: bool) -> dict[str, ComparableField]:
-    """The fields of a node by the name they are compared under; what says only the default is left out."""
+    """The fields of a node by the name they are compared under; fields that only state the default are left out."""
     rules = comparison_of(node.type)
     found: dict[str, ComparableField] = {}
     for name, written in node.fields.items():
@@ -100,14 +100,14 @@ def _retry(value: JsonValue) -> JsonValue:
 
 
 def _expression(value: JsonValue) -> JsonValue:
-    """A field that is jq as it stands, or a template that gives the value."""
+    """A field that is jq as a whole, or a template that gives the value."""
     if isinstance(value, str) and "${" not in value:
         return {"jq": value.strip()}
     return template_meaning(value)
 
 
 def template_meaning(value: JsonValue) -> JsonValue:
-    """A template in one spelling: `${ jq }` as {"jq": …}, and literals without their wrapping where that is clear."""
+    """A template in one normal form: `${ jq }` as {"jq": …}, and literals unwrapped where that is unambiguous."""
     if isinstance(value, str):
         whole = _WHOLE.fullmatch(value)
         return {"jq": whole[1].strip()} if whole else value
@@ -124,7 +124,7 @@ def template_meaning(value: JsonValue) -> JsonValue:
 
 
 def _is_literal(value: JsonValue) -> bool:
-    """Whether a value means itself also outside of a `literal`."""
+    """Whether a value means the same inside and outside a `literal`."""
     if isinstance(value, str):
         return "${" not in value
     if isinstance(value, list):
@@ -140,13 +140,13 @@ _DESCRIBES = Effect(reason="it only describes")
 
 
 def effect_of(node_type: str, name: str, values: tuple[JsonValue, JsonValue]) -> Effect:
-    """What a change of one field means for runs in flight."""
+    """The effect of a change of one field on runs in flight."""
     effect = comparison_of(node_type).effects.get(name) or _COMMON_EFFECTS.get(name, SEEN_LATER)
     return effect if isinstance(effect, Effect) else effect(*values)
 
 
 def _retry_changed(before: JsonValue, after: JsonValue) -> Effect:
-    """A replay decides again, for every failed attempt on record, whether another one follows."""
+    """A replay decides again, for every failed attempt on record, whether another attempt follows."""
     was, now = object_or_empty(_retry(before or {})), object_or_empty(_retry(after or {}))
     codes = [
         code

@@ -1,4 +1,4 @@
-"""What a comparison of two versions says: single changes, and two verdicts over all of them.
+"""The result of a comparison: single changes, and two verdicts over all of them.
 
 Above it: `compare` and its parts fill it; `penstock diff` and the surfaces show it. It compares nothing itself.
 """
@@ -42,7 +42,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference. `path` points into the new document, for what was removed into the old one."""
+    """One difference. `path` points into the new document or, for something removed, into the old one."""
 
     kind: ChangeKind
     subject: Subject
@@ -55,7 +55,7 @@ class Change:
     reason: str = ""
 
     def to_json(self) -> JsonObject:
-        """The change as a JSON object; `before` and `after` only where there was something."""
+        """The change as a JSON object; `before` and `after` only if they have a value."""
         fields: JsonObject = {
             "kind": str(self.kind),
             "subject": str(self.subject),
@@ -74,32 +74,32 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDiff:
-    """Everything that changed between two versions. Equal meaning in other words is no change."""
+    """Everything that changed between two versions. The same meaning in another spelling is not a change."""
 
     changes: tuple[Change, ...]
 
     @classmethod
     def of(cls, changes: Iterable[Change]) -> WorkflowDiff:
-        """The diff with these changes."""
+        """Make a diff of these changes."""
         return cls(changes=tuple(changes))
 
     @property
     def same(self) -> bool:
-        """True when nothing changed that means anything."""
+        """Whether nothing meaningful changed."""
         return not self.changes
 
     @property
     def breaking_for_callers(self) -> bool:
-        """True when somebody who calls the workflow, or uses its result, may have to change."""
+        """Whether a caller of the workflow, or a reader of its result, may have to change."""
         return any(change.breaking for change in self.changes)
 
     @property
     def safe_for_runs_in_flight(self) -> bool:
-        """True when every run of the old version could go on with the new one; False also when that is unknown."""
+        """Whether every run of the old version could continue with the new one; also False when that is unknown."""
         return all(change.in_flight is InFlight.SAFE for change in self.changes)
 
     def to_json(self) -> JsonObject:
-        """The diff as a JSON object, the verdicts first."""
+        """The diff as a JSON object, with the verdicts first."""
         return {
             "same": self.same,
             "breaking_for_callers": self.breaking_for_callers,

@@ -1,10 +1,10 @@
-"""What changed in the nodes of a workflow: which there are, what they do, and where they lead.
+"""What changed in the nodes of a workflow: which nodes there are, what they do, and where they lead.
 
-A run in flight stays with the version it began with. Whether it could be moved is a question about its history:
-replayed on the new version, it must ask for the same things in the same order. So structure, conditions and whatever is
-computed again count; what an attempt is given counts only for attempts to come.
+A run in flight stays on the version it started with. Whether it could be moved depends on its history: replayed on the
+new version, it must request the same things in the same order. So structure, conditions and everything that is computed
+again matter; the input of an attempt matters only for future attempts.
 
-Above it: `compare`. Below it: `placement` makes both formats look alike, `fields` knows what each field means.
+Above it: `compare`. Below it: `outline.placement` makes both formats look alike, `fields` knows what each field means.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["compare_nodes"]
 
 _NEVER_REACHED = "no run can have come here"
 _PASSED = "a run in flight may already have gone the other way"
-# Values longer than this say nothing inside a sentence.
+# Longer values are not readable inside a sentence.
 _SHOWN_CHARACTERS_MAX = 40
 
 
 def compare_nodes(before: Placement, after: Placement) -> Iterator[Change]:
-    """Everything that changed in the nodes, in the order of the new document; what is gone comes last."""
+    """Yield everything that changed in the nodes, in the order of the new document; removed nodes come last."""
     comparison = _Comparison(before=before, after=after)
     yield from comparison.entry()
     for node in after.nodes.values():
@@ -58,7 +58,7 @@ class _Comparison:
                     self._new_steps.setdefault(target, node.id)
 
     def unsafe(self, node: OutlineNode, reason: str) -> Effect:
-        """The effect of a change that a replay would notice, if a run can have come to the node at all."""
+        """The effect of a change that a replay would notice, if a run can have reached the node at all."""
         if node.id not in self._reached:
             return Effect(reason=_NEVER_REACHED)
         return Effect(in_flight=InFlight.UNSAFE, reason=reason)
@@ -162,7 +162,7 @@ class _Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Routes:
-    """The routes of one node in both versions. Error routes are compared with the other fields."""
+    """The routes of one node in both versions. Error routes are compared elsewhere."""
 
     comparison: _Comparison
     old: OutlineNode
@@ -192,7 +192,7 @@ class _Routes:
 
     @staticmethod
     def _plain(placement: Placement, node: OutlineNode) -> dict[str, tuple[str | None, str]]:
-        """The targets without a condition of their own; None leaves the body."""
+        """The targets without a condition; None leaves the body."""
         names = {"next": "always", "edge": "always", "else": "otherwise", "default": "otherwise", "timeout": "timeout"}
         found: dict[str, tuple[str | None, str]] = {}
         for route in node.routes:
@@ -280,7 +280,7 @@ def _shown(value: JsonValue) -> str:
 
 
 def _signal(node: OutlineNode) -> str:
-    """The signal that a node waits for; empty when it waits for none."""
+    """The signal that a node waits for; empty if it waits for none."""
     read = comparison_of(node.type).signal
     return "" if read is None else read(node.fields)
 

@@ -1,6 +1,6 @@
-"""What changed between two JSON Schemas about a value by itself: its type, the values allowed, bounds and forms.
+"""What changed between two JSON Schemas about a value itself: its type, the values allowed, bounds and forms.
 
-Above it: `schemas`, which knows places, objects, lists and combinations. Below it: `values`.
+Above it: `schemas`, which handles places, objects, lists and combinations. Below it: `values`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["Difference", "value_differences"]
 _TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _MINIMA = {"minLength": "characters", "minItems": "items", "minProperties": "members"}
 _MAXIMA = {"maxLength": "characters", "maxItems": "items", "maxProperties": "members"}
-# More names than this make a sentence unreadable.
+# A sentence with more values than this is unreadable.
 _VALUES_SHOWN_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One keyword that changed, with its old and new value, and whether that narrows and whether it widens."""
+    """One keyword that changed, with its old and new value; `effects` says whether it narrows and whether it widens."""
 
     keyword: str
     text: str
@@ -33,7 +33,7 @@ class Difference:
 
 
 def value_differences(before: JsonObject, after: JsonObject, what: str) -> Iterator[Difference]:
-    """Compare two schemas, looking at the value itself only; `what` stands for it in sentences."""
+    """Compare what two schemas say about the value itself; `what` names the value in sentences."""
     yield from _compare_types(before, after, what)
     yield from _compare_values(before, after, what)
     yield from _compare_limits(before, after, what)
@@ -46,7 +46,7 @@ def value_differences(before: JsonObject, after: JsonObject, what: str) -> Itera
 
 
 def _types_of(schema: JsonObject) -> frozenset[str]:
-    """The types a schema accepts; the values of an enum count when no type is written."""
+    """The types that a schema accepts; without a `type`, those of its enum values."""
     declared = schema.get("type")
     names = declared if isinstance(declared, list) else [declared]
     types = {name for name in names if isinstance(name, str)}
@@ -135,7 +135,7 @@ def _number(value: JsonValue) -> float | None:
 
 
 def _limit(schema: JsonObject, word: str) -> tuple[float, bool] | None:
-    """The tighter of an inclusive and an exclusive bound as (value, exclusive); older drafts mark it by a flag."""
+    """The tighter of an inclusive and an exclusive bound as (value, exclusive); older drafts mark it with a flag."""
     inclusive, exclusive = _number(schema.get(word)), schema.get(f"exclusive{word.capitalize()}")
     bounds = [] if inclusive is None else [(inclusive, exclusive is True)]
     strict = _number(exclusive)
@@ -198,7 +198,7 @@ def _compare_multiples(before: JsonObject, after: JsonObject, what: str) -> Iter
 
 
 def _is_multiple(value: float, of: float) -> bool:
-    # As they are written: 0.3 is a multiple of 0.1.
+    # Compared as decimals, as they are written: 0.3 is a multiple of 0.1.
     return of > 0 and Fraction(str(value)) % Fraction(str(of)) == 0
 
 

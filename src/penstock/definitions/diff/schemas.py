@@ -1,11 +1,11 @@
 """What changed between two JSON Schemas, and in which direction.
 
-A change *narrows* when a value that was accepted may be refused now, and *widens* when a value that was refused may be
-accepted now. Whoever sends values is hurt by the first, whoever reads them by the second; which of the two matters is
-up to the caller. Two conventions follow practice rather than logic: a new optional property of an open object narrows
-nothing, and a property that is gone widens, because a reader who looks for it finds nothing.
+A change *narrows* when a value that was accepted may now be refused, and *widens* when a value that was refused may now
+be accepted. Narrowing breaks senders of values, widening breaks readers; the caller decides which of the two matters.
+Two conventions follow practice rather than logic: a new optional property of an open object narrows nothing, and a
+removed property widens, because a reader who looks for it finds nothing.
 
-Above it: `contract`. It knows nothing of workflows. A rule it cannot judge counts as both.
+Above it: `contract`. It knows nothing about workflows. A rule that it cannot judge counts as both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.definitions.diff.values import alike, brief
 __all__ = ["SchemaChange", "compare_schemas"]
 
 _REF_HOPS_MAX = 32
-# Keywords that say something about a value without refusing any.
+# Keywords that describe a value without refusing any.
 _NOTES = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly")
 _OPAQUE = (
     "not",
@@ -64,7 +64,7 @@ def compare_schemas(
 ) -> tuple[SchemaChange, ...]:
     """Compare two schemas of the thing called `what`.
 
-    With `defaults_are_filled` a required property that has a default may still be left out.
+    With `defaults_are_filled`, a required property that has a default may still be left out.
     """
     comparison = _Comparison(before_root=before, after_root=after, what=what, defaults_are_filled=defaults_are_filled)
     comparison.compare(before, after, _Place())
@@ -73,7 +73,7 @@ def compare_schemas(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a comparison is: the pointer, and the same for people."""
+    """Where a comparison is: as a JSON pointer, and as a name for people."""
 
     pointer: tuple[str | int, ...] = ()
     names: str = ""
@@ -114,13 +114,13 @@ class _Comparison:
                 compare(self, first, second, place)
 
     def called(self, place: _Place) -> str:
-        """The thing at a place, for the middle of a sentence."""
+        """The name of the thing at a place, for the middle of a sentence."""
         return f"{brief(place.names)} of the {self.what}" if place.names else f"the {self.what}"
 
     def changed(
         self, keyword: str, place: _Place, values: tuple[JsonValue, JsonValue], effects: tuple[bool, bool], text: str
     ) -> None:
-        """Note a change; `effects` says whether it narrows and whether it widens."""
+        """Record a change; `effects` says whether it narrows and whether it widens."""
         self.add(ChangeKind.CHANGED, keyword, place, text, values, effects)
 
     def add(
@@ -132,7 +132,7 @@ class _Comparison:
         values: tuple[JsonValue, JsonValue],
         effects: tuple[bool, bool],
     ) -> None:
-        """Note what appeared, disappeared or changed."""
+        """Record that something was added, removed or changed."""
         self.changes.append(
             SchemaChange(
                 kind=kind,
@@ -147,7 +147,7 @@ class _Comparison:
         )
 
     def opaque(self, keyword: str, before: JsonValue, after: JsonValue, place: _Place) -> None:
-        """Note that a rule changed whose meaning is not understood here."""
+        """Record a change of a rule whose meaning is not understood here."""
         if not alike(before, after):
             text = f"the rule `{keyword}` of {self.called(place)} changed; what that means cannot be judged here."
             self.changed(keyword, place, (before, after), (True, True), text)
@@ -163,7 +163,7 @@ def _object(schema: JsonValue) -> JsonObject:
 
 
 def _resolved(schema: JsonValue, root: JsonValue) -> tuple[JsonValue, str]:
-    """Follow references inside the document; the last one followed tells recursive schemas apart."""
+    """Follow references inside the document, and return the last one followed, which identifies recursive schemas."""
     followed = ""
     for _ in range(_REF_HOPS_MAX):
         ref = schema.get("$ref") if isinstance(schema, dict) else None
@@ -244,7 +244,7 @@ def _compare_required(comparison: _Comparison, before: JsonObject, after: JsonOb
     old, new = _required(before), _required(after)
     known_before, known_after = _object(before.get("properties")), _object(after.get("properties"))
     for name in dict.fromkeys(new):
-        # A property that is new, or gone, was already spoken of.
+        # A property that was added or removed is already reported.
         if name not in old and (name in known_before or name not in known_after):
             filled = _is_filled(comparison, after, name)
             text = f"{comparison.called(place.property(name))} is now required{', with a default' if filled else ''}."
@@ -260,7 +260,7 @@ def _compare_openness(comparison: _Comparison, before: JsonObject, after: JsonOb
     if isinstance(old, dict) and isinstance(new, dict) and old and new:
         comparison.compare(old, new, _Place((*place.pointer, "additionalProperties"), f"{place.names}.*".lstrip(".")))
         return
-    # An empty schema allows everything, like `true` and like saying nothing.
+    # An empty schema allows everything, as do `true` and a missing keyword.
     strictness = {True: 0, False: 2}
     was = strictness[old] if isinstance(old, bool) else 1 if old else 0
     now = strictness[new] if isinstance(new, bool) else 1 if new else 0
@@ -313,7 +313,7 @@ def _compare_combinations(comparison: _Comparison, before: JsonObject, after: Js
             start = len(comparison.changes)
             comparison.compare(gone[0], extra[0], place.inside(keyword, new.index(extra[0])))
             if keyword == "oneOf":
-                # A wider alternative can overlap with another one, and then neither holds.
+                # A wider alternative can overlap with another one, and then `oneOf` fails.
                 comparison.changes[start:] = [_in_both_directions(change) for change in comparison.changes[start:]]
         elif gone or extra:
             effects = (bool(gone), bool(extra)) if keyword == "anyOf" else (bool(extra), bool(gone))

@@ -1,4 +1,4 @@
-"""Comparing and showing the values of a document: equal by JSON's rules, short enough for a sentence.
+"""Compares and shows the values of a document: equal by JSON's rules, short enough for a sentence.
 
 Above it: the parts of `compare`. Below it: `model`, and `base.text` for clean lines.
 """
@@ -18,7 +18,7 @@ _BRIEF_CHARACTERS_MAX = 48
 
 
 def alike(first: JsonValue, second: JsonValue) -> bool:
-    """Whether two values are the same in JSON: `true` is not 1, but 1 is 1.0, and the order of members is nothing."""
+    """Whether two values are equal in JSON: `true` is not 1, but 1 is 1.0, and the order of members does not matter."""
     if isinstance(first, dict) and isinstance(second, dict):
         return first.keys() == second.keys() and all(alike(value, second[key]) for key, value in first.items())
     if isinstance(first, list) and isinstance(second, list):
@@ -29,25 +29,25 @@ def alike(first: JsonValue, second: JsonValue) -> bool:
 
 
 def brief(value: JsonValue) -> str:
-    """A value in a few words, as code; nothing where there is nothing."""
+    """Format a value briefly, as code; None becomes "nothing"."""
     if value is None:
         return "nothing"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    # Sentences end up on terminals, where control characters act.
+    # Sentences are shown on terminals, where control characters take effect.
     line = clean(text)
     shown = line if len(line) <= _BRIEF_CHARACTERS_MAX else line[: _BRIEF_CHARACTERS_MAX - 1].rstrip() + "…"
     return f"`{shown}`"
 
 
 def kind_of(before: JsonValue, after: JsonValue) -> ChangeKind:
-    """Whether something appeared, disappeared or changed, where None stands for nothing."""
+    """Whether something was added, removed or changed, where None stands for nothing."""
     if before is None:
         return ChangeKind.ADDED
     return ChangeKind.REMOVED if after is None else ChangeKind.CHANGED
 
 
 def change_of(subject: Subject, path: str, message: str, values: tuple[JsonValue, JsonValue], effect: Effect) -> Change:
-    """A change whose kind follows from its two values."""
+    """Make a change whose kind follows from its two values."""
     before, after = values
     return Change(
         kind=kind_of(before, after),

@@ -1,9 +1,9 @@
-"""The node types, one module each: everything that the document side knows of a type stands in its module.
+"""The node types, one module each: a module holds everything that the document side knows about its type.
 
-A module declares its type as a `NodeKind` (see `node_parts.kind`): fields in both formats, compilation, routes and
-bodies, places of jq, checks, what a change of it means, its look in a drawing, what the reference says of it. The
-modules do not import each other; what several share is in `node_parts`. `NODE_KINDS` has them all, and whoever walks a
-document reads it. Read `emit` first, a small one; `interrupt` has nearly everything.
+Read `emit` first, a small one; `interrupt` uses nearly everything. A module declares its type as a `NodeKind` (see
+`node_parts.kind`): fields in both formats, compilation, routes and bodies, places of jq, checks, the meaning of a
+change, its look in a drawing, and its text in the reference. The modules are pure and do not import each other; what
+several share is in `node_parts`. `NODE_KINDS` has them all, and everything that walks a document reads it.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ _BY_NAME: Mapping[str, NodeKind] = {kind.name: kind for kind in NODE_KINDS.value
 
 
 def kind_named(name: str) -> NodeKind | None:
-    """The declaration of a type by the word that documents write; None for a word that is no type."""
+    """The declaration of a type by the word that documents use, or None if there is no such type."""
     return _BY_NAME.get(name)
 
 
 def implied_activity(fields: JsonObject) -> NodeKind:
-    """The activity that a compensation without a type means: by a field that only one of them has, or a step."""
+    """The activity that a compensation without a type means: one with a field that only it has, otherwise a step."""
     implied = (kind for kind in ACTIVITY_KINDS if kind.activity and kind.activity.implied_by in fields)
     return next(implied, step.KIND)

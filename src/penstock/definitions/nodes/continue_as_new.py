@@ -28,7 +28,7 @@ def _build(source: NodeSource) -> ContinueDetail:
 
 
 def _input(document: JsonObject, node: OutlineNode) -> Iterator[JqPlace]:
-    # What the newest definition takes as its input is not known here.
+    # The input schema of the newest definition is not known here.
     purpose = None if _is_newest(node.fields) else Purpose.NEXT_INPUT
     yield from field_place(document, node, "input", JqForm.TEMPLATE, purpose=purpose)
 

@@ -47,7 +47,7 @@ def _check_all(outline: Outline) -> Iterator[Finding]:
 
 
 def _no_output(fields: JsonObject) -> None:
-    """Nothing can be read from a node that ends the run; its `output_schema` is that of the result."""
+    """No expression can read the output of a node that ends the run; its `output_schema` is that of the result."""
 
 
 KIND = NodeKind(

@@ -23,7 +23,7 @@ _DEFAULT_NAME = "item"
 
 
 def _is_expression(items: JsonValue) -> bool:
-    """Whether the list is given as jq; a string with `${` in it is a template."""
+    """Whether the list is a jq expression; a string that contains `${` is a template."""
     return isinstance(items, str) and "${" not in items
 
 
@@ -52,7 +52,7 @@ def _items(document: JsonObject, node: OutlineNode) -> Iterator[JqPlace]:
 
 
 def _result(document: JsonObject, node: OutlineNode) -> Iterator[JqPlace]:
-    """The result of an item is computed inside of the body, where the outputs of its nodes are."""
+    """The result of an item is computed inside the body, where the outputs of its nodes are visible."""
     body = node.bodies[0] if node.bodies else node.body
     for place in field_place(document, node, "result", JqForm.TEMPLATE):
         yield replace(place, body=body)

@@ -43,7 +43,7 @@ def _build(source: NodeSource) -> InterruptDetail:
         answer_schema=schema_of(schema, node.field_path("answer")),
         answer_schema_json=schema if isinstance(schema, dict) else {},
         approvers=approvers if isinstance(approvers, dict) else None,
-        # The published format has no word for it, and is never a tool: whoever drives such a run answers for it.
+        # The published format cannot say who answers, and is never a tool: whoever drives such a run answers for it.
         anyone=not source.native or fields.get("answered_by") == "anyone",
         decline=fields.get("decline"),
         on_timeout=on_timeout,
@@ -52,7 +52,7 @@ def _build(source: NodeSource) -> InterruptDetail:
 
 
 def _output(fields: JsonObject) -> JsonValue:
-    """The schema of the answer, when one person answers."""
+    """The schema of the answer, if exactly one person answers."""
     approvers = fields.get("approvers")
     if isinstance(approvers, dict) and approvers.get("count", 1) != 1:
         return None
@@ -79,11 +79,11 @@ def _approvers(approvers: JsonObject, path: str) -> Iterator[Finding]:
 
 
 def _decline(node: OutlineNode) -> Iterator[Finding]:
-    """Check that the answer for declining is one that the question takes."""
+    """Check that the question accepts its own `decline` answer."""
     declared, schema = node.fields.get("decline"), _answer_schema(node.fields, _ANY_OBJECT)
     compiled = compile_schema(schema) if declared is not None and isinstance(schema, dict) else None
     if compiled is None or isinstance(compiled, SchemaProblem):
-        return  # what is wrong with the schema is said elsewhere
+        return  # the schema check reports what is wrong with the schema
     for found in violations(compiled, declared):
         yield Finding(
             code="DECLINE_INVALID",
@@ -152,7 +152,7 @@ KIND = NodeKind(
     caption=_caption,
     pace=Pace.WAITS,
     jq=(template("message"), template("prompt")),
-    # `answer_schema` is a frequent mistake; a secret in it is reported all the same.
+    # `answer_schema` is a frequent mistake; a secret in it is reported anyway.
     answer_fields=("answer", "answer_schema", "resume_schema"),
     output=_output,
     check=_check,

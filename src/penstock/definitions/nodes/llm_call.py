@@ -26,7 +26,7 @@ _ACTIVITY = Activity(arguments=("system_prompt", "prompt", "user_prompt", "messa
 
 
 def _references(fields: JsonObject) -> Iterator[Reference]:
-    # A provider that is named brings its own models.
+    # A provider that the node names has its own models.
     if fields.get("provider") is None:
         yield Reference(resource=Resource.MODEL, name=fields.get("model"), field="model")
 

@@ -26,7 +26,7 @@ def _build(source: NodeSource) -> SetStateDetail:
 
 
 def _members(name: str) -> JqReader:
-    """Every member of a field, each a template of its own."""
+    """A reader for every member of a field; each member is a separate template."""
 
     def read(document: JsonObject, node: OutlineNode) -> Iterator[JqPlace]:
         members, path = node.fields.get(name), field_pointer(document, node, name)

@@ -22,7 +22,7 @@ from penstock.definitions.shapes.fields import OBJECT, STRING, Shape, optional, 
 __all__ = ["KIND"]
 
 _ACTIVITY = Activity(arguments=("arguments",), single=True, implied_by="tool")
-# Stands for whoever calls the workflow over MCP.
+# The name of the server that stands for the MCP client that called the workflow.
 _CLIENT = "client"
 
 

@@ -1,4 +1,4 @@
-"""`wait`: waits for a time or for a signal. What it waits for follows from the field that is there."""
+"""`wait`: waits for a time or for a signal. The field that is present decides which."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """JSON Schema for workflow authors: compiled schemas, their cost, their types and their violations.
 
-Read `compiled` first.
+Read `compiled` first. The package is pure: it computes with jsonschema-rs and never fetches a reference. Below it:
+`base`.
 """

@@ -1,12 +1,12 @@
-"""JSON Schema: compiled once, cached, never fetched from elsewhere; violations in AJV's words.
+"""JSON Schema: compiled once, cached, never fetched from elsewhere; violations are worded like AJV's.
 
-Draft 2020-12 unless the schema names another. `format` is an annotation, as the draft says. References lead only to
-places inside the schema: nothing is ever read from a network or a file. Values must not be nested deeper than
-`limits.JSON_DEPTH_MAX`; the edges check that, because the validator recurses in native code.
+The draft is 2020-12 unless the schema names another. `format` is an annotation, as the draft says. References lead only
+to places inside the schema: nothing is ever read from a network or a file. Values must not be nested deeper than
+`limits.JSON_DEPTH_MAX`; the callers at the edge check that, because the validator recurses in native code.
 
-A schema whose check would take too many visits (`cost`) is none that can be used. The others are safe to check
-in the end, but the validator cannot be interrupted and lets nothing else run: a server asks `is_prompt` first, and has
-all other checks made in a process of their own (`runtime.sandbox`).
+A schema whose check would take too many visits (`cost`) is rejected. The others finish eventually, but the validator
+cannot be interrupted and blocks everything else. A server therefore asks `is_prompt` first, and runs all other checks
+in a separate process (`runtime.sandbox`).
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 
 @dataclass(frozen=True, slots=True)
 class CompiledSchema:
-    """A schema ready to check values. Its validator is made when it is first used here."""
+    """A schema ready to check values. Its validator is created on first use."""
 
     schema: JsonObject
     text: bytes = field(compare=False, repr=False)
@@ -76,10 +76,10 @@ def compile_schema(schema: JsonObject) -> CompiledSchema | SchemaProblem:
 
 
 def load_schema(schema: JsonObject) -> CompiledSchema | SchemaProblem:
-    """As `compile_schema`, but one that takes its time to compile is only compiled where it is used.
+    """Like `compile_schema`, but a schema that is slow to compile is compiled only where it is used.
 
-    For schemas that were checked before, and for those that others send to a server: what is wrong with a costly one
-    shows when a value is checked.
+    Use it for schemas that were checked before, and for those that others send to a server. A mistake in a costly
+    schema then shows when a value is checked.
     """
     prepared = _prepared(schema)
     if isinstance(prepared, SchemaProblem) or not is_prompt_to_compile(prepared.cost, len(prepared.text)):
@@ -89,13 +89,13 @@ def load_schema(schema: JsonObject) -> CompiledSchema | SchemaProblem:
 
 
 def is_valid(compiled: CompiledSchema, value: JsonValue) -> bool:
-    """Say whether a value fits a schema; much faster than asking for the violations."""
+    """Whether a value fits a schema; much faster than listing the violations."""
     valid: bool = _validator(compiled).is_valid(value)
     return valid
 
 
 def is_prompt(compiled: CompiledSchema, value: JsonValue, size_bytes: int) -> bool:
-    """Whether `violations` takes no time to speak of for a value of this size as JSON."""
+    """Whether `violations` is fast enough to run in this process, for a value of this size as JSON."""
     cost = compiled.cost
     depth = 0 if cost.by_depth is None else _depth(value, len(cost.by_depth))
     if not is_prompt_to_compile(cost, len(compiled.text)) or not is_prompt_to_check(cost, size_bytes, depth):
@@ -104,8 +104,8 @@ def is_prompt(compiled: CompiledSchema, value: JsonValue, size_bytes: int) -> bo
 
 
 def violations(compiled: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
-    """Every way in which a value does not fit: at most `limits.SCHEMA_VIOLATIONS_MAX`, and so many bytes."""
-    with suppress(ValueError):  # what cannot be handed to the validator is reported below
+    """List the ways in which a value does not fit, up to `limits.SCHEMA_VIOLATIONS_MAX` and a number of bytes."""
+    with suppress(ValueError):  # values that the validator cannot take are reported below
         if is_valid(compiled, value):
             return ()
     found: dict[Violation, None] = {}
@@ -119,10 +119,10 @@ def violations(compiled: CompiledSchema, value: JsonValue) -> tuple[Violation, .
 
 
 def apply_defaults(schema: JsonObject, value: JsonValue) -> JsonValue:
-    """The value with the defaults of missing properties filled in; the value itself is not changed.
+    """Return the value with the defaults of missing properties filled in; the value itself is not changed.
 
-    Looks into `properties`, `items`, `prefixItems`, `allOf` and references inside the schema, not into alternatives.
-    `Rejected` where that takes too many looks.
+    Follows `properties`, `items`, `prefixItems`, `allOf` and references inside the schema, but not alternatives. Raises
+    `Rejected` if that takes too many steps.
     """
     return _Filling(schema).filled(schema, value, 0)
 
@@ -162,7 +162,7 @@ def _validator(compiled: CompiledSchema) -> jsonschema_rs.Validator:
 
 
 def _depth(value: JsonValue, most: int) -> int:
-    """How deep a value is nested; `most` for anything that deep or deeper."""
+    """The nesting depth of a value, at most `most`."""
     level: list[JsonValue] = [value]
     for depth in range(most):
         inner: list[JsonValue] = []
@@ -215,7 +215,7 @@ def _references(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[tuple
 
 
 def _target(schema: JsonObject, reference: str) -> JsonObject | None:
-    """The schema a local reference leads to, or None."""
+    """The target of a local reference, or None."""
     if reference == "#":
         return schema
     if not reference.startswith("#/"):
@@ -233,14 +233,14 @@ def _target(schema: JsonObject, reference: str) -> JsonObject | None:
 
 
 class _Filling:
-    """Fills in the defaults of one schema, and counts how often it looks at one."""
+    """Fills in the defaults of one schema, and counts its steps."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._looks = 0
 
     def filled(self, schema: JsonValue, value: JsonValue, depth: int) -> JsonValue:
-        # A schema that refers to itself in a default would fill in without end.
+        # A schema that refers to itself in a default would be filled in endlessly.
         if not isinstance(schema, dict) or depth > limits.JSON_DEPTH_MAX:
             return value
         self._looks += 1
@@ -284,7 +284,7 @@ class _Filling:
 
 
 def _default(root: JsonObject, schema: JsonValue, depth: int) -> tuple[JsonValue] | None:
-    """The default of a schema or of what it refers to, in a tuple because null is a default too."""
+    """The default of a schema or of its reference target, in a tuple because null is a default too."""
     if not isinstance(schema, dict) or depth > limits.JSON_DEPTH_MAX:
         return None
     if "default" in schema:

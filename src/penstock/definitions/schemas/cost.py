@@ -1,11 +1,12 @@
-"""What checking a value against a JSON Schema may cost, worked out from the schema alone.
+"""The cost of checking a value against a JSON Schema, computed from the schema alone.
 
-A validator follows every reference anew, so that a few hundred bytes of `allOf` over `$ref` can stand for millions of
+A validator follows every reference anew, so a few hundred bytes of `allOf` over `$ref` can stand for millions of
 visits. Each subschema gets a number of visits: its own, and those of everything that it applies, with references
-expanded and counted once per use. Visits that happen once for a value stand apart from those that happen for each
-element. What refers to itself is counted by the depth of the value. Numbers are exact integers of any size.
+expanded and counted once per use. Visits that happen once per value are counted apart from those that happen for each
+element. A schema that refers to itself is counted by the depth of the value. The numbers are exact integers of any
+size.
 
-Above it: `compiled`, which refuses what costs too much, and whoever decides where a value is checked. It is not a
+Above it: `compiled`, which refuses what costs too much, and the code that decides where a value is checked. It is not a
 validator, and does not say whether a schema is valid. jsonschema-rs does both, but cannot say beforehand how long it
 will take, and cannot be interrupted.
 """
@@ -45,43 +46,43 @@ _REPEATED = (
 )
 _REPEATED_NAMED = ("patternProperties",)
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
-# Only hold schemas that others refer to.
+# These only hold schemas that others refer to.
 _HELD_NAMED = ("$defs", "definitions")
 _COUNTED = re.compile(r"\{(\d{1,9})?(?:,(\d{1,9})?)?\}")
-# Classes of all of Unicode are hundreds of ranges; without counts they are as cheap as others.
+# Classes that cover all of Unicode are hundreds of ranges. Without counts they are as cheap as others.
 _WIDE = re.compile(r"\\[wWdDsSpPbB]|\.|\[\^")
 _WIDE_FACTOR = 20
-# What only a backtracking matcher understands: looking around, and referring back.
+# Syntax that only a backtracking matcher supports: look-around and back-references.
 _BACKTRACKING = re.compile(r"\(\?(?:[=!>]|<[=!])|\\[1-9]|\\k<")
-# How deep a value may be that is checked against a schema which refers to itself, without leaving the process.
+# The largest depth of a value that is checked in this process against a schema that refers to itself.
 _PROMPT_DEPTH = 16
-# What a violation costs beside its copy of the value.
+# The cost of a violation in addition to its copy of the value.
 _VIOLATION_BYTES = 100
-# Schemas with more parts than this are not counted by depth; they are checked elsewhere.
+# Schemas with more parts than this are not counted by depth; they are checked in another process.
 _PROMPT_PARTS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaCost:
-    """Visits of a check: `once` for any value, `each` for every element besides."""
+    """The visits of a check: `once` for any value, plus `each` for every element."""
 
     once: int
     each: int
     pattern_units: int
-    """What compiling the patterns costs, and matching each character against them; about a microsecond at most."""
+    """The cost of compiling the patterns and of matching each character; at most about a microsecond per unit."""
     backtracks: bool
-    """Whether a pattern's time may grow faster than the text."""
+    """Whether the time of a pattern may grow faster than the text."""
     opaque: bool
-    """Whether references lead through names that are not followed here."""
+    """Whether references use names that are not followed here."""
     by_depth: tuple[int, ...] | None
     """For a schema that refers to itself: all visits per element, by the depth of the value."""
     expands: bool
-    """Whether compiling it expands its references."""
+    """Whether compiling the schema expands its references."""
 
 
 @dataclass(frozen=True, slots=True)
 class TooCostly:
-    """Why a schema is not used, and where in it (JSON pointer)."""
+    """Why a schema is refused, and where in it (JSON pointer)."""
 
     message: str
     path: str
@@ -89,7 +90,7 @@ class TooCostly:
 
 
 def is_prompt_to_compile(cost: SchemaCost, size_bytes: int) -> bool:
-    """Whether making a validator of a schema of this size as JSON takes some tens of milliseconds at most."""
+    """Whether building a validator for a schema of this size as JSON takes some tens of milliseconds at most."""
     if size_bytes > limits.SCHEMA_IN_PROCESS_BYTES_MAX or cost.opaque:
         return False
     if cost.pattern_units > limits.SCHEMA_IN_PROCESS_PATTERN_UNITS_MAX:
@@ -98,7 +99,7 @@ def is_prompt_to_compile(cost: SchemaCost, size_bytes: int) -> bool:
 
 
 def is_prompt_to_check(cost: SchemaCost, size_bytes: int, depth: int) -> bool:
-    """Whether saying yes or no takes a few milliseconds at most, for a value of this size as JSON."""
+    """Whether a yes-or-no check of a value of this size as JSON takes a few milliseconds at most."""
     if cost.opaque or cost.backtracks or size_bytes > limits.SCHEMA_IN_PROCESS_BYTES_MAX:
         return False
     if cost.pattern_units > limits.SCHEMA_IN_PROCESS_PATTERN_UNITS_MAX:
@@ -118,7 +119,7 @@ def is_prompt_to_list(cost: SchemaCost, size_bytes: int, depth: int) -> bool:
 
 
 def visits(cost: SchemaCost, size_bytes: int, depth: int) -> int:
-    """How many visits a check of a value takes at most."""
+    """The largest number of visits that checking a value takes."""
     elements = size_bytes // 2 + 1  # an element is at least one character and a comma
     if cost.by_depth is None:
         return cost.once + cost.each * elements
@@ -128,7 +129,7 @@ def visits(cost: SchemaCost, size_bytes: int, depth: int) -> int:
 
 
 def schema_cost(schema: JsonObject) -> SchemaCost | TooCostly:
-    """Count the visits of a schema, or say why it would take too many."""
+    """Count the visits of a schema, or say why there would be too many."""
     parts = _Parts(schema)
     counter = _Counter(parts)
     try:
@@ -148,7 +149,7 @@ def schema_cost(schema: JsonObject) -> SchemaCost | TooCostly:
 
 
 def pattern_units(pattern: str) -> int:
-    """The size of what a pattern becomes: each counted repetition is written out, one inside another multiplied."""
+    """The size of a compiled pattern: counted repetitions are written out, and nested ones multiply."""
     units = len(pattern)
     counted = False
     for match in _COUNTED.finditer(pattern):
@@ -159,7 +160,7 @@ def pattern_units(pattern: str) -> int:
 
 
 class _Parts:
-    """The subschemas of a schema, what each of them applies, and where it stands."""
+    """The subschemas of a schema, what each of them applies, and where it is."""
 
     def __init__(self, root: JsonObject) -> None:
         self.root = root
@@ -199,7 +200,7 @@ class _Parts:
         self.unevaluated = self.unevaluated or any(keyword in node for keyword in _UNEVALUATED)
 
     def target(self, reference: str) -> JsonObject | None:
-        """What a reference leads to; None for what is not followed here."""
+        """The target of a reference, or None if it is not followed here."""
         base, _, fragment = reference.partition("#")
         if base and base != self._id:
             self.opaque = True
@@ -222,7 +223,7 @@ class _Parts:
         return place if isinstance(place, dict) else None
 
     def in_place(self, node: JsonObject) -> Iterator[JsonObject]:
-        """What a subschema applies to the same value."""
+        """The subschemas that a subschema applies to the same value."""
         for keyword in _REFERENCES:
             reference = node.get(keyword)
             if isinstance(reference, str) and (found := self.target(reference)) is not None:
@@ -232,7 +233,7 @@ class _Parts:
                 yield from (inner for _, inner in _schemas_in(name, node[name]))
 
     def below(self, node: JsonObject) -> Iterator[tuple[JsonObject, bool]]:
-        """What a subschema applies to elements of the value, and whether to many of them."""
+        """The subschemas that a subschema applies to elements of the value, and whether to many of them."""
         for names, many in (
             ((*_ONCE_LISTS, *_ONCE_NAMED), False),
             ((*_REPEATED, *_REPEATED_NAMED), True),
@@ -258,14 +259,14 @@ def _schemas_in(name: str, value: JsonValue) -> Iterator[tuple[tuple[str | int, 
         yield from (((name, key), item) for key, item in value.items() if isinstance(item, dict))
 
 
-class _Exceeded(Exception):  # no error: it carries the answer out of the recursion
+class _Exceeded(Exception):  # not an error: it carries the result out of the recursion
     def __init__(self, problem: TooCostly) -> None:
         super().__init__()
         self.problem = problem
 
 
 class _Counter:
-    """Counts visits with what refers to itself expanded once."""
+    """Counts visits; a schema that refers to itself is expanded once."""
 
     def __init__(self, parts: _Parts) -> None:
         self._parts = parts
@@ -289,7 +290,7 @@ class _Counter:
             found = self.count(inner, depth + 1)
             once, each = once + found[0], each + found[1]
         if any(keyword in node for keyword in _UNEVALUATED):
-            once, each = 2 * once, 2 * each  # what was not looked at is found by looking again
+            once, each = 2 * once, 2 * each  # a second pass finds what was not evaluated
         once += _own(node)
         for inner, many in self._parts.below(node):
             found = self.count(inner, depth + 1)
@@ -311,7 +312,7 @@ def _own(node: JsonObject) -> int:
 
 
 def _by_depth(parts: _Parts, root: JsonObject) -> tuple[int, ...]:
-    """All visits for values of depth 0, 1, 2 …, until they are more than are ever made at once."""
+    """All visits for values of depth 0, 1, 2 …, until the in-process limit is exceeded."""
     if len(parts.nodes) > _PROMPT_PARTS:
         return ()
     found: list[int] = []
@@ -331,10 +332,10 @@ def _at_depth(parts: _Parts, node: JsonObject, level: dict[int, int], shallower:
     known = level.get(id(node))
     if known is not None:
         return known
-    level[id(node)] = 1  # a reference that leads back here without going into the value
+    level[id(node)] = 1  # for a reference that leads back here without descending into the value
     total = sum(_at_depth(parts, inner, level, shallower) for inner in parts.in_place(node))
     total *= 2 if any(keyword in node for keyword in _UNEVALUATED) else 1
     total += _own(node) + sum(shallower.get(id(inner), 0) for inner, _ in parts.below(node))
-    # Larger numbers would only take time to write down.
+    # Capped, because larger numbers only cost time.
     level[id(node)] = min(total, limits.SCHEMA_IN_PROCESS_VISITS_MAX + 1)
     return level[id(node)]

@@ -1,7 +1,7 @@
-"""What a JSON Schema says about types, read with caution: what is not certain counts as possible.
+"""What a JSON Schema says about types, read with caution: whatever is not certain counts as possible.
 
-Above it: `checks.types`. It is not a validator: `compiled` is, with jsonschema-rs. It answers what kind of value a
-schema can accept, and what it says about a member, before any value exists, which no validator can be asked. Only
+Above it: `checks.types`. It is not a validator: `compiled` is, with jsonschema-rs. It answers which kinds of value a
+schema can accept, and what it says about a member, before any value exists. A validator cannot answer that. Only
 references inside the same schema are followed.
 """
 
@@ -17,7 +17,7 @@ from penstock.base.json import JsonObject, JsonValue
 __all__ = ["ANY_TYPE", "Member", "Presence", "SchemaView", "TypeSet", "describe_types", "type_of", "value_types"]
 
 TypeSet: TypeAlias = frozenset[str]
-# Numbers come in two kinds, so that "integer" is a part of "number".
+# Numbers come in two kinds, so that "integer" is a subset of "number".
 ANY_TYPE: TypeSet = frozenset({"null", "boolean", "integer", "fraction", "string", "array", "object"})
 _TYPE_NAMES: dict[str, TypeSet] = {
     **{name: frozenset({name}) for name in ("null", "boolean", "integer", "string", "array", "object")},
@@ -32,9 +32,10 @@ _WORDS = {
     "array": "a list",
     "object": "an object",
 }
-# Schemas looked at to answer one question; more are a cycle or a puzzle, and the answer is "anything".
+# The largest number of schemas visited for one question. A longer walk is a cycle or a puzzle; the answer is
+# "anything".
 _FOLLOWED_MAX = 64
-# Keywords that may declare members elsewhere, so that the list of names is not the whole truth.
+# Keywords that may declare members elsewhere, so that the list of names is incomplete.
 _OTHER_DECLARATIONS = frozenset(
     {"anyOf", "oneOf", "if", "not", "patternProperties", "dependentSchemas", "unevaluatedProperties", "propertyNames"}
 )
@@ -44,19 +45,19 @@ class Presence(StrEnum):
     """What a schema says about a member of an object."""
 
     DECLARED = "declared"
-    UNDECLARED = "undeclared"  # allowed, as far as can be seen
+    UNDECLARED = "undeclared"  # allowed, as far as we can tell
     FORBIDDEN = "forbidden"
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaView:
-    """A schema, or a part of one, with the whole it belongs to for its references."""
+    """A schema or a part of one, together with the whole schema, which its references need."""
 
     schema: JsonValue
     root: JsonValue
 
     def types(self) -> TypeSet:
-        """The types of the values that the schema can accept; never too few."""
+        """The types that the schema can accept; in doubt too many, never too few."""
         return _types(self.schema, self.root, [_FOLLOWED_MAX])
 
     def member(self, name: str) -> Member:
@@ -75,7 +76,7 @@ class SchemaView:
         return Member(Presence.UNDECLARED, None, () if open_seen else tuple(names))
 
     def item(self, index: int) -> SchemaView | None:
-        """The schema of an item of a list, if one schema holds for it."""
+        """The schema of a list item, if one schema applies to it."""
         for part in self._parts():
             if "prefixItems" not in part and isinstance(part.get("items"), dict) and index >= 0:
                 return SchemaView(part["items"], self.root)
@@ -88,7 +89,7 @@ class SchemaView:
             yield from (name for name in (names if isinstance(names, list) else []) if isinstance(name, str))
 
     def _parts(self) -> Iterator[JsonObject]:
-        """The schemas that all hold for a value: this one, what it refers to, and all of `allOf`."""
+        """The schemas that all apply to a value: this one, its reference target, and all of `allOf`."""
         pending, followed = [self.schema], 0
         while pending and followed <= _FOLLOWED_MAX:
             schema = pending.pop(0)
@@ -104,7 +105,7 @@ class SchemaView:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member as a schema sees it; `names` are the declared members, when the list is worth a suggestion."""
+    """A member as described by a schema; `names` are the declared members, when the list is useful for a suggestion."""
 
     presence: Presence
     view: SchemaView | None
@@ -112,7 +113,7 @@ class Member:
 
 
 def type_of(value: JsonValue) -> str:
-    """The type of a value, as these sets name it."""
+    """The type of a value, by the names that these sets use."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -138,7 +139,7 @@ def describe_types(types: TypeSet) -> str:
 
 
 def _referred(reference: JsonValue, root: JsonValue) -> JsonValue:
-    """What a local reference means; True, which accepts anything, when that is not known."""
+    """The target of a local reference; True, which accepts anything, when the target is unknown."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return True
     found: JsonValue = root

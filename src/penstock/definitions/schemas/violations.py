@@ -1,8 +1,8 @@
-"""Violations of a JSON Schema in the words of AJV, flattened the way AJV lists them.
+"""Violations of a JSON Schema in AJV's wording, flattened the way AJV lists them.
 
 The published format's diagnostics are AJV's: its keyword names, its messages, and the errors of `oneOf` and `anyOf`
-branches standing beside the error of the keyword itself. The validator underneath has its own; this module translates.
-It is used by `compiled` only.
+branches listed beside the error of the keyword itself. jsonschema-rs has its own; this module translates them. Only
+`compiled` uses it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ __all__ = ["Violation", "violations_of"]
 
 # Keywords that hold schemas by name: the next part of a path is a name, not a keyword.
 NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-# Keywords below which the instance is one level deeper.
+# Keywords that apply to values one level deeper.
 DESCENDING = frozenset(
     {
         *("additionalProperties", "contains", "items", "patternProperties", "prefixItems", "properties"),
@@ -33,7 +33,7 @@ FALSE_SCHEMA = "false schema"
 class Violation:
     """One way in which a value does not fit: where (JSON pointer), which keyword, and AJV's message.
 
-    `subject` is the property a `required`, `additionalProperties` or similar violation is about.
+    `subject` is the property that a violation of `required`, `additionalProperties` or a similar keyword is about.
     """
 
     instance_path: str
@@ -43,7 +43,7 @@ class Violation:
 
 
 def violations_of(error: jsonschema_rs.ValidationError, schema: JsonObject, value: JsonValue) -> Iterator[Violation]:
-    """The violations one error of the validator stands for, nested ones first as AJV reports them."""
+    """The violations that one error of the validator stands for; nested ones come first, as AJV reports them."""
     kind = error.kind
     path = json_pointer(error.instance_path)
     match kind:
@@ -78,7 +78,7 @@ def violations_of(error: jsonschema_rs.ValidationError, schema: JsonObject, valu
 
 
 def _closed(error: jsonschema_rs.ValidationError, path: str, value: JsonValue) -> Iterator[Violation]:
-    """The validator's short form for a closed object that declares no properties; it does not say which it found."""
+    """Violations for a closed object without declared properties; the validator does not name the extra properties."""
     closed = _resolve(value, error.instance_path)
     for name in closed if isinstance(closed, dict) else ():
         yield Violation(path, "additionalProperties", "must NOT have additional properties", name)
@@ -100,7 +100,7 @@ def _required(error: jsonschema_rs.ValidationError, path: str, schema: JsonObjec
 
 
 def _conditionals(error: jsonschema_rs.ValidationError) -> Iterator[Violation]:
-    """AJV adds an error of `if` for each `then` or `else` that an error lies in, innermost first."""
+    """AJV adds an `if` error for each `then` or `else` that contains an error, innermost first."""
     found: list[Violation] = []
     depth = 0
     parts = list(error.evaluation_path)
@@ -116,7 +116,7 @@ def _conditionals(error: jsonschema_rs.ValidationError) -> Iterator[Violation]:
 
 
 def _resolve(value: JsonValue, path: list[str | int]) -> JsonValue:
-    """The part of a value that a path of the validator leads to, or None."""
+    """The part of a value at a path of the validator, or None."""
     place = value
     for part in path:
         if isinstance(place, dict) and isinstance(part, str):
@@ -129,7 +129,7 @@ def _resolve(value: JsonValue, path: list[str | int]) -> JsonValue:
 
 
 def _type(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
-    # AJV names the types in the order of the schema, the validator sorts them.
+    # AJV lists the types in the order of the schema; the validator sorts them.
     declared = _resolve(schema, error.schema_path)
     types = declared if isinstance(declared, list) else error.kind.as_dict()["types"]
     return f"must be {','.join(str(name) for name in types)}"

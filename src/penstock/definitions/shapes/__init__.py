@@ -1,5 +1,5 @@
-"""What a document may contain, as field tables: the top level, exposure, the published format, and the pieces that
-several objects share. The tables of nodes are in `nodes`.
+"""Field tables of everything in a document but nodes: the top level, exposure, the published format, shared pieces.
 
-`editor_schema` makes JSON Schemas from these tables, and the reference is made from them too. Read `fields` first.
+Read `fields` first. The tables of nodes are in `nodes`. `editor_schema` makes JSON Schemas from all of these tables,
+and the reference documentation is generated from them too. The package is pure data and imports only `base`.
 """

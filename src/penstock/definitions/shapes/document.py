@@ -1,7 +1,7 @@
 """The top level of a native document as tables: name, schemas, exposure, governance, triggers and tests.
 
-Read by `schema`. Later parts of the product act on `expose`, `governance`, `triggers` and `tests`; here they
-only have a shape. The nodes are in `nodes`, the published format is in `published`.
+Read by `editor_schema`. Other packages act on `expose`, `governance`, `triggers` and `tests`; here they only have a
+shape. The nodes are in `nodes`, the published format is in `published`.
 """
 
 from penstock.definitions.shapes.exposure import EXPOSURE_SHAPES

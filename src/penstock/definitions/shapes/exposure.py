@@ -1,4 +1,4 @@
-"""What a document says about how assistants see the workflow, as tables: as a tool, a resource, a prompt.
+"""How a document exposes the workflow to assistants, as tables: as a tool, a resource, a prompt.
 
 Read by `document`. `checks.exposure` checks what no schema can state.
 """
@@ -20,7 +20,7 @@ from penstock.definitions.shapes.fields import (
 __all__ = ["EXPOSURE_SHAPES"]
 
 _WIRE_NAME = pattern("^[A-Za-z0-9_.-]{1,64}$", "refund_order")
-# Addresses that clients can show without asking another server in the open, or none at all.
+# Addresses that clients can show without an unencrypted request to another server, or without any request.
 _ICON_SOURCE = pattern(
     r"^(https://[!-~]{1,2000}|data:image/(png|jpeg|webp|svg\+xml);base64,[A-Za-z0-9+/=]{1,65000})$",
     "https://shop.example/refund.png",

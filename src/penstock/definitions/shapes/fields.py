@@ -1,10 +1,9 @@
 """The vocabulary of the field tables, and the pieces that several objects of a document share.
 
-A `Shape` is a table of one object: its fields, each with a JSON Schema fragment and a line that says what it is for,
-and the rules between them. The tables live here, in `document` and `published`, and in
-the modules of `nodes`; `editor_schema` turns them into JSON Schemas for editors and checks, and documentation is made
-from the same lines.
-Nothing here checks a document.
+A `Shape` is the table of one object: its fields, each with a JSON Schema fragment and a line that says what it is for,
+and the rules between them. The tables are here, in `document`, `exposure` and `published`, and in the modules of
+`nodes`. `editor_schema` turns them into JSON Schemas for editors and checks, and the documentation is generated from
+the same lines. This module does not check documents.
 """
 
 from collections.abc import Mapping
@@ -49,7 +48,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One member of an object: what it may be, what it is for, and whether it has to be there."""
+    """One member of an object: which values it takes, what it is for, and whether it is required."""
 
     name: str
     schema: JsonObject
@@ -59,7 +58,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """When `field` has the value `equals`, one of `then_any` has to stand beside it."""
+    """If `field` has the value `equals`, one of `then_any` must be present too."""
 
     field: str
     equals: str
@@ -70,7 +69,7 @@ class Condition:
 class Shape:
     """An object of a document: its fields, and the rules between them.
 
-    `hints` maps names that people are likely to write here by mistake to what they should do instead.
+    `hints` maps names that people are likely to write here by mistake to advice on what to write instead.
     """
 
     name: str
@@ -87,7 +86,7 @@ class Shape:
 
 
 def required(name: str, schema: JsonObject, description: str) -> Field:
-    """A field that has to be there."""
+    """A field that must be present."""
     return Field(name=name, schema=schema, description=description, required=True)
 
 
@@ -102,23 +101,23 @@ def ref(name: str) -> JsonObject:
 
 
 def choice(*values: str) -> JsonObject:
-    """One of a few words."""
+    """One of a fixed set of words."""
     return {"type": "string", "enum": list(values)}
 
 
 def pattern(expression: str, *examples: str) -> JsonObject:
-    """A string of a certain form; the expression is anchored at both ends."""
+    """A string that matches a pattern, which must be anchored at both ends."""
     return {"type": "string", "pattern": expression, "examples": list(examples)}
 
 
 def array_of(items: JsonObject, *, items_min: int = 0) -> JsonObject:
-    """A list with items of one kind."""
+    """A list whose items are all of one kind."""
     schema: JsonObject = {"type": "array", "items": items}
     return {**schema, "minItems": items_min} if items_min else schema
 
 
 def map_of(values: JsonObject, *, properties_min: int = 0) -> JsonObject:
-    """An object whose keys are free and whose values are of one kind."""
+    """An object with any keys, whose values are all of one kind."""
     schema: JsonObject = {"type": "object", "additionalProperties": values}
     return {**schema, "minProperties": properties_min} if properties_min else schema
 
@@ -131,19 +130,19 @@ TEXT: JsonObject = {"type": "string"}
 STRING: JsonObject = {"type": "string", "minLength": 1}
 STRINGS: JsonObject = array_of(STRING)
 
-# The names of the jq root, and of the references inside templates; a node of that name could not be told apart.
+# Names at the jq root and in template references; a node with one of these names would be ambiguous.
 RESERVED_IDS = ("input", "run", "state", "item", "index", "loop", "error", "secret", "secrets", "env")
 REDUCERS = ("overwrite", "append", "merge")
 CHECKPOINT_STRATEGIES = ("after_each_node", "every_n_nodes", "interval", "disabled", "off", "none")
 
-# Compound, fractional and ISO 8601 durations; `durations` has the last word on order and range.
+# Compound, fractional and ISO 8601 durations; `durations` decides about order and range.
 _AMOUNT = r"[0-9]+(\.[0-9]+)?\s*(ms|s|m|h|d|w)"
 _DURATION_PATTERN = rf"^\s*([0-9]+|P[0-9.WDTHMS]+|{_AMOUNT}(\s*{_AMOUNT})*)\s*$"
 
 _JSON_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _SCHEMA_OR_FLAG: JsonObject = {"type": ["object", "boolean"], "$ref": "#/$defs/schema_keywords"}
 _SCHEMAS: JsonObject = {"type": "array", "minItems": 1, "items": _SCHEMA_OR_FLAG}
-# Only what helps while typing; weaker than any draft, because the compiled schema is the judge.
+# Only what helps while typing. Weaker than any draft, because compiling the schema is the real check.
 _SCHEMA_KEYWORDS: JsonObject = {
     "title": {**TEXT, "description": "A short name, shown as a label."},
     "description": {**TEXT, "description": "What the value means; people and models read it."},

@@ -1,6 +1,6 @@
-"""The published definition format as tables: all but the nodes, which `nodes` declares beside the native ones.
+"""The published definition format as tables: everything but the nodes, which `nodes` declares beside the native ones.
 
-Read by `editor_schema`. The published format is accepted as it is; the one addition is the signature block, which that
+Read by `editor_schema`. The published format is accepted unchanged. The one addition is the signature block, which that
 format uses without listing it. Names of pieces begin with `published_`, so that both formats fit into one schema file.
 """
 
@@ -24,7 +24,7 @@ from penstock.definitions.shapes.fields import (
 
 __all__ = ["PUBLISHED_DOCUMENT", "PUBLISHED_EDGE_SHAPES", "PUBLISHED_FRAGMENTS", "PUBLISHED_SHAPES"]
 
-# The published schema asks less of these than the format's prose does; the checks ask for the rest.
+# The published schema requires less of these than the format's prose; the checks require the rest.
 PUBLISHED_FRAGMENTS: Mapping[str, JsonObject] = {
     "published_duration": {**STRING, "description": "A length of time, such as 30s or 24h.", "examples": ["30s"]},
     "published_interval": {**TEXT, "description": "A length of time, such as 500ms or 10s.", "examples": ["10s"]},
@@ -106,6 +106,6 @@ PUBLISHED_DOCUMENT = Shape(
     },
 )
 
-# The objects inside of nodes come between these two.
+# The objects inside nodes come between these two.
 PUBLISHED_SHAPES = (_RETRY, _HEADER, _CHECKPOINTING)
 PUBLISHED_EDGE_SHAPES = (replace(EDGE, name="published_edge"), replace(SIGNATURE, name="published_signature"))

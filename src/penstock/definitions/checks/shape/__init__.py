@@ -1,4 +1,5 @@
-"""The check of a document's shape against our own JSON Schemas, with messages for the person who wrote it.
+"""Checks the shape of a document against Penstock's own JSON Schemas, with messages for its author.
 
-Read `document` first.
+Read `document` first. `validator` walks schema and document together, `keywords` words the messages. The package is
+pure and checks one document at a time.
 """

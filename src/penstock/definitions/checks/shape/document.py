@@ -1,8 +1,8 @@
 """Checks the shape of a workflow document: every mistake at once, each at its place, with a hint where one helps.
 
-Each node is held to the rules of its own type, inside bodies too; embedded JSON Schemas, durations and reducers are
-looked at as well. Above it: `validate`, which adds positions and the checks of the graph and of expressions. Below it:
-the schemas of `editor_schema` and the walker of `validator`.
+Each node is checked against the rules of its own type, inside bodies too. Embedded JSON Schemas, durations and reducers
+are checked as well. Above it: `validate`, which adds positions and the checks of the graph and of expressions. Below
+it: the schemas of `editor_schema` and the walker of `validator`.
 """
 
 import re
@@ -30,12 +30,12 @@ __all__ = ["published_diagnostics", "schema_findings"]
 
 _NODE_PATH = re.compile(r"/nodes/[0-9]+")
 _NOT_ALLOWED = "must be equal to one of the allowed values"
-# Any of these says that the author had the published format in mind.
+# Each of these shows that the author had the published format in mind.
 _PUBLISHED_MARKS = ("document", "state_schema")
 
 
 def schema_findings(document: JsonValue) -> tuple[Finding, ...]:
-    """Everything that is wrong with a document's shape; none for a document that may go on to the other checks."""
+    """Return everything that is wrong with a document's shape; nothing if the other checks can run."""
     return tuple(
         Finding(code=defect.code, message=defect.message, path=defect.path, hint=defect.hint, keyword=defect.keyword)
         for defect in _first_of_each(_document_defects(document))
@@ -43,9 +43,9 @@ def schema_findings(document: JsonValue) -> tuple[Finding, ...]:
 
 
 def published_diagnostics(document: JsonValue) -> tuple[Violation, ...]:
-    """What is wrong with a document of the published format, in the words of AJV, for drivers that expect them."""
+    """Return everything that is wrong with a published document in AJV's wording, for drivers that expect it."""
     defects = _first_of_each(_published_defects(document))
-    # The published schema offers a choice of node types, so that a bad node also fails the choice as a whole.
+    # The published schema offers a choice of node types, so a bad node also fails the choice as a whole.
     bad_nodes = dict.fromkeys(
         match.group()
         for defect in defects
@@ -209,7 +209,7 @@ def _extra(
 
 _NATIVE_TYPE_HINT = "this node type exists in the native format, which begins with `penstock: v1`"
 _PUBLISHED_TYPE_HINTS = {kind.name: _NATIVE_TYPE_HINT for kind in NODE_KINDS.values() if kind.published is None}
-# Words that other tools use for a node type, with what to write here.
+# Names that other tools use for a node type, with what to write here.
 _NATIVE_TYPE_HINTS = {word: f"write `{kind.name}`" for kind in NODE_KINDS.values() for word in kind.other_words}
 _NODE_TYPE = Piece(code="UNKNOWN_NODE_TYPE", noun="node type")
 _PIECES: Mapping[str, Piece] = {

@@ -1,7 +1,7 @@
-"""The keywords of our own JSON Schemas, one by one: what is wrong with a value, in words for the person who wrote it.
+"""The keywords of our own JSON Schemas, one by one: what is wrong with a value, in words for its author.
 
-Each defect also carries the words of AJV, for drivers that expect them. Above it: `validator`, which walks schemas
-and values together. Only keywords that look at one value are here, and only those that `editor_schema` writes.
+Each defect also carries AJV's wording, for drivers that expect it. Above it: `validator`, which walks schemas and
+values together. This module has only keywords that look at one value, and only those that `editor_schema` writes.
 """
 
 import re
@@ -43,7 +43,7 @@ MISSING_FIELD = "MISSING_FIELD"
 UNKNOWN_FIELD = "UNKNOWN_FIELD"
 RESERVED_ID = "RESERVED_ID"
 
-# Longer values are cut in messages; the path says where to read the whole.
+# Longer values are cut in messages; the path shows where to read the whole value.
 _QUOTED_CHARACTERS_MAX = 60
 _TYPE_WORDS = {
     "string": "a text",
@@ -58,7 +58,7 @@ _TYPE_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a value stands: its JSON pointer, the table that describes it, and members that stand elsewhere."""
+    """Where a value is: its JSON pointer, the table that describes it, and the places of members that are elsewhere."""
 
     path: str = ""
     shape: str = ""
@@ -70,7 +70,7 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The place as a reader would call it: the name of the member, with the number of the item."""
+        """The place as a reader would call it: the name of the member, or the list with the index of the item."""
         parts = [part.replace("~1", "/").replace("~0", "~") for part in self.path.split("/")[1:]]
         if not parts:
             return "the document"
@@ -81,7 +81,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    """One thing that is wrong. `standard_path` and `standard_message` say it as AJV would."""
+    """One mistake. `standard_path` and `standard_message` are AJV's version of it."""
 
     code: str
     path: str
@@ -112,7 +112,7 @@ def _literal(value: JsonValue) -> str:
 def general_defect(
     place: Place, keyword: str, message: str, standard_message: str, hint: str | None = None, code: str = INVALID_VALUE
 ) -> Defect:
-    """A defect at a place; AJV sees it at the same one."""
+    """Make a defect at a place that AJV reports at the same path."""
     return Defect(
         code=code,
         path=place.path,
@@ -125,7 +125,7 @@ def general_defect(
 
 
 def has_type(schema: JsonObject, value: JsonValue) -> bool:
-    """Whether a value is of the type, or one of the types, that a schema names."""
+    """Whether a value has the type, or one of the types, of a schema."""
     wanted = schema.get("type")
     names = wanted if isinstance(wanted, list) else [wanted]
     return wanted is None or any(_is_of_type(value, name) for name in names)
@@ -151,7 +151,7 @@ def _is_of_type(value: JsonValue, name: JsonValue) -> bool:
 
 
 def kind_of(value: JsonValue) -> str:
-    """What a value is, for the end of "must be …, not …"."""
+    """The kind of a value, for the end of "must be …, not …"."""
     if value is None:
         return "empty"
     if isinstance(value, bool | int | float):
@@ -161,7 +161,7 @@ def kind_of(value: JsonValue) -> str:
 
 
 def type_words(schema: JsonObject) -> str:
-    """What a schema asks for, for the middle of "must be …, not …"."""
+    """What a schema requires, for the middle of "must be …, not …"."""
     if "const" in schema:
         return quoted(schema["const"])
     wanted = schema.get("type")
@@ -170,7 +170,7 @@ def type_words(schema: JsonObject) -> str:
 
 
 def wrong_type(schema: JsonObject, value: JsonValue, place: Place) -> Defect:
-    """The defect of a value that `has_type` refused."""
+    """Make the defect for a value of the wrong type."""
     wanted = schema.get("type")
     names = [str(name) for name in (wanted if isinstance(wanted, list) else [wanted])]
     is_unquoted = names == ["string"] and "enum" not in schema and isinstance(value, int | float)
@@ -186,12 +186,12 @@ def wrong_type(schema: JsonObject, value: JsonValue, place: Place) -> Defect:
 
 def same_value(wanted: JsonValue, value: JsonValue) -> bool:
     """Whether two scalars are the same JSON value."""
-    # Python takes True for 1; JSON does not.
+    # In Python True equals 1; in JSON it does not.
     return type(wanted) is type(value) and wanted == value
 
 
 def constant_defects(schema: JsonObject, value: JsonValue, place: Place) -> Iterator[Defect]:
-    """`const`, `enum`, and names that are reserved (`not` with `enum`)."""
+    """Check `const`, `enum`, and reserved names (`not` with `enum`)."""
     if "const" in schema and not same_value(schema["const"], value):
         message = f"{place.label} must be {quoted(schema['const'])}, not {quoted(value)}"
         yield general_defect(place, "const", message, "must be equal to constant")
@@ -214,7 +214,7 @@ def constant_defects(schema: JsonObject, value: JsonValue, place: Place) -> Iter
 
 
 def text_defects(schema: JsonObject, value: str, place: Place) -> Iterator[Defect]:
-    """`minLength` and `pattern`."""
+    """Check `minLength` and `pattern`."""
     length_min = number_at(schema, "minLength")
     if length_min is not None and len(value) < length_min:
         standard = f"must NOT have fewer than {length_min} characters"
@@ -233,7 +233,7 @@ def text_defects(schema: JsonObject, value: str, place: Place) -> Iterator[Defec
 
 
 def number_defects(schema: JsonObject, value: float, place: Place) -> Iterator[Defect]:
-    """`minimum`, `maximum` and `exclusiveMinimum`."""
+    """Check `minimum`, `maximum` and `exclusiveMinimum`."""
     for keyword, words, sign in (
         ("minimum", "at least", ">="),
         ("maximum", "at most", "<="),
@@ -249,7 +249,7 @@ def number_defects(schema: JsonObject, value: float, place: Place) -> Iterator[D
 
 
 def presence_defects(schema: JsonObject, value: JsonObject, place: Place, shape: Shape | None) -> Iterator[Defect]:
-    """Which members are there: `minProperties`, `required`, `dependentRequired` and the choices between members."""
+    """Check which members are present: `minProperties`, `required`, `dependentRequired` and choices of members."""
     properties_min = number_at(schema, "minProperties")
     if properties_min is not None and len(value) < properties_min:
         message = f"{place.label} needs at least {counted(properties_min, 'member')}"
@@ -295,7 +295,7 @@ def _about(name: str, shape: Shape | None) -> str | None:
 
 
 def meets_condition(condition: JsonObject, value: JsonValue) -> bool:
-    """Whether an `if` holds; it only ever asks for members, and for members with a certain value."""
+    """Whether an `if` holds. Ours only require members, and members with a certain value."""
     if not isinstance(value, dict):
         return True
     if not all(name in value for name in _strings(condition, "required")):
@@ -313,7 +313,7 @@ def counted(count: float, noun: str) -> str:
 
 
 def choice_names(alternatives: Iterable[JsonValue]) -> list[str]:
-    """The members between which a rule chooses, if every alternative only asks for one member."""
+    """The members that a rule chooses between, if every alternative requires just one member."""
     names: list[str] = []
     for alternative in alternatives:
         if not isinstance(alternative, dict) or set(alternative) != {"required"}:
@@ -323,13 +323,13 @@ def choice_names(alternatives: Iterable[JsonValue]) -> list[str]:
 
 
 def object_at(schema: JsonObject, keyword: str) -> JsonObject:
-    """The object under a keyword; empty when there is none."""
+    """The object under a keyword; empty if there is none."""
     value = schema.get(keyword)
     return value if isinstance(value, dict) else {}
 
 
 def list_at(schema: JsonObject, keyword: str) -> list[JsonValue]:
-    """The list under a keyword; empty when there is none."""
+    """The list under a keyword; empty if there is none."""
     value = schema.get(keyword)
     return value if isinstance(value, list) else []
 

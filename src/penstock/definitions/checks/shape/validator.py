@@ -1,14 +1,14 @@
-"""Holds a value to our own JSON Schemas and says precisely what is wrong with it.
+"""Checks a value against our own JSON Schemas and says precisely what is wrong with it.
 
-A schema library says that a value is invalid; this module says it in words for the person who wrote it: it knows the
-one rule that applies where a schema offers several, names the field that was probably meant, and goes on to the next
-mistake. It understands only the keywords that `editor_schema` writes. Each defect also carries the words of AJV, for
-drivers that expect them. Tests hold it against the library: both accept the same documents.
+A schema library says that a value is invalid; this module says it in words for the author: it knows the one rule that
+applies where a schema offers several, suggests the field that was probably meant, and continues with the next mistake.
+It understands only the keywords that `editor_schema` writes. Each defect also carries AJV's wording, for drivers that
+expect it. Tests compare it with the library: both accept the same documents.
 
-Why jsonschema-rs, which checks everything else, does not do this: it is far faster (0.02 ms for a document that takes
-2 ms here), but on 527 broken documents it named other places than our findings in 276 and missed the mistake in 16. It
-reports `oneOf` or `if` of the schema where a person needs the missing field, knows no suggestions for names, and has no
-hook for durations, moments and embedded schemas. Such checks need a walk over the document in any case.
+Why not jsonschema-rs, which checks everything else? It is far faster (0.02 ms for a document that takes 2 ms here), but
+on 527 broken documents it named other places than our findings in 276 and missed the mistake in 16. It reports the
+`oneOf` or `if` of the schema where a person needs the missing field, has no suggestions for names, and no hook for
+durations, moments and embedded schemas. Such checks need a walk over the document in any case.
 
 Above it: `document`, which knows documents. Below it: schemas made by `editor_schema`.
 """
@@ -47,7 +47,7 @@ from penstock.definitions.source.findings import suggestion
 __all__ = ["ExtraCheck", "Piece", "ShapeChecker"]
 
 _GENERAL_CODES = frozenset({INVALID_VALUE, MISSING_FIELD, UNKNOWN_FIELD})
-# A list of more names than this does not help in a hint.
+# A hint with more names than this does not help.
 _LISTED_NAMES_MAX = 24
 
 
@@ -57,10 +57,11 @@ ExtraCheck = Callable[[JsonValue, Place], Iterator[Defect]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What is known about a named piece of a schema, beyond the schema.
+    """Additional knowledge about a named piece of a schema.
 
-    `code` is for whatever is wrong in it; `noun` says what a word from a list is, and `word_hints` what to write
-    instead of words that people try; members of a piece that `has_config` may also stand inside `config`.
+    `code` replaces the general codes of its defects. `noun` says what a word from a list is, and `word_hints` what to
+    write instead of words that people try. If `has_config` is set, the members of the piece may also be inside
+    `config`.
     """
 
     code: str | None = None
@@ -75,7 +76,7 @@ _PLAIN_PIECE = Piece()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeChecker:
-    """A schema with its named pieces, the tables they were made from, and what else is known about them."""
+    """A schema with its named pieces, the tables they were made from, and additional knowledge about them."""
 
     schema: JsonObject
     name: str
@@ -83,7 +84,7 @@ class ShapeChecker:
     pieces: Mapping[str, Piece]
 
     def defects(self, document: JsonValue) -> Iterator[Defect]:
-        """Everything that is wrong with a document, in document order where that is possible."""
+        """Yield everything that is wrong with a document, in document order where that is possible."""
         return self._check(self.schema, document, Place(shape=self.name))
 
     def _check(self, schema: JsonValue, value: JsonValue, place: Place) -> Iterator[Defect]:
@@ -133,7 +134,7 @@ class ShapeChecker:
         return object_at(self.schema, "$defs").get(name)
 
     def _check_union(self, alternatives: list[JsonValue], value: JsonValue, place: Place) -> Iterator[Defect]:
-        """Only the alternative of the value's own type is worth talking about."""
+        """Report only on the alternative that matches the type of the value."""
         resolved = [self._resolve(alternative) for alternative in alternatives]
         for alternative, meaning in zip(alternatives, resolved, strict=True):
             if has_type(meaning, value) and ("const" not in meaning or same_value(meaning["const"], value)):
@@ -199,13 +200,13 @@ class ShapeChecker:
 
 
 def _in_own_words(defect: Defect, piece: Piece, value: JsonValue) -> Defect:
-    """A general defect, said with the piece's own code and noun."""
+    """Return a general defect with the piece's own code and noun."""
     if piece.code is None or defect.code not in _GENERAL_CODES:
         return defect
     if piece.noun is None or defect.keyword != "enum" or not isinstance(value, str):
         return replace(defect, code=piece.code)
     hint = piece.word_hints.get(value, defect.hint)
-    # The message of an unknown word lists the words there are; here it becomes the hint.
+    # The message of an unknown word lists the valid words; here that list becomes the hint.
     return replace(
         defect,
         code=piece.code,
@@ -215,7 +216,7 @@ def _in_own_words(defect: Defect, piece: Piece, value: JsonValue) -> Defect:
 
 
 def _flatten(node: JsonObject, config: JsonObject, place: Place) -> tuple[JsonObject, Place]:
-    """A node with the members of `config` beside `id` and `type`; each keeps the place where it was written."""
+    """Return a node with the members of `config` beside `id` and `type`; each keeps the place where it was written."""
     beside = {name: member for name, member in node.items() if name != "config"}
     inside = {name: member for name, member in config.items() if name not in node}
     moved = {name: f"{place.path}/config{json_pointer((name,))}" for name in inside}
