@@ -1,9 +1,9 @@
 """The MCP surface: the catalogue and a tenant's workflows as tools, resources, prompts and tasks.
 
-A request passes `endpoint` (host, origin, key, how many at once), then `fast_path` or the SDK's server (`server`, with
-a transport of `eras`), and becomes calls of operations through the gate. Read `endpoint` first, then `server` and
-`methods`, which has every method. `app` enters through `endpoint` and, when the first client comes, `entry_points`:
-only that loads the SDK. The surface may import `operations`, `asgi` and `base`.
+A request passes `endpoint` (host, origin, key, requests in flight), then `fast_path` or the SDK's server (`server`,
+with a transport of `eras`), and becomes calls of operations through the gate. `methods` lists every method. `app`
+imports `endpoint` and, when the first client comes, `entry_points`, which loads the SDK. The package imports
+`operations`, `asgi` and `base`. Read `endpoint` first.
 
     tools, content, questions     what a tool, a result and a question are, without the SDK
     calls, tasks, resources, subscriptions

@@ -1,9 +1,9 @@
 """Audit records of MCP messages that are refused before they become calls.
 
-The gate records what it refuses. What never reaches it (an unknown method, tool or resource, invalid parameters, a
-revision that is not served) is recorded here: with the client's key and address, and with one of our codes in place of
-the protocol's number. What is answered with an error status over HTTP, and was not recorded here, is recorded by the
-middleware around all surfaces, which reads the code from the state of the request. This module does not know the SDK.
+The gate records what it refuses. Messages that never reach it (an unknown method, tool or resource, invalid parameters,
+a revision that is not served) are recorded here, with the client's key and address, and with one of our codes instead
+of the protocol's number. HTTP error responses that were not recorded here are recorded by the middleware around all
+surfaces, which reads the code from the request state. This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.operations.gate.pipeline import Gate
 __all__ = ["MESSAGE", "note_error_code", "reason_in", "reason_of", "record_error", "record_refusal"]
 
 MESSAGE = "mcp.message"
-"""The operation of a message without a known method."""
+"""The operation in the record of a message without a known method."""
 _IS_ERROR = "mcp_error"
 _ERROR_STATUS = 400
 _OTHER = "MALFORMED_REQUEST"
@@ -42,12 +42,12 @@ _REASONS = {
 
 
 def reason_of(code: object) -> str:
-    """Our code for an error of the protocol."""
+    """Return our reason code for an error code of the protocol."""
     return _REASONS.get(code, _OTHER) if isinstance(code, int) else _OTHER
 
 
 def record_refusal(gate: Gate, caller: Caller, operation: str, code: str) -> None:
-    """Record that a message of a caller is refused; `operation` is the method, or the name of the unknown tool."""
+    """Record that a caller's message is refused; `operation` is the method, or the name of the unknown tool."""
     request = Request(
         operation=operation,
         arguments={},
@@ -60,7 +60,7 @@ def record_refusal(gate: Gate, caller: Caller, operation: str, code: str) -> Non
 
 
 def record_error(gate: Gate, caller: Caller, operation: str, error: ProtocolFault | PenstockError) -> None:
-    """Record that a message is answered with an error, unless the audit log has it."""
+    """Record that a message is answered with an error, unless the audit log already has it."""
     if error.on_record:
         return
     code = error.code if isinstance(error, PenstockError) else error.reason or reason_of(error.code)
@@ -78,6 +78,6 @@ def note_error_code(state: State, message: Message) -> None:
 
 
 def reason_in(answer: object) -> str:
-    """Our code for the error in an answer."""
+    """Return our reason code for the error in an answer."""
     error = answer.get("error") if isinstance(answer, dict) else None
     return reason_of(error.get("code")) if isinstance(error, dict) else _OTHER

@@ -1,4 +1,4 @@
-"""Who calls, how an operation is called for them, and faults of the protocol. This module does not know the SDK."""
+"""The caller of a request, calls of operations on their behalf, and protocol errors. It does not import the SDK."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = [
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_META = "penstock/idempotency_key"
-"""Where the metadata of a request has its idempotency key."""
+"""The key in a request's metadata that holds the idempotency key."""
 
 
 class ProtocolFault(Exception):
-    """A fault of the protocol: an error of JSON-RPC, not a result."""
+    """A JSON-RPC error, as opposed to a tool result."""
 
     def __init__(
         self,
@@ -46,42 +46,42 @@ class ProtocolFault(Exception):
         self.message = message
         self.data = data
         self.reason = reason
-        """Our code for it, where the number says too little."""
+        """Our reason code, where the number of the protocol is not specific enough."""
         self.on_record = on_record
-        """Whether the audit trail has it: a call was made, and its outcome is told so."""
+        """Whether the audit log already has it, because a call was made and this is its outcome."""
 
 
 def capabilities_missing(what: str, needed: JsonObject) -> ProtocolFault:
-    """Only clients that can do this can have it."""
+    """Build the error for a client that lacks a required capability."""
     message = f"{what} needs a client with {', '.join(needed)}"
     return ProtocolFault(MISSING_CAPABILITY, message, {"requiredCapabilities": needed})
 
 
 def tasks_missing(what: str) -> ProtocolFault:
-    """Only clients that take tasks can have this."""
+    """Build the error for a client that does not support tasks."""
     needed: JsonObject = {"extensions": {TASKS_EXTENSION: {}}}
     message = f"{what} needs a client with the extension {TASKS_EXTENSION}"
     return ProtocolFault(MISSING_CAPABILITY, message, {"requiredCapabilities": needed})
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Who calls."""
+    """Who sent a request, and how."""
 
     principal: Principal
     request_id: str
     remote: str | None = None
     toolset: str | None = None
-    """The tools that their address asks for; None for those that the settings say."""
+    """The toolset that their address asks for; None for the configured one."""
     whole_keys: bool = False
-    """Whether questions are called by their whole id, which no other question anywhere has, and not by their node."""
+    """Whether questions are identified by their whole, globally unique id instead of by their node."""
     tool_list: ToolList | None = None
-    """Their tools as they are while this request is answered, if somebody has looked already."""
+    """Their tools for the duration of this request, if they were looked up already."""
     address: str | None = None
-    """Under which they reach the server with a browser; None if they do not."""
+    """The address at which they reach the server with a browser; None if they cannot."""
 
 
 async def call_operation(gate: Gate, caller: Caller, operation: str, arguments: JsonObject, **more: Any) -> object:
-    """What an operation answers to a caller; raises what it refuses with."""
+    """Call an operation for a caller and return its value; refusals are raised."""
     request = Request(
         operation=operation,
         arguments=arguments,
@@ -99,7 +99,7 @@ async def call_operation(gate: Gate, caller: Caller, operation: str, arguments: 
 
 
 def plain_value(outcome: AnsweredCall) -> object:
-    """What a call was answered with; a stream is nothing that a tool can answer with."""
+    """Return the value of a call; a stream is refused, because a tool cannot return one."""
     if isinstance(outcome.reply, EventStream):
         raise ProtocolFault(INVALID_PARAMS, "this answers with a stream, which tools cannot")
     return outcome.reply.value

@@ -1,8 +1,8 @@
-"""The endpoint of MCP over HTTP: which requests are let through, before the SDK sees any of them.
+"""The MCP endpoint over HTTP: decides which requests get through, before the SDK sees any of them.
 
 Host and Origin are checked first (a web page must not reach a server on this machine under another name), then the key:
-without a valid one the answer is 401 and says how to send one. No principal can take all of the places for requests in
-flight. The backend, and with it the SDK, is loaded by the first request that gets through.
+without a valid one the answer is 401 and says how to send one. No principal can use up all slots for requests in
+flight. The first request that gets through loads the backend, and with it the SDK.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = ["CALLER", "CALLER_STATE", "HEADERS_STATE", "WHOLE_KEYS_STATE", "McpBa
 
 CALLER: ContextVar[Caller | None] = ContextVar("penstock_mcp_caller", default=None)
 CALLER_STATE = "mcp_caller"
-"""In the state of a request: its caller."""
+"""Request state key: the caller."""
 HEADERS_STATE = "mcp_headers"
-"""In the state of a request: its headers by name; of several with one name, the first."""
+"""Request state key: the headers by name; of repeated headers, the first."""
 WHOLE_KEYS_STATE = "mcp_whole_keys"
-"""In the state of a request: whether questions are named by their whole ids."""
+"""Request state key: whether questions are identified by their whole ids."""
 
 _IN_FLIGHT_STATE = "mcp_work"
-# The part of all places that one principal may have when there are no more.
+# When all slots are taken, one principal may hold at most 1/_SHARES of them.
 _SHARES = 4
 _HOSTS_KEPT = 64
 _METHODS = "GET, POST, DELETE"
@@ -60,7 +60,7 @@ _Headers: TypeAlias = dict[bytes, bytes]
 
 
 class McpBackend(Protocol):
-    """What answers requests that the endpoint has authenticated."""
+    """Answers requests that the endpoint has authenticated."""
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -70,7 +70,7 @@ class McpBackend(Protocol):
 
 
 class _EarlyRefusal(NamedTuple):
-    """Why a request is refused before anybody looks at its key, for its sender and for the log."""
+    """Why a request is refused before its key is checked: status and message for the client, reason for the log."""
 
     status: int
     message: str
@@ -90,9 +90,9 @@ class McpEndpoint:
         self._loading = asyncio.Lock()
         self._in_flight = _InFlight()
         self._share = max(1, options.max_concurrent_requests // _SHARES)
-        """How many requests one principal may have in flight when there are more than allowed in all."""
+        """How many requests one principal may have in flight when the server is over its limit."""
         self._known_hosts: dict[bytes, str] = {}
-        """Host headers that were checked and are allowed, as they were sent, with their text."""
+        """Host headers that passed the check: the bytes as sent, with their text."""
         self._idle = asyncio.Event()
         self._closed = False
 
@@ -122,7 +122,7 @@ class McpEndpoint:
                 self._idle.set()
 
     def _is_too_much(self, principal: Principal) -> bool:
-        """Whether a principal that has its share sends one more when only the places for others are left."""
+        """Return whether a principal that already has its share sends another request while the server is full."""
         is_full = self._in_flight.total > self._options.max_concurrent_requests
         return is_full and self._in_flight.by_principal.get(principal.id, 0) >= self._share
 
@@ -180,7 +180,7 @@ class McpEndpoint:
             return self._backend
 
     async def close(self) -> None:
-        """Take no more requests, answer those under way for a moment, then end every session and every stream."""
+        """Refuse new requests, wait briefly for those in flight, then end every session and stream."""
         self._closed = True
         self._idle.clear()
         if self._in_flight.total:
@@ -192,7 +192,7 @@ class McpEndpoint:
                 self._backend = None
 
     def _early_refusal(self, scope: Scope, headers: _Headers) -> _EarlyRefusal | None:
-        """Why a request is refused, whoever sends it."""
+        """Return why a request is refused regardless of its sender, or None."""
         if self._closed:
             return _EarlyRefusal(503, "the server is stopping", "SERVER_STOPPING")
         if scope["method"] not in ("GET", "POST", "DELETE"):
@@ -213,7 +213,7 @@ class McpEndpoint:
         return None
 
     def _address(self, scope: Scope, headers: _Headers) -> str | None:
-        """The address under which the caller reached the server."""
+        """Return the address under which the caller reached the server."""
         host = self._known_hosts.get(headers.get(b"host", b"")) or _text(headers, b"host")
         return f"{scope.get('scheme', 'http')}://{host}" if host else None
 
@@ -225,7 +225,7 @@ class McpEndpoint:
 
 
 class _InFlight:
-    """How many requests are in flight, in all and by principal."""
+    """Counts the requests in flight, in total and by principal."""
 
     __slots__ = ("by_principal", "total")
 
@@ -235,7 +235,7 @@ class _InFlight:
 
 
 class _InFlightRequest:
-    """One request in flight, and its principal; while its caller is asked something, it does not count."""
+    """One request in flight and its principal. It does not count while its caller is asked something."""
 
     __slots__ = ("_asking", "_in_flight", "_is_open", "_principal_id")
 
@@ -247,13 +247,13 @@ class _InFlightRequest:
         in_flight.total += 1
 
     def belongs_to(self, principal_id: str) -> None:
-        """Count it for a principal from now on."""
+        """Count the request for a principal from now on."""
         self._principal_id = principal_id
         by_principal = self._in_flight.by_principal
         by_principal[principal_id] = by_principal.get(principal_id, 0) + 1
 
     def end(self) -> None:
-        """The request is answered."""
+        """The request is answered: stop counting it."""
         self._is_open = False
         if not self._asking:
             self._leave()
@@ -275,7 +275,10 @@ class _InFlightRequest:
 
     @contextmanager
     def not_in_flight(self) -> Iterator[None]:
-        """Do not count it meanwhile. In a session, the request may end before the person who was asked answers."""
+        """Do not count the request inside this context.
+
+        In a session, the request may end before the person who was asked answers.
+        """
         if self._is_open and not self._asking:
             self._leave()
         self._asking += 1
@@ -288,13 +291,13 @@ class _InFlightRequest:
 
 
 def not_in_flight(scope: Scope) -> AbstractContextManager[None]:
-    """Do not count a request while it waits for a person, or only listens: that may take an hour."""
+    """Do not count a request while it waits for a person or only listens: that may take an hour."""
     counted: _InFlightRequest | None = scope.get("state", {}).get(_IN_FLIGHT_STATE)
     return nullcontext() if counted is None else counted.not_in_flight()
 
 
 def _headers(scope: Scope) -> _Headers:
-    """The headers by name; of several with one name, the first counts."""
+    """Return the headers by name; of repeated headers, the first counts."""
     return dict(reversed(scope["headers"]))
 
 
@@ -310,7 +313,7 @@ async def _send_version_error(only: str, wrong: str, receive: Receive, send: Sen
 
 
 async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
-    """A `receive` in which an `initialize` proposes the one revision that is served."""
+    """Return a `receive` in which `initialize` proposes the only revision that is served."""
     if is_modern(only) or scope["method"] != "POST" or b"mcp-session-id" in _headers(scope):
         return receive
     came, body = await read_messages(receive)
@@ -319,14 +322,14 @@ async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
 
 
 def _name_of(host: str) -> str:
-    """The name in a Host header, without its port."""
+    """Return the host name in a Host header, without its port."""
     if host.startswith("["):
         return host.partition("]")[0].removeprefix("[").lower()
     return host.partition(":")[0].lower()
 
 
 def _toolset(scope: Scope) -> str | None:
-    """The tools that the address asks for."""
+    """Return the toolset that the query of the address asks for."""
     query: bytes = scope.get("query_string", b"")
     given = parse_qs(query.decode("latin-1")).get("toolset") if query else None
     return ",".join(given)[: limits.MCP_TOOLSET_CHARACTERS_MAX] if given else None

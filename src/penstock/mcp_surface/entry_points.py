@@ -1,6 +1,6 @@
-"""Where `app` and the command line enter: a backend for HTTP, and a client at the other end of a pipe.
+"""Where `app` and the command line enter: a backend for HTTP, and a server for a client on stdio.
 
-Importing this module loads the SDK, which takes most of a second. So `app` imports it when the first client comes.
+Importing this module loads the SDK, which takes most of a second, so `app` imports it when the first client comes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["open_http_backend", "serve_stdio"]
 
 
 async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
-    """A backend for requests that the endpoint has authenticated."""
+    """Build a backend for requests that the endpoint has authenticated."""
 
     def caller_of(context: Context) -> Caller:
         request: Any = context.request
@@ -49,11 +49,11 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
 async def serve_stdio(
     gate: Gate, options: McpOptions, principal: Principal, new_request_id: Callable[[], str], pipe: Pipe
 ) -> None:
-    """Serve the client at the other end of the pipe, as whoever started this process."""
+    """Serve the client at the other end of the pipe, as the principal that started this process."""
 
     def caller_of(context: Context) -> Caller:
         return Caller(principal=principal, request_id=new_request_id())
 
-    # A client that goes away has not cancelled anything: its executions go on with whoever performs next.
+    # A client that disconnects has not cancelled anything: its executions continue on the next host.
     ended = gate.services.open_streams.end
     await serve_pipe(build_mcp_server(gate, options, caller_of), pipe, ended, options.protocol_version)

@@ -1,4 +1,4 @@
-"""What the handlers of all methods share: who calls, what their client can do, and errors in the form of the protocol.
+"""Shared by the handlers of all methods: the caller, the client's capabilities, and errors in the form of the protocol.
 
 A package with methods has a module `methods` with a class; its `handlers()` lists a `Handler` for each method, and
 `server` registers them with the SDK. Handlers translate between the SDK's types and our own, and decide nothing.
@@ -37,14 +37,14 @@ CallerOf: TypeAlias = Callable[[Context], Caller]
 Handle: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 _AskNow: TypeAlias = Callable[[ClientQuestion], Awaitable[ClientAnswer | None]]
 
-# Lists depend on who asks, and change when somebody changes a workflow.
+# Lists depend on the caller, and change when somebody changes a workflow.
 COMPLETE: JsonObject = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What every list says of itself: it is whole, and not for caches."""
+"""The members that every list has: it is complete, and must not be cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A method, the type of its parameters, and what answers it; errors are put into the form of the protocol."""
+    """A method, the type of its parameters, and its handler; errors become errors of the protocol."""
 
     method: str
     params: type[BaseModel]
@@ -66,19 +66,19 @@ class Handler:
 
 
 class _KnownError(MCPError):
-    """An error of the protocol that was one of ours."""
+    """A protocol error that carries one of our reason codes."""
 
     reason: str | None = None
     on_record = False
 
 
 def is_on_record(error: Exception) -> bool:
-    """Whether the audit log has a request that ended with this error."""
+    """Return whether the audit log already has the request that ended with this error."""
     return isinstance(error, _KnownError) and error.on_record
 
 
 def reason_for(error: Exception) -> str:
-    """Our code for an error that the SDK answers a request with."""
+    """Return our reason code for an error with which the SDK answers a request."""
     if isinstance(error, _KnownError) and error.reason is not None:
         return error.reason
     if isinstance(error, ValidationError):
@@ -87,7 +87,10 @@ def reason_for(error: Exception) -> str:
 
 
 def one_page(handle: Handle) -> Handle:
-    """A list that is always whole, because most clients read the first page only: no cursor leads further."""
+    """Wrap a list handler that returns everything in one page, because most clients read only the first page.
+
+    A cursor is refused.
+    """
 
     async def checked(context: Context, params: types.PaginatedRequestParams | None) -> Any:
         if params is not None and params.cursor:
@@ -100,21 +103,21 @@ def one_page(handle: Handle) -> Handle:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Finds out who sent a request, and what their client can do while it is answered."""
+    """Determines who sent a request, and what their client can do while it is answered."""
 
     gate: Gate
     options: McpOptions
     caller_of: CallerOf
 
     def client(self, context: Context, params: types.InputResponseRequestParams) -> Client:
-        """What the client can do on this request, as far as the operator lets it."""
+        """Return what the client can do during this request, as far as the operator allows it."""
         client = client_of(context, params)
         if client.ask is not None:
             client = replace(client, ask=self._bounded(context, client.ask))
         return client if self.options.step_logs else replace(client, log=None)
 
     def _bounded(self, context: Context, ask: _AskNow) -> _AskNow:
-        """Ask for no longer than questions are open, and count the question as one of the caller's open streams."""
+        """Limit `ask` to the time that questions stay open, and count the question as an open stream of the caller."""
         services, owner = self.gate.services, self.caller_of(context).principal.id
         streams, chosen = services.open_streams, services.limits
 

@@ -1,8 +1,8 @@
 """The methods of MCP that Penstock knows, in one table: their names, and which of them only read.
 
-Metrics, the audit log and the access log take their words from here, so that no label has a word that a client chose.
-The handler of a method, with the type of its parameters, is in the `methods` module of its package; `server` puts them
-together. This module does not know the SDK.
+Metrics, the audit log and the access log take method names from here, so that no label holds text that a client chose.
+The handler of a method, with the type of its parameters, is in the `methods` module of its package; `server` collects
+them. This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ METHODS: dict[str, bool] = {
     "tasks/update": False,
     "tools/list": True,
 }
-"""By name, whether a request only reads. What runs a workflow does not, and a call of a tool is as its tool is."""
+"""Whether a method only reads, by name. Methods that run a workflow do not; for a tool call the tool decides."""
 _UNKNOWN = "unknown"
 
 
 def reads_only(method: str, tool: Tool | None) -> bool:
-    """Whether a request changes nothing, as far as the catalogue says; `tool` is the one that is called."""
+    """Return whether a request changes nothing, according to the catalogue; `tool` is the called tool."""
     if method != CALL:
         return METHODS.get(method, False)
     return tool is not None and tool.capability.only_reads
 
 
 def known_method(method: str) -> str:
-    """A method by its name, or `unknown` for one that is not in the table."""
+    """Return the method if it is in the table, else `unknown`."""
     return method if method in METHODS else _UNKNOWN

@@ -1,10 +1,10 @@
-"""Metrics of MCP: requests by method, how long they took, and calls of tools, whichever way they were answered.
+"""Metrics of MCP: requests by method, their duration, and tool calls, whichever way they were answered.
 
-A call of a tool is `ok`, an `error` that the model sees, `refused` by the protocol, a `task`, or a question
+A tool call is `ok`, an `error` that the model sees, `refused` by the protocol, a `task`, or a question
 (`input_required`). Methods and tools that do not exist are counted as `unknown`.
 
 `server` installs `McpMetrics.middleware` around every request that the SDK dispatches; the fast path and the OpenWOP
-mount report what they answer themselves. This module does not know the SDK.
+mount report their own answers. This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _no_tool(ctx: Any, name: object) -> Tool | None:
 
 
 def _ignored(ctx: Any, method: str, error: Exception) -> None:
-    """For callers that record their refusals themselves."""
+    """Ignore refusals: the default for callers that record them themselves."""
 
 
 class McpMetrics:
@@ -49,14 +49,14 @@ class McpMetrics:
         self._refused = refused
 
     def answered(self, method: str, status: str, seconds: float) -> None:
-        """Count a request that was answered."""
+        """Count an answered request."""
         named = known_method(method)
         self._telemetry.mcp_requests.add((named, status))
         if method != LISTEN:
             self._telemetry.mcp_seconds.add(seconds, (named,))
 
     def called(self, tool: Tool | None, status: str) -> None:
-        """Count a call of a tool."""
+        """Count a tool call."""
         self._telemetry.mcp_tool_calls.add((tool.name if tool is not None else _UNKNOWN, status))
 
     async def middleware(self, ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -89,7 +89,7 @@ class McpMetrics:
 
 
 def _call_status(result: object) -> str:
-    """The status of a call, by its result as it goes over the wire."""
+    """Return the status of a call from its result in wire form."""
     if not isinstance(result, Mapping):
         return "ok"
     kind = result.get("resultType", "complete")

@@ -1,4 +1,4 @@
-"""The operator's choices for MCP; `app` makes them from the settings."""
+"""The operator's options for MCP; `app` builds them from the settings."""
 
 from __future__ import annotations
 
@@ -10,62 +10,64 @@ from penstock.base import limits
 __all__ = ["MESSAGES_PATH", "SSE_PATH", "McpOptions"]
 
 SSE_PATH = "/sse"
-"""Where clients of revision 2024-11-05 open a stream, after `path`."""
+"""Where clients of revision 2024-11-05 open a stream, relative to `path`."""
 MESSAGES_PATH = "/messages"
-"""Where they post what they say."""
+"""Where they post their messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpOptions:
-    """What is offered over MCP, and to whom it answers."""
+    """What is offered over MCP, and to whom."""
 
     version: str = "0"
     enabled: bool = True
     path: str = "/mcp"
     base_path: str = "/api/v0"
-    """Where the operations stand in REST: `exclude_endpoints` speaks of these paths."""
+    """The base path of REST; `exclude_endpoints` refers to paths below it."""
     tool_prefix: str = "penstock"
     tool_names: Literal["underscore", "dot"] = "underscore"
     exclude_endpoints: tuple[str, ...] = ()
     output_schemas: bool = False
-    """Whether the lists of tools have the output schemas of built-in operations; workflows always have theirs."""
+    """Whether tool lists include the output schemas of built-in operations; workflows always include theirs."""
     toolset: str = "default"
-    """The tools that are listed to clients whose address names no others."""
+    """The tools listed to clients whose address names no toolset."""
     catalogue_bytes: int = limits.MCP_CATALOGUE_BYTES_MAX
     fast_path: bool = True
-    """Whether hot requests of the newest era are answered without the SDK."""
+    """Whether frequent requests of the newest era are answered without the SDK."""
     max_concurrent_requests: int = limits.MCP_CALLS_AT_ONCE_MAX
     max_body_bytes: int = limits.REQUEST_BYTES_MAX
     patience_seconds: float = limits.MCP_CALL_MS_MAX / 1000
     on_disconnect: Literal["cancel", "keep"] = "keep"
-    """What becomes of an execution whose caller hangs up before the answer; one that cancels its call cancels it."""
+    """What happens to an execution whose client disconnects early. A client that cancels its call always cancels it."""
     result_characters: int = limits.MCP_RESULT_CHARACTERS_MAX
     step_logs: bool = True
-    """Whether clients that wait with an execution hear what its steps log."""
+    """Whether clients that wait for an execution receive the log messages of its steps."""
     protocol_version: str | None = None
-    """The one revision that is spoken; every one that there is without."""
+    """The only revision that is served; None serves all of them."""
     sse_first: bool = False
-    """Whether clients of revision 2024-11-05 may open their stream at `path` without saying that they take one."""
+    """Whether clients of revision 2024-11-05 may open their stream at `path` without an Accept header for it."""
     heartbeat_seconds: float = limits.STREAM_HEARTBEAT_SECONDS
-    """How long an event stream may be silent."""
+    """The interval of heartbeats on an event stream."""
     retry_ms: int = limits.STREAM_RETRY_MS
-    """How long clients wait before they come back to a stream that was closed."""
+    """How long clients wait before they reopen a closed stream."""
     close_after_seconds: float | None = None
-    """How long the event stream of a call stays open before the client has to come back for the rest."""
+    """How long the event stream of a call stays open before the client has to reconnect for the rest."""
     models: frozenset[str] = frozenset()
-    """The names of the server's own models, which stand in for those of clients that cannot be asked."""
+    """The names of the server's own models, used instead of a client's model when the client cannot be asked."""
     protocol_faults: frozenset[str] = frozenset()
-    """Codes of failures that are told as errors of the protocol, for profiles that must show one. There is none by
-    itself: workflows choose their codes, and what they choose is a result."""
+    """Error codes of executions that become protocol errors, for profiles that require it.
+
+    Empty by default: workflows choose their codes, and a failure they choose is a result.
+    """
     answer_path: str = "/answer"
-    """Where the pages are that answer questions."""
+    """The path of the pages on which people answer questions."""
     public_url: str | None = None
-    """The address under which people reach the server with a browser; without it, the one that a request names."""
+    """The address at which people reach the server with a browser; None uses the address of the request."""
     allowed_hosts: tuple[str, ...] | None = None
-    """Names that the server answers to, without ports; any without."""
+    """Host names that the server answers to, without ports; None allows all."""
     allowed_origins: tuple[str, ...] = ()
-    """Origins whose pages may call, beside the server's own."""
+    """Origins whose pages may call, in addition to the server's own."""
 
     def answer_page(self, address: str | None) -> str | None:
-        """Where somebody answers who has a key, given how the server is reached; None if no browser gets there."""
+        """Return the address of the answer pages; None if no browser can reach the server."""
         return None if address is None else f"{address.rstrip('/')}{self.answer_path}"

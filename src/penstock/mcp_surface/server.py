@@ -1,7 +1,7 @@
 """The MCP server: the SDK's low-level server with the methods of every package, and middleware around them.
 
-Read this first for what is served: each `…Methods` class lists its methods, `methods.METHODS` has all names. The
-transports are in `eras`; `entry_points` starts them.
+Each `…Methods` class lists its methods; `methods.METHODS` has all names. The transports are in `eras`; `entry_points`
+starts them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ INSTRUCTIONS = (
 
 
 class McpServer(Server[Any]):
-    """A server whose lists may change in sessions, too: the SDK wants to be told that for each of them."""
+    """A server that announces list changes in sessions too: the SDK wants to be told so for each session."""
 
     def create_initialization_options(
         self,
@@ -53,7 +53,7 @@ class McpServer(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """What a session is told when it begins."""
+        """Return the options with which a session is initialized."""
         chosen = notification_options or NotificationOptions(
             prompts_changed=True, resources_changed=True, tools_changed=True
         )
@@ -61,7 +61,7 @@ class McpServer(Server[Any]):
 
 
 async def _refuse_unwritable(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
-    """Middleware that refuses parameters which cannot be encoded again: the SDK lets half of a surrogate pair pass."""
+    """Middleware that refuses parameters that cannot be encoded again: the SDK accepts half of a surrogate pair."""
     if ctx.request_id is not None:
         try:
             msgspec.json.encode(ctx.params)
@@ -74,7 +74,7 @@ async def _refuse_unwritable(ctx: Context, call_next: Callable[[Context], Awaita
 
 
 class _Assembly:
-    """The parts of one server."""
+    """Builds the parts of one server and connects them."""
 
     def __init__(self, gate: Gate, options: McpOptions, caller_of: CallerOf, registry: ToolRegistry) -> None:
         self._gate = gate
@@ -96,7 +96,7 @@ class _Assembly:
         self.metrics = McpMetrics(gate.services.telemetry, self._tool_of, self._refused)
 
     def find_tool(self, caller: Caller, name: str) -> Tool | None:
-        """A tool of the list that a caller was given last."""
+        """Find a tool in the list that the caller last received."""
         tool_list = caller.tool_list or self._registry.last_of(caller.principal, caller.toolset)
         return tool_list.find(name) if tool_list is not None else None
 
@@ -104,7 +104,7 @@ class _Assembly:
         return self.find_tool(self._caller_of(context), name) if isinstance(name, str) else None
 
     def _refused(self, context: Context, method: str, error: Exception) -> None:
-        """Record a request that ends with an error, and note in its state that this was done."""
+        """Record a request that ends with an error, and mark it as recorded in the request state."""
         if not is_on_record(error):
             record_refusal(self._gate, self._caller_of(context), method, reason_for(error))
         if context.request is not None:
@@ -112,7 +112,7 @@ class _Assembly:
 
     @asynccontextmanager
     async def lifespan(self, server: Server[Any]) -> AsyncIterator[None]:
-        """What lasts as long as the server does."""
+        """The lifespan of the server: stop the change watcher at the end."""
         try:
             yield
         finally:
@@ -127,7 +127,10 @@ def build_mcp_server(
     *,
     registry: ToolRegistry | None = None,
 ) -> Server[Any]:
-    """The server. `current_caller` is for the SDK's look at a tool's schema, which comes without a request."""
+    """Build the server.
+
+    `current_caller` serves the SDK's lookup of a tool's schema, which happens without a request.
+    """
     parts = _Assembly(gate, options, caller_of, ToolRegistry(gate, options) if registry is None else registry)
 
     def input_schema(name: str) -> Mapping[str, Any] | None:
@@ -147,7 +150,7 @@ def build_mcp_server(
     server.middleware.insert(1, _refuse_unwritable)
     server.middleware.append(parts.subscriptions.before_session)
     for handler in parts.handlers:
-        # Not by the constructor's arguments: it warns of `logging/setLevel`, which clients of the handshake era need.
+        # Not through the constructor: it warns about `logging/setLevel`, which clients of the handshake era need.
         server.add_request_handler(handler.method, handler.params, handler)
     initialized = parts.subscriptions.initialized
     server.add_notification_handler("notifications/initialized", types.NotificationParams, initialized)

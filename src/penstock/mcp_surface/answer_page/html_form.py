@@ -1,8 +1,8 @@
-"""A question as an HTML form, and what a browser sends back as an answer.
+"""A question as an HTML form, and the browser's form data as an answer.
 
-Simple members of the schema have fields of their own, objects are groups of fields, secrets are not shown while they
-are typed, and anything else is written as JSON. The execution checks the answer; here it only gets its types. Fields,
-and the errors about them, are named by their place in the answer, as in a JSON pointer.
+Simple members of the schema become fields, objects become groups of fields, secrets are masked while they are typed,
+and anything else is written as JSON. The execution validates the answer; this module only converts types. Fields, and
+the errors about them, are named by their place in the answer, as in a JSON pointer.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ __all__ = ["AnswerForm", "UnreadableField", "answer_form"]
 
 Control: TypeAlias = Literal["text", "secret", "number", "integer", "boolean", "choice", "several", "json", "group"]
 Given: TypeAlias = Mapping[str, Sequence[str]]
-"""What a browser sent, by the names of fields."""
+"""The form data that a browser sent, by field name."""
 Wrong: TypeAlias = Mapping[str, Sequence[str]]
-"""What is wrong, by places."""
+"""Error messages, by place in the answer."""
 _CONTROLS: dict[str, Control] = {"string": "text", "number": "number", "integer": "integer", "boolean": "boolean"}
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
 _WHOLE = "answer"
 _PREFIX = "field."
-# Deeper than this a form confuses more than JSON does.
+# Deeper than this, a form is more confusing than JSON.
 _DEPTH_MAX = 3
 _SCHEMA_CHARACTERS_MAX = 400
-# What a browser can check before anything is sent.
+# What a browser can validate before it sends the form.
 _BOUNDS = {
     "text": (("minLength", "minlength"), ("maxLength", "maxlength")),
     "secret": (("minLength", "minlength"), ("maxLength", "maxlength")),
@@ -42,7 +42,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadableField:
-    """What a browser sent that is no value of its kind."""
+    """A field whose text is not a value of its type."""
 
     path: str
     message: str
@@ -57,14 +57,14 @@ class _Field:
     schema: JsonObject
     required: bool
     choices: tuple[tuple[str, str], ...] = ()
-    """Values of choices, with what they are called."""
+    """The values to choose from, with their labels."""
     fields: tuple[_Field, ...] = ()
-    """Those of a group."""
+    """The fields of a group."""
     optional: bool = False
-    """Whether it may be left out of what it belongs to; that may be left out as a whole nevertheless."""
+    """Whether its parent may lack it. The parent itself may still be left out as a whole."""
 
     def html(self, given: Given, wrong: Wrong) -> str:
-        """The field with what was typed before, and what is wrong with it."""
+        """Render the field with its previous text and its errors."""
         title = self.schema.get("title")
         label = escape(title if isinstance(title, str) else self.name)
         if self.optional and self.control not in ("boolean", "several"):
@@ -90,7 +90,7 @@ class _Field:
         return escape(_PREFIX + self.path, quote=True)
 
     def _about(self) -> str:
-        """What there is to know beside the title."""
+        """Return the notes that accompany the title."""
         found = self.schema.get("description")
         about = [found] if isinstance(found, str) else []
         if self.control == "json":
@@ -151,7 +151,7 @@ class _Field:
         return found if isinstance(found, str) else msgspec.json.encode(found).decode()
 
     def value(self, sent: Given) -> JsonValue | UnreadableField:
-        """What was sent, in its type; None for nothing."""
+        """Return the value that was sent, in its type; None if nothing was sent."""
         given = sent.get(_PREFIX + self.path, ())
         text = given[0] if given else ""
         match self.control:
@@ -167,7 +167,7 @@ class _Field:
                 return text if text or (self.required and self.control != "choice") else None
 
     def is_filled(self, sent: Given) -> bool:
-        """Whether anything was given here."""
+        """Return whether anything was entered here."""
         if self.control == "group":
             return any(field.is_filled(sent) for field in self.fields)
         return any(text.strip() for text in sent.get(_PREFIX + self.path, ()))
@@ -197,21 +197,21 @@ def _decoded(path: str, text: str, control: Control) -> JsonValue | UnreadableFi
 
 @dataclass(frozen=True, slots=True)
 class AnswerForm:
-    """The form of a question; `whole` says that its one field is the answer."""
+    """The form of a question; `whole` means that its only field is the answer."""
 
     fields: tuple[_Field, ...]
     whole: bool
 
     def html(self, given: Given, wrong: Wrong | None = None) -> str:
-        """The fields, with what was typed before and what is wrong; secrets have to be typed again."""
+        """Render the fields with their previous texts and errors; secrets have to be typed again."""
         return "\n".join(field.html(given, wrong or {}) for field in self.fields)
 
     def answer(self, given: Given) -> JsonValue | UnreadableField:
-        """The answer that was sent."""
+        """Return the answer that was sent."""
         return self.fields[0].value(given) if self.whole else _members(self.fields, given)
 
     def has(self, path: str) -> bool:
-        """Whether a field stands at a place."""
+        """Return whether there is a field at a place."""
         return _has(self.fields, path)
 
 
@@ -220,18 +220,18 @@ def _has(fields: Sequence[_Field], path: str) -> bool:
 
 
 def answer_form(schema: JsonValue) -> AnswerForm:
-    """The form of a question by the schema of its answer."""
+    """Build the form of a question from the schema of its answer."""
     shape = schema if isinstance(schema, dict) else {}
     members = _fields(shape, "", 0, required=True)
     if members and shape.get("type", "object") == "object":
         return AnswerForm(members, whole=False)
-    # Without a schema any text is an answer.
+    # Without a schema, any text is an answer.
     alone: JsonObject = {"type": "string"} if shape == {} else shape
     return AnswerForm((_field(_WHOLE, alone, _WHOLE, _DEPTH_MAX, required=True),), whole=True)
 
 
 def _fields(shape: JsonObject, above: str, depth: int, *, required: bool) -> tuple[_Field, ...]:
-    """The fields of an object; what it needs is needed only where the object itself is."""
+    """Build the fields of an object; a required member is required only if the object itself is."""
     members, needed = shape.get("properties"), shape.get("required")
     if not isinstance(members, dict):
         return ()
@@ -244,7 +244,7 @@ def _fields(shape: JsonObject, above: str, depth: int, *, required: bool) -> tup
 
 
 def _escaped(name: str) -> str:
-    """A name as JSON pointers have it."""
+    """Escape a name for a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -269,7 +269,7 @@ def _field(name: str, member: JsonValue, path: str, depth: int, *, required: boo
 
 
 def _choices(schema: JsonObject) -> tuple[tuple[str, str], ...]:
-    """Texts to choose from, with what they are called."""
+    """Return the texts to choose from, with their labels."""
     listed = schema.get("enum")
     if isinstance(listed, list) and listed and all(isinstance(item, str) for item in listed):
         return tuple((str(item), str(item)) for item in listed)

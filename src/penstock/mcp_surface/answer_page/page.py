@@ -1,11 +1,11 @@
 """The page on which a person answers a question: for secrets, and for answers that no form of a client can hold.
 
-There are two ways to it. `/answer?execution=…&question=…` may be shown to anybody, models too: it asks for a key, and
-whoever has one answers with it. The other is a signed link that is the right to answer: for one question of one
-execution, for an hour or two, and for as long as the key holds for which it was made. Whoever opens it answers for the
-holder of that key. A link that does not work gives no reason. The page has no script and loads nothing.
+There are two ways to reach it. `/answer?execution=…&question=…` may be shown to anybody, including models: it asks for
+a key and answers in that key's name. The other way is a signed link, which itself grants the right to answer: one
+question of one execution, for an hour or two, while the key for which it was made is valid. Whoever opens it answers
+for the holder of that key. A link that does not work gives no reason. The page has no script and loads nothing.
 
-`app` mounts it. It calls the gate, `questions.links` and `html_form`. This module does not know the SDK.
+`app` mounts it. It calls the gate, `questions.links` and `html_form`. This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ _HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What is shown."""
+    """A page to show."""
 
     status: int
     title: str
     body: str
     location: str | None = None
-    """Where to go on."""
+    """Where to redirect."""
 
 
 _NOWHERE = _Page(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
@@ -102,7 +102,7 @@ class _Asked:
 
 
 def _error_page(error: PenstockError) -> _Page:
-    """What is shown to somebody who is refused."""
+    """Build the page for somebody who is refused."""
     if isinstance(error, NotFound):
         return _NOWHERE
     if isinstance(error, Denied):
@@ -111,7 +111,7 @@ def _error_page(error: PenstockError) -> _Page:
 
 
 class AnswerPage:
-    """The pages of all questions."""
+    """The ASGI application that serves the pages of all questions."""
 
     surface = "mcp"
 
@@ -144,7 +144,7 @@ class AnswerPage:
         await _send(send, shown, head=method == "HEAD")
 
     async def _authenticate(self, scope: Scope, receive: Receive) -> _Page:
-        """Send somebody with a key of their own to the page of the question that they ask for."""
+        """Redirect somebody with a key of their own to the page of the question that they name."""
         given = await self._sent(scope, receive)
         if isinstance(given, _Page):
             return given
@@ -164,7 +164,7 @@ class AnswerPage:
         address = self._links.address(caller, execution_id, found[0].interrupt_id) if found else None
         if address is None:
             return _TOO_LATE
-        # Relative to this page: a proxy may have put something before its path.
+        # Relative to this page, because a proxy may add a prefix to its path.
         return replace(_DOOR, status=303, location="/".join(address.rsplit("/", 2)[1:]))
 
     async def _asked(self, token: str, scope: Scope) -> _Asked | _Page:
@@ -178,7 +178,7 @@ class AnswerPage:
         return _Asked(caller, view, found[0]) if found else _TOO_LATE
 
     async def _caller(self, link: AnswerLink, scope: Scope) -> Caller | None:
-        """Whose question it is; None if their key is not good any more."""
+        """Return the caller whose question it is; None if their key is no longer valid."""
         key = await self._gate.services.platform.key(link.key_id)
         if key is None or key.tenant != link.tenant:
             return None
@@ -237,7 +237,7 @@ class AnswerPage:
 
 
 def _mistakes(error: PenstockError) -> dict[str, list[str]]:
-    """What is wrong with an answer, by places in it."""
+    """Return the errors of an answer, by place."""
     listed = error.details.get("errors")
     found: dict[str, list[str]] = {}
     for item in listed if isinstance(listed, list) else ():
@@ -275,7 +275,7 @@ def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[
 
 
 def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
-    """That the answer was not taken, and what has no field to be told at."""
+    """Render the message that the answer was not accepted, with the errors that belong to no field."""
     if not wrong:
         return ""
     untold = {place: listed for place, listed in wrong.items() if not form.has(place)}
@@ -285,7 +285,7 @@ def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
 
 
 def _moment(text: str) -> str:
-    """A moment for people; for programs beside it."""
+    """Render a point in time for people, with a machine-readable form."""
     try:
         message = f"{datetime.fromisoformat(text).astimezone(UTC):%d %B %Y, %H:%M} UTC"
     except ValueError:

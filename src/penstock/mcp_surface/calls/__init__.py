@@ -1,4 +1,4 @@
-"""Calling a tool, or whatever else starts an execution: wait for the result, ask the client, or make it a task.
+"""Calling a tool, or anything else that starts an execution: wait for the result, ask the client, or create a task.
 
-Read `calls` first, then `call`, which is one call from its arguments to its result.
+`call` is one call from its arguments to its result. Only `methods` imports the SDK. Read `calls` first.
 """

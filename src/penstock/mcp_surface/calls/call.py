@@ -2,10 +2,10 @@
 
     await Call(context, caller, client, tool_list, tool, arguments, render).result()
 
-What a client can do is known for each request. It can be asked at once over an open connection; or by a result that
-says what is missing, which it completes with another call; or it comes back for a task. A client that can do none of
-these gets the id of the execution and the names of the tools to go on with. The first answer counts, wherever it was
-given. Nothing is remembered between two calls, and nothing is started twice. This module does not know the SDK.
+Each request says what its client can do. The client can be asked at once over an open connection; or by a result that
+says what is missing, which the client completes with another call; or it polls a task. A client that supports none of
+these gets the id of the execution and the names of the tools to continue with. The first answer counts, wherever it was
+given. Nothing is remembered between two calls, and nothing is started twice. This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LEFT_OPEN = {
     "decline": "The person declined, and the document has no answer for that: they did not answer, and it stays open.",
     "cancel": "The person did not answer; nothing was changed.",
 }
-# How often somebody is asked again over an open connection whose answers do not fit.
+# How often a person is asked again over an open connection when the answer does not fit.
 _TRIES = 3
 _CAPABILITIES: dict[str, frozenset[Kind]] = {
     "elicitation": frozenset({"form", "url"}),
@@ -61,12 +61,12 @@ _CAPABILITIES: dict[str, frozenset[Kind]] = {
 }
 
 Render: TypeAlias = Callable[[ExecutionResult], JsonObject]
-"""Makes a result of an execution that was not started by a tool."""
+"""Builds the result of an execution that was not started by a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What all calls share."""
+    """Dependencies that all calls share."""
 
     gate: Gate
     options: McpOptions
@@ -76,7 +76,7 @@ class CallContext:
 
 @dataclass(frozen=True, slots=True)
 class _Unfit:
-    """Why an answer was not taken; the question is still open."""
+    """Why an answer was not accepted; the question is still open."""
 
     message: str
 
@@ -86,7 +86,7 @@ _Given: TypeAlias = Literal["taken", "opened", "left"] | _Unfit
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of one client."""
+    """One call by one client."""
 
     context: CallContext
     caller: Caller
@@ -96,12 +96,12 @@ class Call:
     arguments: JsonObject
     render: Render | None = None
     begun: list[str] = field(default_factory=list)
-    """The id of the execution that the call waits for, once there is one."""
+    """The id of the execution that the call waits for, once it exists."""
     begun_late: list[Callable[[str], None]] = field(default_factory=list)
-    """Called with the id of an execution that started after the client had left."""
+    """Called with the id of an execution that started after the client had disconnected."""
 
     async def give_up(self, execution_id: str) -> None:
-        """Cancel an execution that nobody waits for any more; one that has ended stays as it is."""
+        """Cancel an execution that nobody waits for any more; an ended one stays unchanged."""
         arguments: JsonObject = {"execution_id": execution_id, "reason": _LEFT}
         try:
             await call_operation(self.context.gate, self.caller, "execution.cancel", arguments)
@@ -109,7 +109,7 @@ class Call:
             _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
 
     async def result(self) -> JsonObject:
-        """The result of the call, as it goes over the wire."""
+        """Run the call and return its result in wire form."""
         self._refuse_unable()
         characters_max = self.context.options.result_characters
         try:
@@ -136,7 +136,7 @@ class Call:
         return self.context.options.answer_page(self.caller.address)
 
     def _refuse_unable(self) -> None:
-        """Refuse a client that lacks a capability which the call needs, or that cannot come back for a task."""
+        """Refuse a client that lacks a capability that the call needs, or that cannot poll a required task."""
         missing: JsonObject = {name: {} for name in self._required() if not _CAPABILITIES[name] & self.client.kinds}
         if missing:
             raise capabilities_missing(self.tool.name, missing)
@@ -144,7 +144,7 @@ class Call:
             raise tasks_missing(self.tool.name)
 
     def _required(self) -> list[str]:
-        """The capabilities that the client needs: as the document says, or else what its nodes cannot do without."""
+        """Return the capabilities that the client needs: those in the document, or else those that its nodes need."""
         metadata = self.tool.capability.metadata
         said, models = metadata.get("requires"), metadata.get("client_models")
         if isinstance(said, list):
@@ -172,7 +172,7 @@ class Call:
     async def _through_gate(
         self, operation: str, arguments: JsonObject, *, first: bool = False, from_person: bool = False
     ) -> object:
-        """Call an operation; a refusal is raised. `first` marks the call that the client itself made."""
+        """Call an operation; refusals are raised. `first` marks the call that the client itself made."""
         return await call_operation(
             self.context.gate,
             self.caller,
@@ -193,7 +193,7 @@ class Call:
                 tell(result.execution_id)
 
     def _client_kinds(self) -> tuple[str, ...]:
-        """What the execution may ask the client: only what can be delivered to it and answered."""
+        """Return the kinds of questions that can be delivered to the client and answered by it."""
         reached = self.client.completes or self.client.ask is not None or self._is_task()
         if not reached or not self.tool.starts_execution or not self._may_answer():
             return ()
@@ -228,11 +228,11 @@ class Call:
         return observe
 
     def _is_task(self) -> bool:
-        """Whether a long call becomes a task: the client supports tasks, and may read the execution."""
+        """Return whether a long call becomes a task: the client supports tasks, and may read the execution."""
         return self.client.tasks and self.tool.starts_execution and self.tool_list.operations >= _TASK_OPERATIONS
 
     def _task(self, result: ExecutionResult) -> JsonObject:
-        """The result if there is one already; else the id of the execution, which becomes a task."""
+        """Return the result if there is one already; else the id of the execution, which becomes a task."""
         if result.status in _ENDED and self._task_mode() == "auto":
             return self._shown(result)
         return {"resultType": "task", "taskId": result.execution_id}
@@ -243,7 +243,7 @@ class Call:
         return value
 
     def _opened(self, text: str) -> RequestState:
-        """The request state that the client was given with the questions it answers now."""
+        """Verify the request state that the client received with the questions that it answers now."""
         state = self.context.signer.verify(text, now_ms=self.context.gate.services.clock.now_ms())
         principal = self.caller.principal
         if state is None or (state.principal, state.tenant, state.digest) != (
@@ -255,7 +255,7 @@ class Call:
         return state
 
     async def _resumed(self, state: RequestState) -> ExecutionResult:
-        """The execution that asked the client, as it is now; nothing is started a second time."""
+        """Return the current result of the execution that asked the client; nothing is started a second time."""
         result = await self._waited(state.execution_id, wait_seconds=0)
         open_now = {identity_of(question) for question in result.questions}
         if not open_now & set(state.interrupt_ids) and await self._was_used(state):
@@ -264,7 +264,10 @@ class Call:
         return result if result.questions else await self._waited(state.execution_id)
 
     async def _was_used(self, state: RequestState) -> bool:
-        """Whether the caller has answered with this state before; answers of others, or by a page, do not count."""
+        """Return whether the caller has answered with this state before.
+
+        Answers by others or by a page do not count.
+        """
         mine = set(state.interrupt_ids) - set(state.elsewhere)
         for child in sorted({identity.rpartition("/")[0] for identity in mine}):
             asked: JsonObject = {
@@ -286,9 +289,10 @@ class Call:
     async def _settled(
         self, result: ExecutionResult, answers: Mapping[str, ClientAnswer], asked_before: Collection[str] = ()
     ) -> JsonObject:
-        """The result, the task or the question that an execution is now, with the answers that came with the call.
+        """Apply the answers that came with the call, then return the execution's result, task or question.
 
-        An answer may come before its question, but no approval: nobody can approve what they have not been asked.
+        An answer may come before its question, but an approval may not: nobody can approve what they have not been
+        asked.
         """
         unfit: dict[str, str] = {}
         left, opened = None, False
@@ -313,14 +317,14 @@ class Call:
         return await self._with_person(result, unfit)
 
     async def _with_person(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject:
-        """The result; the person at the client is asked first, if the execution asks and the client can show it."""
+        """Ask the person at the client, if there is a question that the client can show; then return the result."""
         note, tries = None, 0
         while self.client.ask is not None and tries < _TRIES:
             ask = next(iter(self._asks(result)), None)
             answers = await self.client.ask(_asked_again(ask, note)) if ask is not None else None
             if ask is None or answers is None:
                 break
-            # The answer may have taken an hour.
+            # The answer may have taken an hour, so check again that the caller is still allowed.
             caller = self.caller
             await self.context.gate.recheck(
                 caller.principal, surface="mcp", request_id=caller.request_id, remote=caller.remote
@@ -345,7 +349,7 @@ class Call:
             await self.client.settled(ask)
 
     def _asks(self, result: ExecutionResult) -> list[ClientQuestion]:
-        """The questions that this client can be asked."""
+        """Return the questions that this client can be asked."""
         if not self._may_answer():
             return []
         return self.context.links.askable(self.caller, result.execution_id, result.questions, self.client.kinds)
@@ -354,7 +358,7 @@ class Call:
         return self.tool_list.operations >= _ANSWER_OPERATIONS
 
     async def _give(self, execution_id: str, ask: ClientQuestion, answers: ClientAnswer) -> _Given:
-        """Answer a question; if somebody else was faster, theirs is the answer that counts."""
+        """Answer a question; if somebody else was faster, their answer counts."""
         if answers.kind != ask.answered_by:
             return _Unfit(f"this is answered with {ask.answered_by}")
         if answers.action == "accept" and ask.kind == "url":
@@ -381,14 +385,20 @@ class Call:
         return "taken"
 
     async def _gone_on(self, before: ExecutionResult, *, opened: bool) -> ExecutionResult:
-        """The execution after an answer; for a page that was opened, once it has answered or the patience is over."""
+        """Return the execution after an answer.
+
+        If a page was opened, wait until it has answered or the patience is over.
+        """
         result = await self._waited(before.execution_id)
         if opened and result.sequence == before.sequence:
             result = await self._waited(before.execution_id, after_sequence=before.sequence)
         return result
 
     def _input_required(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject | None:
-        """The questions of an execution, for a client that answers by calling again; None if it cannot be asked."""
+        """Return the questions of an execution, for a client that answers by calling again.
+
+        None if it cannot be asked.
+        """
         asks = self._asks(result) if self.client.completes else []
         if not asks:
             return None
@@ -413,7 +423,7 @@ class Call:
 
 
 def _asked_again(ask: ClientQuestion, note: str | None) -> ClientQuestion:
-    """A question that is asked again, with the reason."""
+    """Return the question with the reason why it is asked again."""
     return ask if note is None else replace(ask, message=f"{note}\n\n{ask.message}")
 
 

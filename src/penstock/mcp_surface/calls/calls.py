@@ -1,7 +1,7 @@
 """Calls of tools, and of workflows that are started by reading a prompt or a resource.
 
-For a tool: `ToolCalls.call`. For anything else that is the result of an execution: `ToolCalls.read`; it returns what
-`render` makes of the ended execution, or the `input_required` to be answered first. Each call is a `call.Call`.
+`ToolCalls.call` serves tools. `ToolCalls.read` serves anything else that is the result of an execution: it returns
+`render` of the ended execution, or the `input_required` to be answered first. Each call is a `call.Call`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["ToolCalls"]
 
 
 class ToolCalls:
-    """Calls tools and reads for all callers."""
+    """Calls tools, and reads prompts and resources, for all callers."""
 
     def __init__(self, gate: Gate, registry: ToolRegistry, options: McpOptions) -> None:
         self._gate = gate
@@ -42,7 +42,7 @@ class ToolCalls:
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def call(self, caller: Caller, name: str, arguments: JsonObject, client: Client) -> JsonObject:
-        """The result of a call, as it goes over the wire; `ProtocolFault` for a call that is not valid."""
+        """Call a tool and return its result in wire form; raises `ProtocolFault` for an invalid call."""
         tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
         tool = tool_list.find(name)
         if tool is None:
@@ -62,9 +62,9 @@ class ToolCalls:
     async def read(
         self, caller: Caller, capability: Capability, arguments: JsonObject, client: Client, render: Render
     ) -> JsonObject:
-        """What comes of a run that is started by reading, or the questions to be answered first.
+        """Return the rendered result of a run that is started by reading, or the questions to be answered first.
 
-        Refusals are raised: what is read has no other way to say so. What is read is never a task.
+        Refusals are raised, because the result of a read cannot express them. A read never becomes a task.
         """
         tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
         tool = listed_tool(capability.name, capability, output_schemas=False)
@@ -79,9 +79,9 @@ class ToolCalls:
             raise
 
     def _left(self, call: Call) -> None:
-        """The client cancelled the call, or hung up before it was answered, which is not to cancel.
+        """Handle a call that ended early: the client cancelled it, or disconnected, which does not mean to cancel.
 
-        Until it was answered the execution is the call's own, unless the server stops.
+        Until the call is answered it owns the execution, unless the server is stopping.
         """
         cancelled = call.client.cancelled() or self._options.on_disconnect == "cancel"
         if not cancelled or self._gate.services.open_streams.ending:
@@ -89,7 +89,7 @@ class ToolCalls:
         if call.begun:
             self._give_up(call, call.begun[-1])
         else:
-            # It is being started just now.
+            # The execution is just being started.
             call.begun_late.append(partial(self._give_up, call))
 
     def _give_up(self, call: Call, execution_id: str) -> None:
@@ -99,7 +99,7 @@ class ToolCalls:
 
 
 def _looked_up(tool: Tool, tool_list: ToolList, arguments: JsonObject) -> JsonObject | tuple[Tool, JsonObject]:
-    """The answer of a catalogue tool, or the tool that it is to call and the arguments for that."""
+    """Return the result of a catalogue tool, or the tool to call in its place with the arguments for it."""
     match tool.capability.name:
         case "tools.search":
             return found_tools(tool_list, arguments)

@@ -1,4 +1,4 @@
-"""The methods of tools: `tools/list` and `tools/call`."""
+"""The MCP methods of tools: `tools/list` and `tools/call`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from penstock.mcp_surface.tools.registry import ToolRegistry
 __all__ = ["ToolMethods"]
 
 CATALOGUE_META = "penstock/catalogue"
-"""Where a list of tools says how large it is."""
+"""The key in a tool list's metadata that holds the size of the catalogue."""
 
 
 class ToolMethods:
-    """Lists and calls tools."""
+    """Handles the methods that list and call tools."""
 
     def __init__(self, requests: Requests, registry: ToolRegistry, calls: ToolCalls, tasks: Tasks) -> None:
         self._requests = requests
@@ -29,7 +29,7 @@ class ToolMethods:
         self._tasks = tasks
 
     def handlers(self) -> list[Handler]:
-        """What answers each method."""
+        """Return the handler of each method."""
         return [
             Handler("tools/list", types.PaginatedRequestParams, one_page(self._list)),
             Handler(CALL, types.CallToolRequestParams, self._call),

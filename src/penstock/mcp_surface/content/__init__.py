@@ -1,4 +1,4 @@
-"""Results, and what is said about executions, as MCP clients and the models behind them read them.
+"""Results, and texts about executions, as MCP clients and the models behind them read them.
 
-Read `results` first. Nothing in this package knows the SDK: results are plain JSON as it goes over the wire.
+Results are plain JSON in wire form; nothing in this package imports the SDK. Read `results` first.
 """

@@ -1,10 +1,10 @@
-"""Content blocks of MCP: which values are valid blocks, and what is shown in place of the others.
+"""Content blocks of MCP: which values are valid blocks, and what is shown in place of others.
 
-A workflow or another server may return a value that only claims to be a block, such as an image without data. The
-protocol would refuse it and the whole result with it, so such a value is shown as text.
+A workflow or another server may return a value that only looks like a block, such as an image without data. The
+protocol would refuse it together with the whole result, so such a value is shown as text.
 
 Newer revisions of the protocol have more kinds of blocks. A client refuses a whole result for one block that its
-revision does not have, so these are described in words for older clients.
+revision does not have, so for older clients these blocks are described in words.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ __all__ = [
 ]
 
 ERROR_META = "penstock/error"
-"""Where a result with `isError` has its error for programs: code, message, and what more is known of it."""
+"""The key in the metadata of a result with `isError` that holds the error for programs: code, message and details."""
 
 UNTRUSTED_META = "penstock/untrusted"
-"""In the metadata of what a client gets: the words are of somebody outside, to be read as data."""
+"""Metadata key: the text comes from outside and must be read as data, not as instructions."""
 
-# The first revision that has a kind of block; what is not here was always there.
+# The first revision that has a kind of block; kinds that are not listed have always existed.
 _SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
 
 
 class _Annotations(msgspec.Struct, frozen=True):
     audience: list[Literal["user", "assistant"]] | None = None
     priority: Annotated[float, Meta(ge=0, le=1)] | None = None
-    lastModified: str | None = None  # noqa: N815  # in the words of the wire
+    lastModified: str | None = None  # noqa: N815  # the wire's spelling
 
 
 class _Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,12 +94,12 @@ _Any = _Text | _Image | _Audio | _Link | _Resource
 
 
 def plain_text(value: JsonValue) -> str:
-    """A value for a model: text as it is, everything else as JSON."""
+    """Return a value as text for a model: text unchanged, everything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def content_blocks(output: JsonValue) -> list[JsonObject]:
-    """An output as content of MCP: blocks as they are, everything else as text."""
+    """Return an output as MCP content: blocks unchanged, everything else as text."""
     items = output if isinstance(output, list) else [output]
     return [
         item if isinstance(item, dict) and _is_block(item) else {"type": "text", "text": plain_text(item)}
@@ -108,7 +108,7 @@ def content_blocks(output: JsonValue) -> list[JsonObject]:
 
 
 def result_at(revision: str, result: JsonObject) -> JsonObject:
-    """The result of a tool in the blocks that a revision has."""
+    """Return a tool's result with only the blocks that a revision has."""
     content = result.get("content")
     if not isinstance(content, list) or all(_is_known(revision, block) for block in content):
         return result
@@ -116,7 +116,7 @@ def result_at(revision: str, result: JsonObject) -> JsonObject:
 
 
 def marked(found: JsonObject, *, untrusted: bool) -> JsonObject:
-    """A result, a block or contents with the mark of untrusted words, beside what its metadata says already."""
+    """Mark a result, a block or contents as untrusted, in addition to its other metadata."""
     if not untrusted:
         return found
     said = found.get("_meta")
@@ -124,12 +124,12 @@ def marked(found: JsonObject, *, untrusted: bool) -> JsonObject:
 
 
 def untrusted_meta(message: JsonObject) -> JsonObject:
-    """What the metadata of a notification says of words that may be of somebody outside."""
+    """Return the metadata of a notification, with the mark if its text may come from outside."""
     return {UNTRUSTED_META: True} if message.get("untrusted") is True else {}
 
 
 def messages_at(revision: str, found: JsonObject) -> JsonObject:
-    """A prompt in the blocks that a revision has."""
+    """Return a prompt with only the blocks that a revision has."""
     messages = found.get("messages")
     if not isinstance(messages, list):
         return found
@@ -145,7 +145,7 @@ def _is_known(revision: str, block: JsonValue) -> bool:
 
 
 def _known(revision: str, block: JsonValue) -> JsonValue:
-    """A block, or the words for one that there is not yet."""
+    """Return a block, or a text in its place if the revision does not have that kind."""
     if _is_known(revision, block) or not isinstance(block, dict):
         return block
     if block.get("type") == "resource_link":

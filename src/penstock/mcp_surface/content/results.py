@@ -1,10 +1,10 @@
-"""From the gate's answer to the result that a client gets: text for the model, the same as data, and what to call next.
+"""Turn the gate's answer into a client's result: text for the model, the same as data, and what to call next.
 
-A result is bounded: a larger one is shown in part, with a link to the whole. A refusal is a result with `isError`,
-because a model can do something about it; only faults of the protocol are errors of the protocol.
+A result is limited in size: a larger one is shown in part, with a link to the whole. A refusal is a result with
+`isError`, because a model can act on it; only protocol faults become protocol errors.
 
-Structured content always fits the schema that the tool is listed with, because clients check it and show nothing else
-when it does not. So a refusal has none: its text says everything, and `_meta` has the same for programs.
+Structured content always fits the schema that the tool is listed with, because clients validate it and show nothing
+when it does not fit. So a refusal has none: its text says everything, and `_meta` has the same for programs.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ __all__ = [
 ]
 
 _FAILED = ("failed", "cancelled")
-# What is said about a text beside the text itself: where all of it is, what to call next.
+# Characters for what accompanies a text: where the whole is, what to call next.
 _WORDS_ABOUT_IT = 1_000
 _ISSUES_SHOWN = 20
-# How much of lists, texts and large objects is left, in ever smaller portions until the whole fits.
+# How many list items, characters and object members are kept, in ever smaller portions until the whole fits.
 _PORTIONS = ((50, 4_000, 200), (20, 1_000, 100), (10, 300, 50), (5, 100, 40), (2, 40, 40), (0, 20, 40))
-# Operations that show what is in a run, and do not say whether it is untrusted.
+# Operations whose answers show the contents of a run without saying whether they are untrusted.
 _OF_RUNS = frozenset(
     {
         "execution.history",
@@ -56,7 +56,7 @@ _OF_RUNS = frozenset(
         *(f"control.workflow_{name}" for name in ("start", "status", "resume", "submit_activity", "signal", "cancel")),
     }
 )
-# What to call after a refusal, by its code.
+# The operation to call after a refusal, by its code.
 _NEXT = {
     "WORKFLOW_NOT_FOUND": "workflow.list",
     "EXECUTION_NOT_FOUND": "execution.list",
@@ -72,17 +72,17 @@ _NEXT = {
 
 
 def workflow_uri(workflow_id: str) -> str:
-    """The address of a workflow as a resource."""
+    """Return the resource URI of a workflow."""
     return f"penstock://workflows/{quote(workflow_id, safe='')}"
 
 
 def execution_uri(execution_id: str) -> str:
-    """The address of an execution as a resource."""
+    """Return the resource URI of an execution."""
     return f"penstock://executions/{quote(execution_id, safe='')}"
 
 
 def result_uri(execution_id: str) -> str:
-    """The address of the output of an execution."""
+    """Return the resource URI of an execution's output."""
     return f"{execution_uri(execution_id)}/result"
 
 
@@ -96,13 +96,16 @@ def _complete(text: str, structured: JsonValue, *links: JsonObject, is_error: bo
 
 
 def is_untrusted(operation: str, value: object) -> bool:
-    """Whether the answer of an operation has, or may have, text from outside."""
+    """Return whether the answer of an operation contains, or may contain, text from outside."""
     said = getattr(value, "untrusted", None)
     return operation in _OF_RUNS if said is None else said is True
 
 
 def answer_result(value: Any, characters_max: int, page: str | None = None, *, untrusted: bool = False) -> JsonObject:
-    """What an operation answered; of an execution that waits for somebody also in words, with the `page` that asks."""
+    """Build the result of an operation.
+
+    For an execution that waits for somebody it adds a text that says so, with the address of the `page` that asks.
+    """
     shown = marked(_answer(value, characters_max, untrusted=untrusted), untrusted=untrusted)
     waits = waiting_text(value, value.waiting_for.questions, page) if isinstance(value, ExecutionView) else ""
     content = shown["content"]
@@ -124,7 +127,7 @@ def _answer(value: Any, characters_max: int, *, untrusted: bool) -> JsonObject:
 
 
 def _link(structured: JsonObject) -> JsonObject | None:
-    """Where the whole can be read, if it is something that has an address."""
+    """Return a link to the whole value, if it has an address."""
     execution, workflow = structured.get("execution_id"), structured.get("id")
     if isinstance(execution, str):
         return _resource_link(execution_uri(execution), execution)
@@ -134,7 +137,7 @@ def _link(structured: JsonObject) -> JsonObject | None:
 
 
 def _result_link(result: ExecutionResult, *, untrusted: bool) -> JsonObject:
-    """Where the whole output is, or how an execution stands that has none."""
+    """Return a link to the whole output, or to the status of an execution that has none."""
     if result.status != "completed":
         link = _resource_link(execution_uri(result.execution_id), result.execution_id)
         return marked(link, untrusted=untrusted)
@@ -148,7 +151,7 @@ def _resource_link(uri: str, name: str) -> JsonObject:
 
 
 def _in_part(value: JsonObject, characters_max: int) -> JsonObject:
-    """As much of a value as fits; what is left out is left out of lists, texts and large objects only."""
+    """Return as much of a value as fits; only lists, texts and large objects are shortened."""
     cut: JsonValue = value
     for items, characters, members in _PORTIONS:
         cut = _cut(value, items, characters, members)
@@ -169,7 +172,7 @@ def _cut(value: JsonValue, items: int, characters: int, members: int) -> JsonVal
 
 
 def _shown_content(result: ExecutionResult) -> JsonObject | None:
-    """The result of a tool whose output is content; None if there is none yet, or too much of it."""
+    """Return the result of a tool whose output is content; None if there is none yet, or too much of it."""
     if result.status != "completed":
         return None
     blocks = content_blocks(msgspec.to_builtins(result.output))
@@ -187,9 +190,9 @@ def execution_result(
     note: str | None = None,
     asked_for: bool = False,
 ) -> JsonObject:
-    """How an execution ended or stands, for whoever called a workflow as a tool, or asked for an execution.
+    """Build the result of a call that started or asked for an execution: its outcome or its current status.
 
-    `page` is where whoever has a key can answer its questions with a browser.
+    `page` is the address at which somebody with a key can answer its questions in a browser.
     """
     imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
     shown = _shown_result(result, tool_list, characters_max, page=page, note=note, asked_for=asked_for)
@@ -210,7 +213,7 @@ def _shown_result(
     if tool is not None and (imported or tool.capability.metadata.get("result") == "content"):
         shown = upstream_result(result, tool, characters_max) if imported else _shown_content(result)
         if shown is not None:
-            # Whoever asked for an execution gets the data of an execution, beside what its tool said.
+            # A caller who asked for an execution gets its data as well as the tool's content.
             return {**shown, "structuredContent": msgspec.to_builtins(result)} if imported and asked_for else shown
     structured: JsonObject = msgspec.to_builtins(result)
     text, links = _execution_text(result, tool_list, characters_max, page), []
@@ -224,7 +227,7 @@ def _shown_result(
 
 
 def _bounded(text: str, characters_max: int) -> str:
-    """A text, or as much as may be sent of one that somebody made too long; what tells how to go on is at its end."""
+    """Limit a text. Its end is kept, because it says how to continue."""
     room = characters_max + _WORDS_ABOUT_IT
     if len(text) <= room:
         return text
@@ -274,7 +277,7 @@ def _question_text(result: ExecutionResult, tool_list: ToolList, page: str | Non
 
 
 def _answering(result: ExecutionResult, question: QuestionView, tool_list: ToolList, page: str | None) -> str:
-    """How a question is answered, with a tool where that is possible."""
+    """Return how a question is answered, with a tool where that is possible."""
     where = where_answered(result.execution_id, question, page)
     answer = tool_list.name_of("execution.answer")
     if question.approvers is None and answer is None:
@@ -296,7 +299,7 @@ def _advice(tool_list: ToolList, execution_id: str, *ways: tuple[str, str]) -> s
 
 
 def error_result(error: PenstockError, tool_list: ToolList, tool: Tool | None = None) -> JsonObject:
-    """A refusal that a model can do something about."""
+    """Build the result of a refusal that a model can act on."""
     message, hint = tool_list.naming.of(error.message), tool_list.naming.of(error.hint or "")
     lines, issues = [f"{error.code}: {message}"], _issues(error)
     for item in issues[:_ISSUES_SHOWN]:

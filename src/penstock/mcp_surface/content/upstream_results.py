@@ -1,7 +1,7 @@
 """The result of an imported tool, as its server gave it: content for the model, the same structure, the same error.
 
-The words come from somebody else, and the result says so. A call that has not ended, or whose result is too large to
-show, is shown like any other execution.
+The text comes from another server, and the result is marked accordingly. A call that has not ended, or whose result is
+too large to show, is shown like any other execution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN = {"text", "content"}
 
 
 def upstream_result(result: ExecutionResult, tool: Tool, characters_max: int) -> JsonObject | None:
-    """The result of a call that has ended; None if it is to be told like that of any other execution."""
+    """Return the result of a call that has ended; None if it is to be shown like any other execution."""
     meta: JsonObject = {
         UNTRUSTED_META: True,
         "penstock/server": tool.capability.metadata.get("server"),
@@ -44,7 +44,7 @@ def upstream_result(result: ExecutionResult, tool: Tool, characters_max: int) ->
 
 
 def _structured(output: JsonValue, tool: Tool) -> JsonObject | None:
-    """The data of a result that has some; plain content is kept as text and blocks."""
+    """Return the structured data of a result, if it has any; plain content stays text and blocks."""
     if not isinstance(output, dict):
         return None
     return output if tool.capability.metadata.get("structured") is True or not output.keys() <= _PLAIN else None

@@ -1,8 +1,8 @@
-"""What an execution waits for, who can answer, and where: the one place that says it in words.
+"""Texts that say what an execution waits for, who can answer, and where.
 
 A client that cannot be asked must still be told, however it follows an execution: by a task, by the result of a call,
-or by reading its status. Models read these texts too. So the address in them gives nobody a right: it leads to a page
-that asks for a key. The signed addresses of `questions.links` answer for the caller and are only for people.
+or by reading its status. Models read these texts too, so the address in them grants no rights: it leads to a page that
+asks for a key. The signed addresses of `questions.links` answer for the caller and are only for people.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["is_for_person", "status_line", "waiting_text", "where_answered", "who_answers"]
 
-# A line for somebody who looks at a list of tasks; the whole question is with the execution.
+# One line for somebody who looks at a list of tasks; the execution has the whole question.
 _ASKED_CHARACTERS_MAX = 200
 _DECIDES = "waiting_decision"
 _CLIENT_ASKS = {
@@ -26,20 +26,20 @@ _CLIENT_ASKS = {
 
 
 def is_for_person(status: str, questions: Sequence[QuestionView]) -> bool:
-    """Whether an execution with this status waits for a person."""
+    """Return whether an execution with this status waits for a person."""
     return status == _DECIDES or (status.startswith("waiting_") and bool(questions))
 
 
 def status_line(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
-    """The status of an execution in a line; `questions` are its own and its children's."""
+    """Return the status of an execution in one line; `questions` includes those of child runs."""
     message = waiting_text(view, questions, page)
     return f"{view.status}: {message}" if message else view.status
 
 
 def waiting_text(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
-    """What it waits for, who answers and where, in a line; nothing for one that goes on by itself."""
+    """Return what it waits for, who answers and where, in one line; empty if the execution continues by itself."""
     if questions:
-        # What a person is asked comes first: somebody else's program answers the rest.
+        # Questions for a person come first: a client's program answers the others.
         question = min(questions, key=lambda item: item.ask is not None)
         more = f" ({len(questions) - 1} more questions are open.)" if len(questions) > 1 else ""
         asked = _in_a_line(question)
@@ -66,7 +66,7 @@ def _in_a_line(question: QuestionView) -> str:
 
 
 def who_answers(question: QuestionView) -> str:
-    """Whose answer is wanted."""
+    """Say who can answer a question."""
     if question.ask is not None:
         return "That client answers, or a person."
     approvers = question.approvers
@@ -82,7 +82,7 @@ def who_answers(question: QuestionView) -> str:
 
 
 def where_answered(execution_id: str, question: QuestionView, page: str | None) -> str:
-    """Where that is, and until when; `page` is the address of the page that lets in whoever has a key."""
+    """Say where and until when to answer; `page` is the address of the page that asks for a key."""
     asking = question.execution_id or execution_id
     until = f" until {question.expires_at}" if question.expires_at else ""
     query = urlencode({"execution": asking, "question": question.interrupt_id}, safe=":")

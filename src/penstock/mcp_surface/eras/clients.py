@@ -1,6 +1,6 @@
-"""What the client of a request can do, from what it declared to the SDK: how it is notified and asked.
+"""The capabilities of a request's client, from what it declared to the SDK: how it is notified and asked.
 
-`questions.clients` has the result, which everything else uses without the SDK.
+The result is a `questions.clients.Client`, which everything else uses without the SDK.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["answers_of", "client_of", "kinds_of", "known_answers", "takes_tasks"
 
 Context = ServerRequestContext[Any, Any]
 _RESPONSE: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
-# What clients answer with when the person did not let the model be asked.
+# The error code of clients whose user did not allow the model to be asked.
 _REFUSED = -1
 
 
 def client_of(context: Context, params: types.InputResponseRequestParams) -> Client:
-    """What the client of a request can do."""
+    """Return what the client of a request can do."""
     session, meta = context.session, context.meta or {}
     modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
     kinds = kinds_of(context)
@@ -70,13 +70,13 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
 
 
 def kinds_of(context: Context) -> frozenset[Kind]:
-    """What the client of a request can be asked."""
+    """Return the kinds of questions that the client of a request can be asked."""
     declared = context.session.client_capabilities
     return frozenset() if declared is None else declared_kinds(_wire(declared))
 
 
 def takes_tasks(context: Context) -> bool:
-    """Whether the client of a request declares the extension on it."""
+    """Return whether the client of a request declares the tasks extension."""
     declared = context.session.client_capabilities
     return declared is not None and TASKS_EXTENSION in (declared.extensions or {})
 
@@ -116,7 +116,7 @@ async def _asked(context: Context, question: ClientQuestion) -> ClientAnswer | N
 
 
 def known_answers(responses: Mapping[str, Any] | None) -> types.InputResponses:
-    """The responses that have a shape that is known."""
+    """Return the responses whose shape is known."""
     found: types.InputResponses = {}
     for name, response in (responses or {}).items():
         with suppress(ValidationError):
@@ -125,7 +125,7 @@ def known_answers(responses: Mapping[str, Any] | None) -> types.InputResponses:
 
 
 def answers_of(responses: types.InputResponses | None) -> dict[str, ClientAnswer]:
-    """What came back with a call, by the keys of the questions."""
+    """Return the responses that came back with a call, by question key."""
     return {name: _answer_of(response) for name, response in (responses or {}).items()}
 
 

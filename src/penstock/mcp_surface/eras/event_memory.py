@@ -1,8 +1,8 @@
-"""Events of the handshake era's streams, kept for clients that were cut off and come back.
+"""Events of the handshake era's streams, kept for clients that lose their connection and reconnect.
 
-Every event of a session gets a number and is kept for a while, in the memory of this process and within a bound for all
-sessions together. A client that was cut off names the last number it received and gets the rest. Only the stream is
-lost with the process: executions are durable, and tools read their results.
+Every event of a session gets a number and is kept for a while, in the memory of this process and within one limit for
+all sessions. A client that reconnects names the last number it received and gets the rest. Only the stream is lost with
+the process: executions are durable, and tools read their results.
 
 The events of a session belong to it alone: a number of another session is unknown here.
 """
@@ -19,7 +19,7 @@ from penstock.base import limits
 
 __all__ = ["EventMemory", "MissedEvents", "SessionEvents", "is_response"]
 
-# What an event costs beside its message.
+# The memory that an event takes in addition to its message.
 _OVERHEAD_BYTES = 200
 
 
@@ -56,7 +56,7 @@ class EventMemory:
         self._sessions: dict[str, dict[int, _Event]] = {}
 
     def add(self, session: str, stream: str, message: JSONRPCMessage | None) -> int:
-        """Keep an event; its number."""
+        """Keep an event and return its number."""
         size = _OVERHEAD_BYTES if message is None else len(message.model_dump_json(by_alias=True)) + _OVERHEAD_BYTES
         self._number += 1
         event = _Event(self._number, session, stream, message, size)
@@ -68,7 +68,7 @@ class EventMemory:
         return event.number
 
     def after(self, session: str, number: str) -> MissedEvents | None:
-        """What was sent on the stream of an event afterwards; None if the event is not known in the session."""
+        """Return what was sent on an event's stream after it; None if the session does not have the event."""
         known = self._sessions.get(session, {})
         last = known.get(int(number)) if number.isascii() and number.isdigit() and len(number) < _DIGITS else None
         if last is None:
@@ -82,7 +82,7 @@ class EventMemory:
         return MissedEvents(last.stream, missed, ended)
 
     def forget(self, session: str) -> None:
-        """The session has ended."""
+        """Drop the events of a session that has ended."""
         for number in tuple(self._sessions.get(session, ())):
             self._drop(number)
 
@@ -99,28 +99,28 @@ _DIGITS = 20
 
 
 class SessionEvents(EventStore):
-    """The events of one session, as the SDK wants to see them."""
+    """The events of one session, in the interface that the SDK expects."""
 
     def __init__(self, memory: EventMemory, session: str) -> None:
         self._memory = memory
         self._session = session
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
-        """Keep an event."""
+        """Keep an event and return its id."""
         return str(self._memory.add(self._session, stream_id, message))
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        """Send again what came after an event."""
+        """Send the events after an event again."""
         found = self.after(last_event_id)
         for event in found.events if found is not None else ():
             await send_callback(event)
         return found.stream if found is not None else None
 
     def after(self, last_event_id: str) -> MissedEvents | None:
-        """What came after an event."""
+        """Return the events after an event."""
         return self._memory.after(self._session, last_event_id)
 
 
 def is_response(message: JSONRPCMessage | None) -> bool:
-    """Whether a message answers a request, and so ends the stream of that request."""
+    """Return whether a message answers a request, and so ends the stream of that request."""
     return isinstance(message, JSONRPCResponse | JSONRPCError)

@@ -1,8 +1,8 @@
 """MCP over HTTP with the SDK: sessions of the handshake era, requests of the newest one, and old clients.
 
 A client of the handshake era gets a session when it asks for one, so that it can be asked questions while it waits. A
-session that this process does not know (it was restarted, or another process began it) is no reason to refuse: the
-request is served without a session, because nothing durable lives in one.
+request that names a session unknown to this process (after a restart, or from another process) is not refused: it is
+served without a session, because a session holds nothing durable.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from penstock.operations.gate.context import Principal, Services
 __all__ = ["ERROR_STATUSES", "SdkHttpBackend"]
 
 ERROR_STATUSES: Mapping[int, int] = ERROR_CODE_HTTP_STATUS
-"""The HTTP status of an error of the protocol by its code, in the newest era; 200 for others."""
+"""The HTTP status of a protocol error by its code, in the newest era; 200 for others."""
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _SESSION = b"mcp-session-id"
 _VERSION = b"mcp-protocol-version"
-# Sessions that clients ended: a request that names one of them must hear so.
+# Sessions that clients ended: a request that names one of them is refused.
 _ENDED_KEPT = 10_000
 
 
 class _Sessions(SessionManager):
-    """Sessions with resumable streams; each belongs to the principal that began it, for as long as their key holds."""
+    """Sessions with resumable streams; each belongs to the principal that opened it, while their key is valid."""
 
     def __init__(self, options: McpOptions, **more: Any) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class _Sessions(SessionManager):
         self._ending: set[asyncio.Future[None]] = set()
 
     def new_transport(self, session_id: str) -> ResumableTransport:
-        """The transport of a session that begins; the oldest sessions of a principal with too many end."""
+        """Create the transport of a new session; if the principal has too many sessions, the oldest end."""
         caller = CALLER.get()
         if caller is not None:
             self._make_room(caller.principal)
@@ -88,19 +88,19 @@ class _Sessions(SessionManager):
             ending.add_done_callback(self._ending.discard)
 
     def session_ending(self, session_id: str) -> None:
-        """The session does not count for its owner any more."""
+        """Stop counting the session for its owner."""
         self._principals.pop(session_id, None)
 
     def session_ended(self, session_id: str) -> None:
-        """Forget the events of the session."""
+        """Drop the events of the session."""
         self._memory.forget(session_id)
 
     def owners(self) -> set[str]:
-        """The ids of the principals that have sessions."""
+        """Return the ids of the principals that have sessions."""
         return {principal.id for principal in self._principals.values()}
 
     async def end_invalid(self, still_valid: Callable[[Principal], Awaitable[bool]]) -> None:
-        """End the sessions of principals whose key does not hold any more, with every stream that they have open."""
+        """End the sessions, and all their streams, of principals whose key is no longer valid."""
         for name, principal in list(self._principals.items()):
             if self.is_open(name) and not await still_valid(principal):
                 await self.end_session(name)
@@ -130,7 +130,7 @@ class SdkHttpBackend:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start the SDK's managers, in a task of their own: they must be stopped by the task that started them."""
+        """Start the SDK's managers in a task of their own: they must be stopped by the task that started them."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self._run(ready))
         await ready
@@ -138,7 +138,7 @@ class SdkHttpBackend:
         self._services.open_streams.add_holders(self._with_sessions.owners)
 
     def _check(self) -> None:
-        """A key may have been revoked: what was opened with it ends now."""
+        """Check all keys now, because one may have been revoked, and end what was opened with an invalid one."""
         if self._checking is None or self._checking.done():
             self._checking = asyncio.ensure_future(self._end_invalid())
 
@@ -164,7 +164,7 @@ class SdkHttpBackend:
             while not self._stop.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), limits.STREAM_HEARTBEAT_SECONDS)
-                # Nobody tells when a key expires, or is revoked by another process.
+                # There is no event when a key expires or another process revokes it, so check at intervals.
                 self._check()
 
     async def stop(self) -> None:
@@ -185,7 +185,7 @@ class SdkHttpBackend:
             CALLER.reset(known)
 
     async def _answer_within(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; a client that reads nothing of the answer is not waited for."""
+        """Answer, but give up on a client that does not read the response."""
         loop, state = asyncio.get_running_loop(), scope["state"]
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as patience:
@@ -201,7 +201,7 @@ class SdkHttpBackend:
     async def _answer(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         token = AccessToken(token="", client_id=principal.id, scopes=[], subject=f"{principal.tenant}/{principal.id}")
         scope["user"] = AuthenticatedUser(token)
-        # Some HTTP parsers leave blanks at the end of a value, and the SDK compares these with the body.
+        # Some HTTP parsers leave blanks at the end of a value, and the SDK compares values with the body.
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         version = header(scope, _VERSION)
         if scope["method"] == "POST" and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS):
@@ -229,11 +229,11 @@ class SdkHttpBackend:
             self._note_end(named)
 
     def sessions(self) -> int:
-        """How many clients have a session here."""
+        """Return how many clients have a session here."""
         return self._with_sessions.count()
 
     def _is_without_session(self, scope: Scope) -> bool:
-        """Whether a request of the handshake era names a session that was begun elsewhere or before."""
+        """Return whether a request of the handshake era names a session that this process does not know."""
         version, named = header(scope, _VERSION), header(scope, _SESSION)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return False

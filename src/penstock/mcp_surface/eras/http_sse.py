@@ -1,7 +1,7 @@
 """HTTP+SSE, the transport of revision 2024-11-05, for clients that know nothing newer.
 
-A client opens a stream with GET and is told on it where to post its messages; the answers come on the stream. As for
-other transports, the endpoint has authenticated the client, a stream belongs to the key that opened it, and it ends
+A client opens a stream with GET, and the stream tells it where to post its messages; the answers come on the stream. As
+for other transports, the endpoint has authenticated the client, a stream belongs to the key that opened it, and it ends
 when that key is revoked or the server stops.
 """
 
@@ -28,7 +28,7 @@ from penstock.operations.gate.context import Principal, Services
 
 __all__ = ["LegacySse"]
 
-# What a client of a newer revision sends when it opens a stream.
+# Headers that a client of a newer revision sends when it opens a stream.
 _NEWER = (b"mcp-session-id", b"mcp-protocol-version")
 _STREAM = b"text/event-stream"
 _SESSION = re.compile(rb"session_id=[0-9a-f]{32}")
@@ -41,7 +41,7 @@ class _Stream:
 
 
 class LegacySse:
-    """The streams of old clients."""
+    """The streams of clients of revision 2024-11-05."""
 
     def __init__(self, server: Server[Any], options: McpOptions, services: Services) -> None:
         self._server = server
@@ -53,10 +53,10 @@ class LegacySse:
         self._streams: set[_Stream] = set()
 
     def serves(self, path: str, scope: Scope) -> bool:
-        """Whether a request is one of an old client: by its path, or because nothing in it is of a newer one.
+        """Return whether a request comes from an old client: by its path, or because it has no header of a newer one.
 
-        Clients exist that open a stream at the address they are given before they try anything else. A newer client
-        opens one only in a session, and names it.
+        Some clients open a stream at the address they are given before they try anything else. A newer client opens one
+        only in a session, and names it.
         """
         if path in (self._stream_path, self._message_path):
             return True
@@ -71,7 +71,7 @@ class LegacySse:
         elif scope["method"] == "GET":
             await self._open(scope, receive, send)
         else:
-            # Clients try the newer transport at this address first, and come back with GET when they hear this.
+            # Clients try the newer transport at this address first, and fall back to GET when they receive 405.
             await Response(status_code=405, headers={"Allow": "GET"})(scope, receive, send)
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,7 +96,7 @@ class LegacySse:
             streams.give_back(owner)
 
     async def end_invalid(self, still_valid: Callable[[Principal], Awaitable[bool]]) -> None:
-        """End the streams of those who may not come in any more."""
+        """End the streams of principals whose key is no longer valid."""
         for stream in tuple(self._streams):
             if not await still_valid(stream.principal):
                 stream.scope.cancel()
@@ -108,7 +108,7 @@ class LegacySse:
 
 
 def _with_toolset(toolset: str | None, send: Send) -> Send:
-    """Tell the client to post with the choice of tools that it opened the stream with."""
+    """Add the toolset of the stream's address to the address at which the client posts."""
     if toolset is None:
         return send
     chosen = f"&toolset={quote(toolset)}".encode()

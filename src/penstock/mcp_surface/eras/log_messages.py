@@ -1,8 +1,8 @@
-"""Log lines of steps, for the client that waits for them.
+"""Log lines of steps, for the client that waits for the call.
 
 A client of the handshake era chooses the level once for its session; until then it gets `info` and above. A client of
-the newest era names a level with each request, or gets nothing. Lines travel on the response stream of the call that
-waits, and on no other. Secrets are removed where the lines are made.
+the newest era names a level with each request, or gets nothing. Lines are sent on the response stream of the waiting
+call, and on no other. Secrets are removed where the lines are written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["logging_to", "set_level", "severity"]
 _LEVELS: Final[tuple[types.LoggingLevel, ...]] = get_args(types.LoggingLevel)
 _DEFAULT: Final[types.LoggingLevel] = "info"
 _CHOSEN = "penstock.log_level"
-# What the standard library has no name for stands between what it has.
+# The standard library has no NOTICE level; it lies between INFO and WARNING.
 _NOTICE = 25
 _SEVERITIES: Final[tuple[tuple[int, types.LoggingLevel], ...]] = (
     (logging.CRITICAL, "critical"),
@@ -38,18 +38,18 @@ Context = ServerRequestContext[Any, Any]
 
 
 def severity(level: int) -> types.LoggingLevel:
-    """A level of the standard library in the words of the protocol."""
+    """Return the protocol's name for a level of the standard library."""
     return next((name for least, name in _SEVERITIES if level >= least), "debug")
 
 
 async def set_level(context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-    """From now on this session gets lines of this level and above."""
+    """Set the minimum level of log lines for this session."""
     connection_of(context).state[_CHOSEN] = params.level
     return types.EmptyResult()
 
 
 def logging_to(context: Context) -> Callable[[int, JsonObject], Awaitable[None]] | None:
-    """A function that sends log lines to the client of a request; None if it wants none."""
+    """Return a function that sends log lines to the client of a request; None if it wants none."""
     wanted = _wanted(context)
     if wanted is None:
         return None

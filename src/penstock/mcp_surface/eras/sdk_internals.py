@@ -73,57 +73,57 @@ _Context = ServerRequestContext[Any, Any]
 
 
 def connection_of(context: _Context) -> Connection:
-    """The connection that a request came on: a session of the handshake era, or the request itself."""
+    """Return the connection that a request came on: a session of the handshake era, or the request itself."""
     return context.session._connection
 
 
 def session_of(context: _Context) -> ResumableTransport | None:
-    """The HTTP session that a request belongs to; None over a pipe, over HTTP+SSE, and without a session."""
+    """Return the HTTP session of a request; None over a pipe, over HTTP+SSE, and without a session."""
     request: Any = context.request
     found: ResumableTransport | None = None if request is None else request.scope["state"].get(_TRANSPORT_STATE)
     return found
 
 
 def is_cancelled(context: _Context) -> bool:
-    """Whether the client sent `notifications/cancelled` for a request; hanging up is not cancelling."""
+    """Return whether the client sent `notifications/cancelled` for a request; disconnecting is not cancelling."""
     requested: anyio.Event | None = getattr(context.session._request_outbound, "cancel_requested", None)
     return requested is not None and requested.is_set()
 
 
 async def notify(context: _Context, method: str, params: Mapping[str, Any]) -> None:
-    """Send any notification on the stream that answers a request, and on no other."""
+    """Send a notification on the stream that answers a request, and on no other."""
     await context.session._request_outbound.notify(method, params)
 
 
 def set_ping_interval(seconds: float) -> None:
-    """How long event streams may be silent, for the whole process."""
+    """Set the heartbeat interval of event streams for the whole process."""
     _streamable_http_modern._SSE_PING_INTERVAL = seconds
     EventSourceResponse.DEFAULT_PING_INTERVAL = seconds  # type: ignore[assignment]
 
 
 class SessionManager(StreamableHTTPSessionManager):
-    """The SDK's sessions, with hooks for what opens and ends with each of them."""
+    """The SDK's session manager, with hooks for the beginning and the end of a session."""
 
     def new_transport(self, session_id: str) -> StreamableHTTPServerTransport:
-        """The transport of a session that begins."""
+        """Create the transport of a new session."""
         raise NotImplementedError
 
     def session_ending(self, session_id: str) -> None:
-        """Called before a session ends, for whatever reason."""
+        """Called before a session ends, for any reason."""
 
     def session_ended(self, session_id: str) -> None:
-        """Called when a session has ended."""
+        """Called after a session has ended."""
 
     def is_open(self, session_id: str) -> bool:
-        """Whether this process knows a session."""
+        """Return whether this process knows a session."""
         return session_id in self._server_instances
 
     def count(self) -> int:
-        """How many sessions are open."""
+        """Return how many sessions are open."""
         return len(self._server_instances)
 
     async def end_session(self, session_id: str) -> None:
-        """End a session with every stream that it has open; one that is gone already stays gone."""
+        """End a session and all its streams; does nothing if the session is gone."""
         transport = self._server_instances.get(session_id)
         if transport is not None:
             await self._discard_session(session_id, transport)
@@ -146,10 +146,10 @@ _Channel = tuple[MemoryObjectSendStream[EventMessage], MemoryObjectReceiveStream
 
 
 class _LateMessages(ContextSendStream[SessionMessage | Exception]):
-    """Messages of a client to its session; some clients end a session before their last messages have arrived."""
+    """A client's messages to its session. Some clients end a session before their last messages have arrived."""
 
     async def send(self, item: SessionMessage | Exception) -> None:
-        """Pass a message on. Only a request may fail after the end: nobody waits for an answer to anything else."""
+        """Pass a message on. After the end only a request may fail: nobody waits for an answer to anything else."""
         try:
             await super().send(item)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -159,10 +159,10 @@ class _LateMessages(ContextSendStream[SessionMessage | Exception]):
 
 
 class ResumableTransport(StreamableHTTPServerTransport):
-    """The SDK's transport of one session, with streams that a client may leave and resume at any moment.
+    """The SDK's transport of one session, with streams that a client may leave and resume at any time.
 
-    The SDK's own streams lose what is sent between the end of a replay and the beginning of the live stream, and cannot
-    be closed on purpose while a call runs. So the methods that open and write streams are replaced.
+    The SDK's own streams lose what is sent between the end of a replay and the start of the live stream, and cannot be
+    closed on purpose while a call runs. So the methods that open and write streams are replaced.
     """
 
     def __init__(self, events: SessionEvents, *, close_after_seconds: float | None, **more: Any) -> None:
@@ -170,10 +170,10 @@ class ResumableTransport(StreamableHTTPServerTransport):
         self._events = events
         self._close_after_seconds = math.inf if close_after_seconds is None else close_after_seconds
         self.on_listen: Callable[[], None] | None = None
-        """Called when the client opens the standalone stream, which carries what answers no request."""
+        """Called when the client opens the standalone stream, which carries messages that answer no request."""
 
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
-        """Take a message of the client."""
+        """Accept a message from the client."""
         writer = self._read_stream_writer
         if writer is not None and not isinstance(writer, _LateMessages):
             self._read_stream_writer = _LateMessages(writer._inner)
@@ -186,7 +186,7 @@ class ResumableTransport(StreamableHTTPServerTransport):
         request_stream_reader: MemoryObjectReceiveStream[EventMessage],
         priming_event: SSEEvent | None,
     ) -> None:
-        """Write the stream of one request; only that of a client that can come back is closed early."""
+        """Write the stream of one request; it is closed early only for a client that can resume it."""
         patience = math.inf if priming_event is None else self._close_after_seconds
         channel = self._request_streams.get(str(request_id))
         if channel is None:  # the session has just ended
@@ -203,7 +203,7 @@ class ResumableTransport(StreamableHTTPServerTransport):
         priming: SSEEvent | None,
         patience_seconds: float,
     ) -> None:
-        """Send the missed events, then live ones, until the response was sent or another reader takes over."""
+        """Send the missed events, then live ones, until the response is sent or another reader takes over."""
         try:
             async with writer, channel[1]:
                 with anyio.move_on_after(patience_seconds):
@@ -221,7 +221,7 @@ class ResumableTransport(StreamableHTTPServerTransport):
             self._leave(stream, channel, writer)
 
     async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of the session; its handlers find the session in the state of the scope."""
+        """Answer one request of the session; its handlers find the session in the request state."""
         scope.setdefault("state", {})[_TRANSPORT_STATE] = self
         await super().handle_request(scope, receive, send)
 
@@ -252,13 +252,13 @@ class ResumableTransport(StreamableHTTPServerTransport):
         await self._refuse(message, HTTPStatus.BAD_REQUEST, request, send)
 
     async def _stream(self, missed: MissedEvents, request: Request, send: Send) -> None:
-        """Send the missed events and whatever follows."""
+        """Send the missed events, then live ones."""
         stream, is_standalone = missed.stream, missed.stream == GET_STREAM_KEY
         if is_standalone and self.is_listened_to:
             message = "Conflict: Only one SSE stream is allowed per session"
             await self._refuse(message, HTTPStatus.CONFLICT, request, send)
             return
-        # The newest reader takes the stream over. Nothing may be sent between here and its entry in the table.
+        # The newest reader takes the stream over. No message may be sent before the reader is in the table.
         self.close_sse_stream(stream)
         channel: _Channel = anyio.create_memory_object_stream[EventMessage](REQUEST_STREAM_BUFFER_SIZE)
         writer, reader = anyio.create_memory_object_stream[SSEEvent](0)

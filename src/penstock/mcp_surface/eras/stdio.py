@@ -1,7 +1,7 @@
 """Both eras of MCP over one pipe, for a client that started this process.
 
-Each request says which era it is of. Some clients look with `server/discover` first and then shake hands; the SDK's own
-loop would refuse them.
+Each request says which era it belongs to. Some clients try `server/discover` first and then perform the handshake; the
+SDK's own loop would refuse them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = ["serve_pipe"]
 
 
 async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None], only: str | None = None) -> None:
-    """Serve one client until it closes its end of the pipe, and call `ended` first then.
+    """Serve one client until it closes its end of the pipe, then call `ended`.
 
-    `only` is the one revision of the protocol that the operator allows; None for all of them.
+    `only` is the only revision of the protocol that the operator allows; None for all of them.
     """
     incoming_writer, incoming = create_context_streams[SessionMessage | Exception](0)
     outgoing, outgoing_reader = create_context_streams[SessionMessage](0)
@@ -74,7 +74,7 @@ async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None],
 
 
 def _written_message(message: JSONRPCMessage, frames: PipeMessages, *, is_closed: bool) -> bytes | None:
-    """The line for a message; None for one that waits for the rest of its batch, or that nobody reads any more."""
+    """Return the line for a message; None if it waits for the rest of its batch, or if nobody reads it any more."""
     line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     if not isinstance(message, JSONRPCResponse | JSONRPCError):
         return line
@@ -117,7 +117,7 @@ async def _serve_streams(server: Server[Any], state: Any, incoming: Any, outgoin
 
 
 class _ModernRequests:
-    """Requests of the newest era: each brings its own envelope and is a connection of its own."""
+    """Requests of the newest era: each carries its own envelope and is a connection of its own."""
 
     def __init__(self, server: Server[Any], dispatcher: JSONRPCDispatcher[TransportContext], state: Any) -> None:
         self._server = server

@@ -1,12 +1,12 @@
 """The fast path: frequent requests of the newest era, answered without the SDK.
 
-Clients without a session ask again and again what a server is, which tools it has and how a task is doing, and calls of
+Clients without a session ask again and again what a server is, which tools it has and how a task is doing. And calls of
 operations that only read should cost what they cost over REST. These are answered here. Access is decided where it
 always is: by the endpoint, by the tool list of the caller and by the gate, which counts and records every call.
 
-What the SDK checks is learned from the SDK. The first request with an envelope goes to it; the same envelope is taken
-here only after the SDK has answered it with a result. Lists are the bytes that it sent, kept for all callers with the
-same tool list. Whatever is unusual or wrong in any way goes to the SDK unchanged.
+This module repeats none of the SDK's checks; it learns their outcome. The first request with an envelope goes to the
+SDK, and the same envelope is accepted here only after the SDK has answered it with a result. Lists are the bytes that
+the SDK sent, kept for all callers with the same tool list. Anything unusual or wrong goes to the SDK unchanged.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ from penstock.operations.runs.views import ExecutionView
 __all__ = ["FastPath"]
 
 _PAGES = frozenset({"server/discover", "tools/list"})
-# These wait, so that their callers may want to hear that the connection lives.
+# Operations that wait: their callers may need heartbeats, which the fast path does not send.
 _WAITING = frozenset({"execution.wait"})
 _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _ADDED = frozenset({"io.modelcontextprotocol/serverInfo"})
 _ENVELOPES_READ = 256
-# What results say of themselves.
+# Metadata that a result sets itself.
 _OWN = frozenset({ERROR_META, UNTRUSTED_META})
 _UNTRUSTED = msgspec.json.encode({UNTRUSTED_META: True})
 
 
 @lru_cache(_ENVELOPES_READ)
 def _kinds(envelope: bytes) -> frozenset[Kind]:
-    """What the client can be asked that sends this envelope; the SDK has found nothing wrong with it."""
+    """Return what the client with this envelope can be asked; the SDK has already accepted the envelope."""
     return declared_kinds(msgspec.json.decode(envelope)[_CAPABILITIES])
 
 
 class FastPath:
-    """A backend in front of the backend that uses the SDK."""
+    """A backend in front of the SDK's backend."""
 
     def __init__(
         self, backend: McpBackend, gate: Gate, registry: ToolRegistry, options: McpOptions, statuses: Mapping[int, int]
@@ -84,19 +84,19 @@ class FastPath:
         self._metrics = McpMetrics(gate.services.telemetry)
         self._tasks = Tasks(gate, registry, options)
         self._envelopes: LruCache[tuple[str, bytes], bytes] = LruCache(limits.MCP_FAST_ENVELOPES_KEPT)
-        """By method and envelope: what the SDK adds to a result."""
+        """By method and envelope: the metadata that the SDK adds to a result."""
         self._pages: LruCache[tuple[str, bytes, int], tuple[ToolList, bytes]] = LruCache(limits.MCP_FAST_PAGES_KEPT)
-        """By method, envelope and book: the book, which keeps its id its own, and the answer after its id."""
+        """By method, envelope and id of the tool list: the list (held, so that its id stays unique), and the bytes."""
         self._newest: dict[str, bytes] = {}
         self._views: LruCache[int, tuple[ExecutionView, bytes]] = LruCache(limits.MCP_FAST_VIEWS_KEPT)
-        """By the id of a view: the view, which keeps its id its own, and what is shown of it."""
+        """By the id of a view: the view (held, so that its id stays unique), and its bytes."""
 
     async def stop(self) -> None:
         """End every session and every stream."""
         await self._backend.stop()
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of somebody who was let in."""
+        """Answer one request whose caller is authenticated."""
         state = scope["state"]
         fast = fast_headers(scope, state[HEADERS_STATE])
         if fast is None:
@@ -114,10 +114,10 @@ class FastPath:
         if await self._answered(request, caller, tool_list, send, state):
             state[READS] = True
             return
-        # One look at the tools for a request, whoever answers it.
+        # Look the tools up once per request, whoever answers it.
         state[CALLER_STATE] = structs.replace(caller, tool_list=tool_list)
         if request.method not in _PAGES and self._envelopes.get((request.method, request.meta)) is not None:
-            # What the SDK adds to results is known: nothing is to be learned from this one.
+            # The SDK's metadata is already known, so there is nothing to learn from this response.
             await self._backend.handle(principal, scope, replayed(came, receive), send)
             return
         recorder = ResponseRecorder(send)
@@ -130,14 +130,14 @@ class FastPath:
         if rest is None or not request.has_plain_envelope():
             return
         if request.method in _PAGES:
-            # Most clients are sent the same: it is kept once.
+            # Most clients get the same bytes, so they are kept once.
             newest = self._newest.get(request.method)
             self._newest[request.method] = kept = newest if newest == rest else rest
             self._pages.put((request.method, request.meta, id(tool_list)), (tool_list, kept))
             return
         result = msgspec.json.decode(rest[:-1])
         added = result.get("_meta") if isinstance(result, dict) else None
-        # What a tool adds of its own is not what the SDK adds to every result; nor is the error of a refusal.
+        # Metadata from a tool, or the error of a refusal, is not what the SDK adds to every result.
         if isinstance(added, dict) and added.keys() - _OWN == _ADDED:
             common = {name: value for name, value in added.items() if name in _ADDED}
             self._envelopes.put((request.method, request.meta), msgspec.json.encode(common))
@@ -145,7 +145,7 @@ class FastPath:
     async def _answered(
         self, request: FastRequest, caller: Caller, tool_list: ToolList, send: Send, state: State
     ) -> bool:
-        """Whether the request was answered here."""
+        """Answer the request, if possible; return whether it was answered."""
         began, status = time.perf_counter(), "ok"
         if request.method == CALL:
             tool, added = self._plain_tool(request, tool_list), self._envelopes.get((CALL, request.meta))
@@ -168,7 +168,7 @@ class FastPath:
         return True
 
     def _plain_tool(self, request: FastRequest, tool_list: ToolList) -> Tool | None:
-        """The tool of a call that only reads, and at once."""
+        """Return the tool of a call that only reads and does not wait."""
         tool = tool_list.find(request.name)
         if tool is None or not reads_only(CALL, tool) or tool.capability.name in _WAITING:
             return None
@@ -201,21 +201,24 @@ class FastPath:
         return call_bytes(answer_result(value, options.result_characters, page, untrusted=untrusted), added)
 
     def _shown(self, value: object) -> bytes | None:
-        """An answer in bytes; those who poll an execution that does not move are given the same object each time."""
+        """Return an answer as bytes.
+
+        Polling an execution that has not moved returns the same object, so they are cached.
+        """
         known = self._views.get(id(value))
         if known is not None and known[0] is value:
             return known[1]
         if not isinstance(value, ExecutionView):
             return shown_bytes(value, self._options.result_characters)
         if waiting_text(value, value.waiting_for.questions, None):
-            return None  # that is told in words, with the address by which the caller reached the server
+            return None  # the text needs the address at which the caller reached the server
         shown = shown_bytes(value, self._options.result_characters)
         if shown is not None:
             self._views.put(id(value), (value, shown))
         return shown
 
     async def _task(self, request: FastRequest, caller: Caller, added: bytes, send: Send) -> str:
-        """Tell how a task stands; whether that went well."""
+        """Answer with the status of a task; return the status for the metrics."""
         try:
             task = await self._tasks.get(caller, request.name, _kinds(request.meta))
         except ProtocolFault as fault:

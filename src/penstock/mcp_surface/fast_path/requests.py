@@ -1,8 +1,8 @@
-"""Which requests may be answered without the SDK, and what they say.
+"""Which requests may be answered without the SDK, and what they contain.
 
-Such a request has one of a few methods of the newest era, says so in its headers exactly once, and has nothing in its
-body but what it must have. Everything else is not understood here, which is no error: the SDK answers it. This module
-does not know the SDK.
+Such a request has one of a few methods of the newest era, names it in its headers exactly once, and has nothing in its
+body but what is required. Any other request is not an error: it is left to the SDK. This module does not import the
+SDK.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _METHODS: dict[bytes, str] = {
 _UNUSUAL = frozenset({b"mcp-session-id", b"content-encoding", b"last-event-id"})
 _PARAMETER = b"mcp-param-"
 _VERSION_HEADER = _VERSION.encode()
-# Sets of header names, and kinds of content, that were looked at before; a head is bounded, and so is what is kept.
+# Cache of header names and content types that were checked; a request head is limited, and so is the cache.
 _HEADERS_KEPT = 64
 
 RequestId: TypeAlias = int | str
@@ -78,7 +78,7 @@ _task = msgspec.json.Decoder(_Task)
 
 
 class FastHeaders(msgspec.Struct, frozen=True):
-    """What the headers of a request for the fast path say."""
+    """The method and name in the headers of a request for the fast path."""
 
     method: str
     name: str | None
@@ -103,7 +103,7 @@ class FastRequest(msgspec.Struct, frozen=True):
         return f'{{"jsonrpc":"2.0","id":{json.dumps(self.id)},"result":'.encode()
 
     def has_plain_envelope(self) -> bool:
-        """Whether the envelope has nothing but the version, the client and its capabilities."""
+        """Return whether the envelope has nothing but the version, the client and its capabilities."""
         try:
             said = msgspec.json.decode(self.meta)
         except RecursionError:
@@ -112,7 +112,7 @@ class FastRequest(msgspec.Struct, frozen=True):
 
 
 def fast_headers(scope: Scope, headers: Mapping[bytes, bytes]) -> FastHeaders | None:
-    """What the headers say; None if they are not exactly those of a request for the fast path.
+    """Parse the headers; None if they are not exactly those of a request for the fast path.
 
     `headers` are those of the scope by name.
     """
@@ -130,7 +130,7 @@ def fast_headers(scope: Scope, headers: Mapping[bytes, bytes]) -> FastHeaders | 
     return FastHeaders(method, named.decode()) if named.isascii() and not named.startswith(b"=?") else None
 
 
-# Programs send the same headers, and in the same order, with all of their requests.
+# Clients send the same headers, in the same order, with all of their requests.
 @lru_cache(_HEADERS_KEPT)
 def _are_usual(names: tuple[bytes, ...]) -> bool:
     return _UNUSUAL.isdisjoint(names) and not any(_PARAMETER in name for name in names)
@@ -142,7 +142,7 @@ def _takes_both(accept: bytes) -> bool:
 
 
 def parse_request(headers: FastHeaders, body: bytes) -> FastRequest | None:
-    """The request; None if its body has anything unusual, or does not match its headers."""
+    """Parse the request; None if its body has anything unusual, or does not match its headers."""
     try:
         found = _decoded(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,6 +1,6 @@
-"""Answers of the fast path, with the bytes that the SDK would send: members in its order, text in ASCII.
+"""Responses of the fast path, with the bytes that the SDK would send: members in its order, text in ASCII.
 
-Only numbers with an exponent may be written differently (1e20 for 1e+20). This module does not know the SDK.
+Only numbers with an exponent may be written differently (1e20 for 1e+20). This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _encode = msgspec.json.encode
-# Beyond this many bytes it costs more to join what is sent than to send it in two parts.
+# Above this size, joining the parts costs more than sending them separately.
 _JOINED_BYTES_MAX = 16_384
 
 
@@ -52,13 +52,13 @@ class ResponseRecorder:
         await self._send(message)
 
     def rest(self, prefix: bytes) -> bytes | None:
-        """Everything after the prefix, if the response was a result."""
+        """Return everything after the prefix, if the response was a result."""
         whole = b"".join(self._parts) if self._fits else b""
         return whole[len(prefix) :] if whole.startswith(prefix) else None
 
 
 def ascii_bytes(value: Any) -> bytes:
-    """A value as JSON in ASCII, as the SDK writes it."""
+    """Encode a value as JSON in ASCII, as the SDK does."""
     encoded = _encode(value)
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
@@ -66,12 +66,12 @@ def ascii_bytes(value: Any) -> bytes:
 
 
 def result_bytes(result: JsonObject, meta: bytes) -> bytes:
-    """The rest of an answer: our result, and the metadata that the SDK adds to every result."""
+    """Return the rest of a response: our result, and the metadata that the SDK adds to every result."""
     return ascii_bytes(result)[:-1] + b',"_meta":' + meta + b"}}"
 
 
 def call_bytes(result: JsonObject, meta: bytes) -> bytes:
-    """The same for the result of a tool call, whose members and blocks the SDK sorts by name."""
+    """Return the rest of a response to a tool call, whose members and blocks the SDK sorts by name."""
     content = result["content"]
     blocks: list[JsonValue] = [
         dict(sorted(block.items())) if isinstance(block, dict) else block
@@ -86,7 +86,7 @@ def call_bytes(result: JsonObject, meta: bytes) -> bytes:
 
 
 def shown_bytes(value: Any, characters_max: int) -> bytes | None:
-    """What an operation answered, without metadata and closing braces; None if it is no object, or too large."""
+    """Encode an operation's answer, without metadata and closing braces; None if it is no object, or too large."""
     encoded = _encode(value)
     if len(encoded) > characters_max or not encoded.startswith(b"{") or not encoded.isascii() or b"\x7f" in encoded:
         return None
@@ -101,19 +101,19 @@ def shown_bytes(value: Any, characters_max: int) -> bytes | None:
 
 
 def answer_bytes(shown: bytes, meta: bytes, own: bytes | None) -> bytes:
-    """The rest of an answer with what `shown_bytes` gave; `own` is the metadata of the result itself."""
+    """Return the rest of a response from `shown_bytes`; `own` is the metadata of the result itself."""
     if own is None:
         return shown + b',"_meta":' + meta + b"}}"
     return b'{"_meta":' + own[:-1] + b"," + meta[1:] + b"," + shown[1:] + b"}}"
 
 
 def error_bytes(request_id: RequestId, code: int, message: str, data: JsonValue) -> bytes:
-    """An answer with an error of the protocol."""
+    """Encode a response with a protocol error."""
     return ascii_bytes(error_message(request_id, code, message, data))
 
 
 async def send_json(send: Send, status: int, beginning: bytes, rest: bytes = b"") -> None:
-    """Send a JSON document that is in two parts."""
+    """Send a JSON document that consists of two parts."""
     size = len(beginning) + len(rest)
     headers = [(b"content-length", b"%d" % size), (b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -5,8 +5,8 @@
     sampling  a request to the client's own model
     roots     the folders and files that the client offers
 
-A client says with each request which kinds it takes. A question of another kind is not put to it, and can be answered
-with a tool, over REST or from the command line.
+A client declares with each request which kinds it supports. It is not asked questions of other kinds; those can be
+answered with a tool, over REST or from the command line.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Kind: TypeAlias = Literal["form", "url", "sampling", "roots"]
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
 
 CLIENT_KINDS: frozenset[Kind] = frozenset({"sampling", "roots"})
-"""What the client answers by itself, without a person."""
+"""Questions that the client itself answers, without a person."""
 
 _PRIMITIVES = ("string", "number", "integer", "boolean")
 _KEPT = (
@@ -57,52 +57,55 @@ _KEPT = (
 )
 _KEPT_OF_LISTS = ("type", "title", "description", "default", "minItems", "maxItems", "items")
 _FORMATS = ("email", "uri", "date", "date-time")
-# The field of a question whose answer is not an object.
+# The form field of a question whose answer is not an object.
 _ONLY = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientQuestion:
-    """A question as a client is asked it; `wrapped` says that the answer is the one field of a form, not the object."""
+    """A question as a client is asked it.
+
+    `wrapped` means that the answer is the only field of the form, not the whole object.
+    """
 
     interrupt_id: str
     message: str
     execution_id: str | None = None
-    """The child that asks, where it is one."""
+    """The child run that asks, if it is one."""
     key: str = ""
-    """What the question is called on the wire: it is never used again for another question of the execution."""
+    """The name of the question on the wire; never reused for another question of the execution."""
     kind: Kind = "form"
     schema: JsonObject = field(default_factory=dict)
-    """Of a form."""
+    """The schema of a form."""
     wrapped: bool = False
     request: JsonObject = field(default_factory=dict)
-    """What a model is asked, in the words of the protocol."""
+    """The request to a model, in the protocol's form."""
     url: str = ""
     decline: JsonValue = None
-    """The answer that it is to decline; None where there is none."""
+    """The answer that means to decline; None if there is none."""
     answer_schema: JsonValue = None
-    """What the answer must fit, as the execution has it."""
+    """The schema that the execution requires of the answer."""
     approval: bool = False
-    """Whether only a person may answer who was asked."""
+    """Whether only a person who was asked may answer."""
 
     @property
     def identity(self) -> str:
-        """Which question of the conversation it is."""
+        """The identity of the question among those of the execution and its child runs."""
         return identity_of(self)
 
     @property
     def answered_by(self) -> str:
-        """What kind of answer belongs to it."""
+        """The kind of answer that belongs to it."""
         return self.kind if self.kind in CLIENT_KINDS else "elicitation"
 
     def answer(self, content: JsonObject) -> JsonValue:
-        """The answer that a filled form is."""
+        """Return the answer that a filled form gives."""
         return content.get(_ONLY) if self.wrapped else content
 
     def refusal(self, action: Action) -> JsonValue:
-        """The answer that it is to decline, or to close the form; None where it is none: the question stays open.
+        """Return the answer for declining or closing the form; None if there is none, so that the question stays open.
 
-        To close a form is an answer only where a member `action` of the schema may be `cancel`.
+        Closing a form is an answer only if a member `action` of the schema may be `cancel`.
         """
         if action == "decline":
             return self.decline
@@ -114,18 +117,18 @@ class ClientQuestion:
 
 
 def identity_of(asked: ClientQuestion | QuestionView) -> str:
-    """Which question of an execution and its children something is."""
+    """Return the identity of a question among those of an execution and its child runs."""
     own, child = asked.interrupt_id, asked.execution_id
     return own if child is None else f"{child}/{own}"
 
 
 def with_whole_key(ask: ClientQuestion, execution_id: str) -> ClientQuestion:
-    """A question under a key that no question of any other execution has."""
+    """Return a question under a key that no question of any other execution has."""
     return replace(ask, key=f"{ask.execution_id or execution_id}/{ask.interrupt_id}")
 
 
 def declared_kinds(capabilities: Mapping[str, JsonValue]) -> frozenset[Kind]:
-    """What a client takes that declares these capabilities, as they are on the wire."""
+    """Return the kinds of questions that a client with these capabilities (in wire form) supports."""
     found: set[Kind] = set()
     elicitation = capabilities.get("elicitation")
     if isinstance(elicitation, dict):
@@ -143,9 +146,9 @@ def declared_kinds(capabilities: Mapping[str, JsonValue]) -> frozenset[Kind]:
 def client_question(
     question: QuestionView, kinds: Set[Kind], link: Callable[[QuestionView], str | None]
 ) -> ClientQuestion | None:
-    """A question for a client that takes some kinds; None for one that it cannot be asked.
+    """Return the question for a client that supports some kinds; None if it cannot be asked.
 
-    `link` gives the address of the page that answers a question, if there is one.
+    `link` returns the address of the page that answers a question, if there is one.
     """
     if question.ask is not None:
         return _client_ask(question, question.ask, kinds)
@@ -159,12 +162,12 @@ def client_question(
 
 
 def _for_person(question: QuestionView) -> ClientQuestion:
-    """What every question has that a person answers."""
+    """Build the parts that every question for a person has."""
     return replace(_base(question), decline=question.decline, approval=question.approvers is not None)
 
 
 def _base(question: QuestionView) -> ClientQuestion:
-    """What every question has."""
+    """Build the parts that every question has."""
     return ClientQuestion(
         interrupt_id=question.interrupt_id,
         execution_id=question.execution_id,
@@ -182,7 +185,7 @@ def _client_ask(question: QuestionView, asked: JsonObject, kinds: Set[Kind]) -> 
 
 
 def form_of(question: QuestionView) -> ClientQuestion | None:
-    """The form of a question; None for one that no form can ask."""
+    """Return the form of a question; None if a form cannot ask it."""
     given: JsonValue = question.answer_schema
     schema: JsonValue = {"type": "string"} if given is None or given == {} or given is True else given
     if not isinstance(schema, dict):
@@ -200,7 +203,7 @@ def form_of(question: QuestionView) -> ClientQuestion | None:
 
 
 def _key(question: QuestionView) -> str:
-    """The name of the node for its first question, and the whole id for every later one, and for those of children."""
+    """Return the node id for the node's first question, and the whole id for later ones and for those of child runs."""
     node = question.node_id
     if question.execution_id is not None:
         return f"{question.execution_id}/{question.interrupt_id}"
@@ -209,7 +212,7 @@ def _key(question: QuestionView) -> str:
 
 
 def input_requests(asks: Iterable[ClientQuestion]) -> JsonObject:
-    """Questions as an answer asks them, by their keys."""
+    """Return questions as a result asks them, by key."""
     return {ask.key: _request(ask) for ask in asks}
 
 
@@ -230,14 +233,14 @@ def _request(ask: ClientQuestion) -> JsonObject:
 
 
 def _flat(schema: JsonObject) -> JsonObject | None:
-    """The schema of a form, if this is one of an object with simple members."""
+    """Return the schema of a form, if this is the schema of an object with simple members."""
     properties = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(properties, dict) or not properties:
         return None
     fields: JsonObject = {}
     for name, member in properties.items():
         if isinstance(member, dict) and member.get("x-refusal") is True:
-            continue  # clients have buttons for that
+            continue  # clients have buttons for refusing
         field = _field(member)
         if field is None:
             return None
@@ -248,7 +251,7 @@ def _flat(schema: JsonObject) -> JsonObject | None:
 
 
 def _needed_otherwise(schema: JsonObject) -> JsonValue:
-    """What is required of whoever does not refuse."""
+    """Return what is required of somebody who does not refuse."""
     otherwise = schema.get("else")
     return otherwise.get("required") if isinstance(otherwise, dict) else None
 
@@ -273,7 +276,7 @@ def _field(member: JsonValue) -> JsonObject | None:
 
 
 def _several(member: JsonObject) -> JsonObject | None:
-    """A field in which several of some choices can be taken; None for any other list."""
+    """Return a multiple-choice field; None for any other list."""
     items = member.get("items")
     if not isinstance(items, dict):
         return None
@@ -285,7 +288,7 @@ def _several(member: JsonObject) -> JsonObject | None:
 
 
 def _are_choices(listed: JsonValue) -> bool:
-    """Whether these are texts with titles to choose from."""
+    """Return whether these are texts with titles to choose from."""
     return isinstance(listed, list) and all(
         isinstance(item, dict) and isinstance(item.get("const"), str) and item.keys() <= {"const", "title"}
         for item in listed

@@ -1,7 +1,7 @@
-"""What the client of a request can do, and what it answers to a question.
+"""What the client of a request can do, and its answer to a question.
 
-`eras.clients` finds this out from what a client declared to the SDK; everything else reads it here. This module does
-not know the SDK.
+`eras.clients` derives this from what a client declared to the SDK; everything else reads it here. This module does not
+import the SDK.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from penstock.mcp_surface.questions.client_questions import Action, ClientQuesti
 __all__ = ["ALREADY_ANSWERED", "Client", "ClientAnswer"]
 
 ALREADY_ANSWERED = ("ALREADY_ANSWERED", "NO_OPEN_QUESTION")
-"""Codes of refusals of an answer that came too late: somebody else was faster."""
+"""Reason codes of an answer that came too late because somebody else was faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAnswer:
-    """The answer to a question: what a person did with a form, or what the client answered itself."""
+    """The answer to a question: what a person did with a form, or what the client itself answered."""
 
     action: Action = "accept"
     content: JsonObject = field(default_factory=dict)
@@ -32,14 +32,14 @@ class ClientAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """What the client can do on this request."""
+    """What the client can do during this request."""
 
     report: Callable[[float, str, JsonObject], Awaitable[None]] | None = None
     """Report progress, with metadata about the message."""
     log: Callable[[int, JsonObject], Awaitable[None]] | None = None
     """Send a log line of a step, with its level as a number of the standard library."""
     kinds: frozenset[Kind] = frozenset()
-    """Which kinds of questions it takes."""
+    """The kinds of questions that it supports."""
     ask: Callable[[ClientQuestion], Awaitable[ClientAnswer | None]] | None = None
     """Ask now; returns None when that was not possible."""
     settled: Callable[[ClientQuestion], Awaitable[None]] | None = None
@@ -50,9 +50,9 @@ class Client:
     """Whether it answers questions by calling again."""
     answers: Mapping[str, ClientAnswer] = field(default_factory=dict)
     state: str | None = None
-    """With `answers`: the request state that it was given with the questions."""
+    """With `answers`: the request state that it received with the questions."""
     idempotency_key: str | None = None
     cancelled: Callable[[], bool] = lambda: False
-    """Whether it cancelled this request; hanging up is not cancelling."""
+    """Whether it cancelled this request; disconnecting is not cancelling."""
     strict: bool = False
-    """Whether invalid arguments are an error of the protocol, as some profiles want it."""
+    """Whether invalid arguments are a protocol error, as some profiles require."""

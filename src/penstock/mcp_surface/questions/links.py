@@ -1,7 +1,7 @@
-"""Links to pages that answer a question: signed, for one question of one execution, for an hour or two.
+"""Links to pages that answer a question: signed, for one question of one execution, valid for an hour or two.
 
-Whoever has the link answers on behalf of the caller who was given it, as long as their key holds. The same question has
-the same link for a while, so that asking twice does not give two.
+Whoever has the link answers on behalf of the caller who received it, as long as the caller's key is valid. A question
+keeps the same link for a while, so that asking twice does not give two links.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WINDOW_MS = limits.MCP_QUESTION_SECONDS_MAX * 1000
 
 
 class AnswerLinks:
-    """Makes addresses, and reads them."""
+    """Creates and reads the addresses of answer pages."""
 
     def __init__(self, services: Services, path: str) -> None:
         self._services = services
@@ -30,7 +30,10 @@ class AnswerLinks:
         self._signer = link_signer(services.pepper)
 
     def address(self, caller: Caller, execution_id: str, interrupt_id: str) -> str | None:
-        """Where a question of the caller's is answered; None if they cannot get there, or nobody could tell whose."""
+        """Return the address at which a caller's question is answered.
+
+        None if the caller cannot reach the server with a browser, or has no key in whose name to answer.
+        """
         key_id = caller.principal.key_id
         if caller.address is None or key_id is None:
             return None
@@ -46,7 +49,7 @@ class AnswerLinks:
     def askable(
         self, caller: Caller, execution_id: str, questions: Iterable[QuestionView], kinds: Set[Kind]
     ) -> list[ClientQuestion]:
-        """The questions of an execution, and of its children, that a client which takes these kinds can be asked."""
+        """Return the questions of an execution and its child runs that a client of these kinds can be asked."""
 
         def link(question: QuestionView) -> str | None:
             return self.address(caller, question.execution_id or execution_id, question.interrupt_id)
@@ -56,7 +59,7 @@ class AnswerLinks:
         return [with_whole_key(item, execution_id) for item in asked] if caller.whole_keys else asked
 
     def read(self, token: str) -> AnswerLink | None:
-        """What an address says; None for one that is not ours or has ended."""
-        # Without what fills it up: chats and terminals leave that out of what can be clicked.
+        """Read the link in an address; None if it is not ours or has expired."""
+        # Restore the padding: chats and terminals leave it out of what can be clicked.
         padded = token.rstrip("=") + "=" * (-len(token.rstrip("=")) % 4)
         return self._signer.verify(padded, now_ms=self._services.clock.now_ms())

@@ -1,8 +1,8 @@
-"""Signed texts: what a client or a page carries from a question to its answer, so that no server must remember it.
+"""Signed texts that a client or a page carries from a question to its answer, so that the server stores nothing.
 
-A signed text names who was asked, the execution, the questions and when it expires. It is signed, not secret: one that
-was changed, or belongs to somebody else, to another request or to another time, is refused. It works once because a
-question can be answered once. Each purpose has a key of its own, so a text for one is invalid for the other.
+A signed text names who was asked, the execution, the questions and when it expires. It is signed, not secret: a text
+that was changed, or that belongs to another caller, request or time, is refused. It works once because a question can
+be answered once. Each purpose has its own key, so a text for one is invalid for the other.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class RequestState(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     principal: str
     tenant: str
     digest: str
-    """Of the tool and its arguments."""
+    """The digest of the tool and its arguments."""
     execution_id: str
     interrupt_ids: tuple[str, ...]
     until_ms: int
     elsewhere: tuple[str, ...] = ()
-    """Those of the questions that a page answers, not the client."""
+    """The questions that a page answers, not the client."""
     sequence: int = 0
-    """How far the execution was when it asked."""
+    """The sequence number of the execution when it asked."""
 
 
 class AnswerLink(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What the address of a page says: whose question of which execution it answers."""
+    """What the address of an answer page carries: the key, and the question of an execution that it answers."""
 
     key_id: str
     tenant: str
@@ -54,24 +54,24 @@ Sealed = TypeVar("Sealed", RequestState, AnswerLink)
 
 
 def request_digest(tool: str, arguments: JsonObject) -> str:
-    """The same for the same call, however its arguments are ordered."""
+    """Return a digest of a call that does not depend on the order of its arguments."""
     return hashlib.sha256(_encode([tool, arguments])).hexdigest()
 
 
 class Signer(Generic[Sealed]):
-    """Signs what is carried and knows its own again; every server with the same pepper has the same seal."""
+    """Signs and verifies texts; servers with the same pepper accept each other's texts."""
 
     def __init__(self, pepper: bytes, purpose: bytes, kind: type[Sealed]) -> None:
         self._key = hmac.digest(pepper, purpose, "sha256")
         self._kind: type[Sealed] = kind
 
     def sign(self, state: Sealed) -> str:
-        """The text that is given away."""
+        """Sign a state and return it as text."""
         body = msgspec.json.encode(state)
         return base64.urlsafe_b64encode(hmac.digest(self._key, body, "sha256") + body).decode()
 
     def verify(self, text: str, *, now_ms: int) -> Sealed | None:
-        """What a text says; None if it is not ours, was changed, or has ended."""
+        """Return the state in a text; None if it is not ours, was changed, or has expired."""
         if len(text) > _CHARACTERS_MAX:
             return None
         try:
@@ -89,10 +89,10 @@ class Signer(Generic[Sealed]):
 
 
 def state_signer(pepper: bytes) -> Signer[RequestState]:
-    """For what clients carry."""
+    """Return the signer for the states that clients carry."""
     return Signer(pepper, _STATES, RequestState)
 
 
 def link_signer(pepper: bytes) -> Signer[AnswerLink]:
-    """For the addresses of pages."""
+    """Return the signer for the addresses of answer pages."""
     return Signer(pepper, _LINKS, AnswerLink)

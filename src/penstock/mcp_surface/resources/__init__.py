@@ -1,1 +1,4 @@
-"""Resources, prompts and completion. Read `contents` first; `methods` translates from and to the SDK."""
+"""Resources, prompts and completion.
+
+Everything is read through the gate. Only `methods` imports the SDK. Read `contents` first.
+"""

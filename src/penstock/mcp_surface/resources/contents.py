@@ -1,6 +1,6 @@
 """Resources, prompts and completion: what a client can read and choose beside the tools.
 
-Resources are the server's own (`own`) and those that a workflow provides: reading one of these starts a durable run,
+Resources are the server's own (`own`) or provided by a workflow: reading one of the latter starts a durable run,
 untrusted like everything that comes over MCP, and returns its output. Prompts are messages, or a run that returns
 messages. Arguments are shown as text; nothing in them is evaluated. What a caller may not see does not exist for them.
 """
@@ -47,13 +47,13 @@ class Contents:
         return [item for item in exposed if self._gate.allows(caller.principal, item.capability)]
 
     async def resources(self, caller: Caller) -> list[JsonObject]:
-        """Everything with an address, by address: what workflows offer, workflows, and the newest executions."""
+        """Return all resources with a fixed address: those of workflows, the workflows, the newest executions."""
         exposed = [item for item in await self._visible_resources(caller) if not item.address.variables]
         found = [*(_listed(item, "uri") for item in exposed), *await self._own.listed(caller)]
         return sorted(found, key=lambda item: str(item["uri"]))
 
     async def templates(self, caller: Caller) -> list[JsonObject]:
-        """Addresses with variables, by template."""
+        """Return the templates (addresses with variables), sorted."""
         exposed = [item for item in await self._visible_resources(caller) if item.address.variables]
         return sorted(
             (*(_listed(item, "uriTemplate") for item in exposed), *TEMPLATES),
@@ -61,12 +61,15 @@ class Contents:
         )
 
     async def read(self, caller: Caller, uri: str, client: Client = _NOBODY_THERE, *, legacy: bool) -> JsonObject:
-        """The contents of a resource, or the questions to be answered first; what a caller may not read is unknown."""
+        """Read a resource: its contents, or the questions to be answered first.
+
+        A resource that is not allowed is unknown.
+        """
         address = normalised_address(uri)
         try:
             found = None if address is None else await self._found(caller, uri, address, client)
         except LimitExceeded as error:
-            # The code that limits have elsewhere says here that there is no such resource.
+            # The JSON-RPC code that limits have elsewhere would mean here that there is no such resource.
             data: JsonObject = {"code": error.code, "hint": error.hint}
             raise ProtocolFault(
                 INTERNAL_ERROR, error.message, data, reason=error.code, on_record=error.on_record
@@ -87,7 +90,10 @@ class Contents:
         return {"contents": [{"uri": uri, **own}], **meta}
 
     async def _exposed(self, caller: Caller, uri: str, address: str, client: Client) -> JsonObject | None:
-        """The contents that a workflow returns for an address; None if there is no such workflow, or it says so."""
+        """Return the contents that a workflow provides for an address.
+
+        None if there is no such workflow, or it says so.
+        """
         for resource in await self._visible_resources(caller):
             values = resource.address.values(address)
             if values is not None:
@@ -114,7 +120,7 @@ class Contents:
             raise
 
     async def prompts(self, caller: Caller) -> list[JsonObject]:
-        """Workflows that may be chosen as prompts."""
+        """Return the workflows that may be chosen as prompts."""
         return [
             _completed(
                 {
@@ -135,7 +141,7 @@ class Contents:
     async def prompt(
         self, caller: Caller, name: str, given: dict[str, str], client: Client = _NOBODY_THERE
     ) -> JsonObject:
-        """A prompt with its arguments; what is to be asked first, if its workflow asks something."""
+        """Return a prompt with its arguments, or the questions of its workflow to be answered first."""
         prompt = (await self._visible_prompts(caller)).get(name)
         if prompt is None:
             raise ProtocolFault(INVALID_PARAMS, f"Unknown prompt: {name[:200]}")
@@ -162,7 +168,7 @@ class Contents:
         return {"description": prompt.description or name, "messages": said}
 
     async def _request(self, caller: Caller, prompt: ExposedPrompt, values: JsonObject) -> str:
-        """The text of a prompt whose document has none: run the workflow."""
+        """Return the text of a prompt whose document has none: a request to run the workflow."""
         tool_list = await self._registry.of(caller.principal, caller.toolset)
         named = f"{prompt.title or prompt.workflow_id} ({prompt.workflow_id})"
         tool = tool_list.name_of(f"workflow:{prompt.workflow_id}") or tool_list.name_of("workflow.execute")
@@ -177,9 +183,9 @@ class Contents:
     async def completion(
         self, caller: Caller, reference: str, argument: str, begun: str, chosen: Mapping[str, str] | None = None
     ) -> JsonObject:
-        """What may follow: choices of an argument or a variable, names of workflows, ids of executions, versions.
+        """Complete an argument: its choices, names of workflows, ids of executions, versions.
 
-        `chosen` is what was completed before.
+        `chosen` holds the arguments that were completed before.
         """
         workflow = (chosen or {}).get("workflow_id", "")
         if reference == VERSION_TEMPLATE and argument == "hash":
@@ -203,7 +209,7 @@ class Contents:
         return []
 
     async def _choices(self, caller: Caller, reference: str, argument: str) -> list[str]:
-        """The values that the input schema allows for an argument."""
+        """Return the values that the input schema allows for an argument."""
         schemas = [
             prompt.input_schema for name, prompt in (await self._visible_prompts(caller)).items() if name == reference
         ]
@@ -225,7 +231,7 @@ def _listed(resource: ExposedResource, key: str) -> JsonObject:
 
 
 def _completed(made: JsonObject, item: ExposedPrompt | ExposedResource) -> JsonObject:
-    """With icons, and the version of the workflow."""
+    """Add the icons and the version of the workflow."""
     pinned = {"_meta": pinned_version(item.capability)}
     return {**made, "icons": item.icons, **pinned} if item.icons else {**made, **pinned}
 

@@ -1,7 +1,7 @@
 """The result of an execution that was started by reading: the contents of a resource, the messages of a prompt.
 
-An execution that failed, has not ended, or waits for somebody whom the client cannot ask is an error of the protocol:
-a read has no other way to say so. The error names the execution, which goes on.
+An execution that failed, has not ended, or waits for somebody whom the client cannot ask is a protocol error, because
+the result of a read cannot express it. The error names the execution, which continues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.operations.runs.results import ExecutionResult
 __all__ = ["NOT_THERE", "completed_output", "prompt_messages", "resource_contents"]
 
 NOT_THERE = "RESOURCE_NOT_FOUND"
-"""A workflow that fails with this code says that there is nothing at the address."""
+"""The error code with which a workflow says that there is nothing at the address."""
 
 _TEXT = "text/plain"
 _JSON = "application/json"
@@ -32,7 +32,7 @@ _ROLES = ("user", "assistant")
 
 
 def completed_output(result: ExecutionResult) -> JsonValue:
-    """The output of an execution; `ProtocolFault` with what to do for one that has none."""
+    """Return the output of an execution; raises `ProtocolFault`, with what to do, if it has none."""
     if result.status == "completed":
         output: JsonValue = msgspec.to_builtins(result.output)
         return output
@@ -52,7 +52,7 @@ def completed_output(result: ExecutionResult) -> JsonValue:
 
 
 def resource_contents(resource: ExposedResource, uri: str, output: JsonValue) -> list[JsonObject]:
-    """An output as the contents of a resource."""
+    """Return an output as the contents of a resource."""
     if resource.result == "content":
         items = output if isinstance(output, list) else [output]
         return [_content(resource, uri, item) for item in items]
@@ -61,7 +61,7 @@ def resource_contents(resource: ExposedResource, uri: str, output: JsonValue) ->
 
 
 def _content(resource: ExposedResource, uri: str, item: JsonValue) -> JsonObject:
-    """A piece of content: `{text}` or `{blob}`, a block of MCP content, or anything else as text."""
+    """Convert a piece of content: `{text}` or `{blob}`, a block of MCP content, or anything else as text."""
     found: JsonObject = item if isinstance(item, dict) else {}
     if found.get("type") == "resource" and isinstance(found.get("resource"), dict):
         inner: Any = found["resource"]
@@ -77,7 +77,7 @@ def _content(resource: ExposedResource, uri: str, item: JsonValue) -> JsonObject
 
 
 def _own_uri(found: JsonObject, uri: str) -> str:
-    """Pieces may have addresses of their own below the one that is read."""
+    """Return the address of a piece; pieces may have their own below the one that is read."""
     own = found.get("uri")
     return own if isinstance(own, str) and own.startswith(uri) else uri
 
@@ -91,7 +91,7 @@ def _is_base64(text: str) -> bool:
 
 
 def prompt_messages(prompt: ExposedPrompt, output: JsonValue) -> JsonObject:
-    """An output as what a prompt says."""
+    """Return an output as the messages of a prompt."""
     description: JsonValue = prompt.description or prompt.name
     if isinstance(output, dict) and isinstance(output.get("messages"), list):
         description = output["description"] if isinstance(output.get("description"), str) else description
@@ -102,7 +102,7 @@ def prompt_messages(prompt: ExposedPrompt, output: JsonValue) -> JsonObject:
 
 
 def _messages(item: JsonValue) -> list[JsonValue]:
-    """A message for each block of content; the role is `user` unless the item says otherwise."""
+    """Return a message for each block of content; the role is `user` unless the item says otherwise."""
     role: JsonValue = "user"
     if isinstance(item, dict) and item.get("role") in _ROLES and "content" in item:
         role, item = item["role"], item["content"]

@@ -1,4 +1,4 @@
-"""The methods of what a client reads and chooses: `resources/*`, `prompts/*` and `completion/complete`."""
+"""The MCP methods of resources, prompts and completion: `resources/*`, `prompts/*` and `completion/complete`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["ContentMethods"]
 
 
 class ContentMethods:
-    """Lists and reads resources and prompts, and completes their arguments."""
+    """Handles the methods that list and read resources and prompts, and complete their arguments."""
 
     def __init__(self, requests: Requests, contents: Contents) -> None:
         self._requests = requests
         self._contents = contents
 
     def handlers(self) -> list[Handler]:
-        """What answers each method."""
+        """Return the handler of each method."""
         return [
             Handler("resources/list", types.PaginatedRequestParams, one_page(self._resources)),
             Handler("resources/templates/list", types.PaginatedRequestParams, one_page(self._templates)),

@@ -76,18 +76,18 @@ TEMPLATES: tuple[JsonObject, ...] = (
 
 
 class OwnResources:
-    """Lists and reads the server's resources for all callers."""
+    """Lists and reads the server's own resources for all callers."""
 
     def __init__(self, gate: Gate, registry: ToolRegistry) -> None:
         self._gate = gate
         self._registry = registry
 
     async def _answer(self, caller: Caller, operation: str, **arguments: JsonValue) -> Any:
-        """What an operation answers, as JSON; raises what it refuses with."""
+        """Return the answer of an operation as JSON; refusals are raised."""
         return msgspec.to_builtins(await call_operation(self._gate, caller, operation, dict(arguments)))
 
     async def page(self, caller: Caller, operation: str, **arguments: JsonValue) -> list[JsonObject]:
-        """The first page of a list; empty for a caller who may not read it."""
+        """Return the first page of a list; empty for a caller who may not read it."""
         tool_list = await self._registry.of(caller.principal, caller.toolset)
         if operation not in tool_list.operations:
             return []
@@ -95,7 +95,7 @@ class OwnResources:
         return items
 
     async def versions(self, caller: Caller, workflow_id: str) -> list[str]:
-        """The hashes of a workflow's versions, newest first; none of one that the caller may not read."""
+        """Return the hashes of a workflow's versions, newest first; empty if the caller may not read the workflow."""
         try:
             items = await self.page(caller, "workflow.versions", workflow_id=workflow_id, limit=limits.PAGE_LIMIT_MAX)
         except (NotFound, Rejected):
@@ -103,13 +103,13 @@ class OwnResources:
         return list(dict.fromkeys(str(item["hash"]) for item in items))
 
     async def listed(self, caller: Caller) -> list[JsonObject]:
-        """Workflows, and the executions that began last."""
+        """List the workflows and the most recently started executions."""
         workflows = await self.page(caller, "workflow.list", limit=limits.PAGE_LIMIT_MAX)
         executions = await self.page(caller, "execution.list", limit=limits.MCP_EXECUTIONS_LISTED)
         return [_workflow_resource(item) for item in workflows] + [_execution_resource(item) for item in executions]
 
     async def read(self, caller: Caller, uri: str) -> JsonObject | None:
-        """The contents at an address; None where there is nothing, as far as the caller may know."""
+        """Return the contents at an address; None if there is nothing that the caller may see."""
         match = _URI.fullmatch(uri)
         if match is None:
             return None
@@ -118,7 +118,7 @@ class OwnResources:
                 return await self._workflow(caller, unquote(match["workflow"]), match["hash"])
             execution_id = unquote(match["execution"])
             if match["part"] == "/history":
-                # Whatever is in a history is data; whether it is the run's own or of somebody outside is not looked at.
+                # A history may contain text from outside; it is always marked, without looking at each record.
                 return marked(_contents(await self._history(caller, execution_id)), untrusted=True)
             view = await self._answer(caller, "execution.status", execution_id=execution_id)
             found = _result(view) if match["part"] == "/result" else _contents(view)
@@ -133,7 +133,7 @@ class OwnResources:
         return _contents(await self._answer(caller, "workflow.get", workflow_id=workflow_id, **version))
 
     async def _history(self, caller: Caller, execution_id: str) -> JsonObject:
-        """All of it, as far as a resource may be large; `next_cursor` says where the rest begins."""
+        """Return the history, up to the size limit of a resource; `next_cursor` says where the rest begins."""
         records: list[JsonValue] = []
         cursor: JsonValue = None
         while True:
@@ -152,7 +152,7 @@ def _contents(value: JsonValue) -> JsonObject:
 
 
 def _result(view: JsonObject) -> JsonObject:
-    """The output of an execution; its status, if there is none yet."""
+    """Return the output of an execution; its status, if there is no output yet."""
     if view["status"] != "completed":
         message = {name: view[name] for name in ("execution_id", "workflow_id", "status", "error") if view.get(name)}
         return _contents(message)

@@ -1,1 +1,4 @@
-"""Subscriptions to changes. `changes` finds out what changed for whom; `methods` tells the clients."""
+"""Subscriptions to changes: `changes` finds what changed for whom, `methods` notifies the clients.
+
+Only `methods` imports the SDK. Read `changes` first.
+"""

@@ -1,13 +1,13 @@
 """What changed, and for whom: lists of tools, prompts and resources, workflows, executions, tasks.
 
-A subscription belongs to one caller and reports only what that caller may see: lists are compared as this caller is
-shown them, and nobody can subscribe to what they may not read. A change is a level, not an event: something is
-different now, read it again. So a change that was not delivered yet is kept once, and a slow client costs no memory.
+A subscription belongs to one caller and reports only what that caller may see: lists are compared as this caller sees
+them, and nobody can subscribe to what they may not read. A change is a level, not an event: something is different now,
+read it again. So an undelivered change is kept once, and a slow client costs no memory.
 
-What this process stores is noticed at once. What other processes store in the same file is noticed by looking at a
-counter that SQLite keeps in memory, now and then and only while somebody is subscribed.
+Changes stored by this process are noticed at once. Changes stored by other processes in the same file are noticed by
+polling a counter that SQLite keeps in memory, and only while somebody is subscribed.
 
-This module does not know the SDK.
+This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class TaskChanged:
 
 
 _Mark: TypeAlias = tuple[int, int]
-"""Differs once anybody has stored anything, or the catalogue has changed."""
+"""Differs once anything was stored or the catalogue has changed."""
 Change: TypeAlias = ListChanged | ResourceUpdated | TaskChanged
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """A run that a subscription is told about, and in which words."""
+    """A run that a subscription follows, and the changes that it reports for it."""
 
     task: asyncio.Task[None]
     changes: set[Change]
@@ -98,36 +98,36 @@ class Subscription:
     wake: Callable[[], None]
     seen: dict[ListKind, object] = field(default_factory=dict)
     uris: dict[str, str] = field(default_factory=dict)
-    """Addresses, each with the workflow that it depends on; none for one of an execution."""
+    """Addresses, each with the workflow that it depends on; empty for the address of an execution."""
     runs: dict[str, _Followed] = field(default_factory=dict)
     ended: bool = False
     _waiting: dict[Change, None] = field(default_factory=dict)
 
     def put(self, change: Change) -> None:
-        """Something changed."""
+        """Add a change."""
         self._waiting[change] = None
         self.wake()
 
     def take(self) -> list[Change]:
-        """Every change that was not delivered yet."""
+        """Return every change that was not delivered yet."""
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
 
     @property
     def size(self) -> int:
-        """How many things it is about."""
+        """How many addresses and tasks it covers."""
         return len(self.uris) + sum(len(item.changes) for item in self.runs.values())
 
     def end(self) -> None:
-        """Nothing more is reported."""
+        """End the subscription: report nothing more."""
         self.ended = True
         self.wake()
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A tenant as it was when somebody looked."""
+    """The state of a tenant at the last look."""
 
     revisions: tuple[int, int]
     """Of the catalogue, and of what the tenant exposes."""
@@ -135,13 +135,13 @@ class _Seen:
 
 
 def _group(subscription: Subscription) -> Hashable:
-    """Subscriptions of the same group are shown the same lists."""
+    """Return the group of a subscription; all subscriptions of a group see the same lists."""
     caller = subscription.caller
     return caller.principal.scopes, caller.principal.toolset, caller.toolset, subscription.lists
 
 
 class ChangeWatcher:
-    """The subscriptions of a process."""
+    """The subscriptions of a process, and the task that looks for changes."""
 
     def __init__(self, gate: Gate, registry: ToolRegistry, contents: Contents) -> None:
         self._gate = gate
@@ -149,18 +149,18 @@ class ChangeWatcher:
         self._contents = contents
         self._open: dict[str, set[Subscription]] = {}
         self._tenants: dict[str, _Seen] = {}
-        """How each tenant that somebody listens to was at the last look."""
+        """The state of each tenant that has subscribers, at the last look."""
         self._looks = 0
         self._changed: set[str] = set()
         self._arrived = asyncio.Event()
         self._asked_at = 0.0
-        """When it was asked last whether keys still hold."""
+        """When keys were last checked."""
         self._watching: asyncio.Task[None] | None = None
 
     # --- subscriptions ---------------------------------------------------------------------------
 
     async def open(self, caller: Caller, lists: Iterable[ListKind], wake: Callable[[], None]) -> Subscription:
-        """Subscribe a caller; the lists are compared with what they are now."""
+        """Subscribe a caller; later changes are reported relative to the lists as they are now."""
         subscription, tenant = Subscription(caller, frozenset(lists), wake), caller.principal.tenant
         while True:
             looks, mark = self._looks, self._mark()
@@ -169,7 +169,7 @@ class ChangeWatcher:
             if looks == self._looks:
                 break
         if tenant not in self._open or self._mark() != mark:
-            # Nobody looked at this tenant meanwhile, and what is kept of it may be a moment old.
+            # Nobody was watching this tenant, so the cached exposure may be slightly old: look again.
             self._hear(tenant)
         if tenant not in self._open:
             self._tenants[tenant] = self._seen(exposure)
@@ -211,13 +211,13 @@ class ChangeWatcher:
             named: JsonObject = {"workflow_id": workflow, **({"hash": version} if version else {})}
             if not await self._may_read(caller, "workflow.get", named):
                 return False
-            # A version stays what it is.
+            # A fixed version never changes.
             workflow = "" if version else workflow
         subscription.uris[uri] = workflow
         return True
 
     def remove_address(self, subscription: Subscription, uri: str) -> None:
-        """Report no more changes of a resource."""
+        """Stop reporting changes of a resource."""
         subscription.uris.pop(uri, None)
         for run_id, followed in list(subscription.runs.items()):
             followed.changes.discard(ResourceUpdated(uri))
@@ -234,7 +234,7 @@ class ChangeWatcher:
         return known
 
     def refuse_more(self, subscription: Subscription, more: int) -> None:
-        """Refuse a subscription to so many more things, if there would be too many."""
+        """Refuse to add so many more addresses or tasks, if the limit would be exceeded."""
         if subscription.size + more > limits.MCP_SUBSCRIBED_MAX:
             message = f"one subscription is about {limits.MCP_SUBSCRIBED_MAX} addresses and tasks at most"
             raise LimitExceeded(
@@ -251,7 +251,7 @@ class ChangeWatcher:
         return True
 
     async def _exposed_at(self, caller: Caller, address: str) -> str | None:
-        """The workflow that is read at an address."""
+        """Return the workflow that is read at an address."""
         for resource in self._visible(caller, await self._gate.exposed.of(caller.principal.tenant)):
             if resource.address.values(address) is not None:
                 return resource.workflow_id
@@ -278,7 +278,7 @@ class ChangeWatcher:
                     subscription.put(message)
 
             def child_moved() -> None:
-                # What a child asks is asked by the task of its parent.
+                # A child's question appears in the task of its parent.
                 for message in changes:
                     if isinstance(message, TaskChanged):
                         subscription.put(message)
@@ -299,7 +299,7 @@ class ChangeWatcher:
         self._arrived.set()
 
     async def _watch(self, mark: _Mark) -> None:
-        """Look for changes as long as anybody listens."""
+        """Look for changes while anybody is subscribed."""
         services, exposed = self._gate.services, self._gate.exposed
         exposed.listen(self._hear)
         services.open_streams.listen(self._nudge)
@@ -315,7 +315,7 @@ class ChangeWatcher:
                 began = asyncio.get_running_loop().time()
                 await self._look_once()
                 spent = asyncio.get_running_loop().time() - began
-                # Where a look takes long, there are fewer of them.
+                # If a look takes long, pause longer.
                 pause = max(limits.EXPOSED_REREAD_MS / 1000, spent * limits.MCP_LOOK_PAUSE_FACTOR)
         finally:
             self._watching = None
@@ -336,11 +336,11 @@ class ChangeWatcher:
             while self._changed:
                 await self._look(self._changed.pop())
         except PenstockError as error:
-            # The store may be back at the next look.
+            # The store may be available again at the next look.
             _LOGGER.warning("changes cannot be looked for just now: %s", error.code)
 
     async def _end_invalid(self) -> None:
-        """End what was begun with a key that does not hold any more: at once when one is revoked here."""
+        """End subscriptions whose key is no longer valid; when a key is revoked in this process, at once."""
         now = asyncio.get_running_loop().time()
         if now - self._asked_at < limits.STREAM_HEARTBEAT_SECONDS:
             return
@@ -370,7 +370,8 @@ class ChangeWatcher:
             for uri, workflow in subscription.uris.items():
                 if workflow in changed:
                     subscription.put(ResourceUpdated(uri))
-            # Most listeners are shown the same; and others are answered while thousands of them are told.
+            # Most subscribers see the same lists, so compute them once; and let others run while thousands are
+            # notified.
             group = _group(subscription)
             if group not in shared:
                 shared[group] = await self._shown(subscription, exposure)
@@ -382,7 +383,7 @@ class ChangeWatcher:
             subscription.seen = shown
 
     async def _shown(self, subscription: Subscription, exposure: Exposure) -> dict[ListKind, object]:
-        """The lists as the caller is shown them."""
+        """Return the lists as the caller sees them."""
         caller, principal = subscription.caller, subscription.caller.principal
         shown: dict[ListKind, object] = {}
         tool_list = await self._registry.of(principal, caller.toolset)

@@ -1,10 +1,10 @@
-"""The methods of subscriptions: `subscriptions/listen` of the newest era, `resources/subscribe` of the older one.
+"""The MCP methods of subscriptions: `subscriptions/listen` of the newest era, `resources/subscribe` of the older one.
 
 In the newest era a client says what it wants to be notified of and gets it on the response stream of that request:
 first what was granted, then changes, and a result when the server ends it. In the handshake era a session is notified
 of its lists from the moment it is initialized, and of the resources it subscribes to, on its standalone stream.
 
-`changes` finds out what changed; this module sends it.
+`changes` finds what changed; this module sends it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["SubscriptionMethods"]
 _LOGGER = logging.getLogger("penstock.mcp")
 _NOTIFIER = "penstock.notifier"
 _TASK_IDS = "taskIds"
-# A task is not sent again when nothing but these differs.
+# A task is not sent again if only these members differ.
 _FLEETING = ("lastUpdatedAt", "resultType")
 
 
@@ -61,7 +61,7 @@ def _notification(change: ListChanged | ResourceUpdated) -> tuple[str, JsonObjec
 
 
 class SubscriptionMethods:
-    """Subscribes clients to changes, and sends them."""
+    """Subscribes clients to changes, and notifies them."""
 
     def __init__(self, gate: Gate, changes: ChangeWatcher, tasks: Tasks, caller_of: CallerOf) -> None:
         self._gate = gate
@@ -70,7 +70,7 @@ class SubscriptionMethods:
         self._caller_of = caller_of
 
     def handlers(self) -> list[Handler]:
-        """What answers each method."""
+        """Return the handler of each method."""
         return [
             Handler(LISTEN, types.SubscriptionsListenRequestParams, self._listen),
             Handler("resources/subscribe", types.SubscribeRequestParams, self._subscribe),
@@ -80,7 +80,7 @@ class SubscriptionMethods:
     # --- the newest era --------------------------------------------------------------------------
 
     async def _listen(self, context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        """Notify until the client leaves, its key is revoked or the server stops."""
+        """Notify the client until it disconnects, its key is revoked or the server stops."""
         if context.request_id is None:
             raise MCPError(code=types.INVALID_REQUEST, message="subscriptions/listen requires a request id")
         caller, services = self._caller_of(context), self._gate.services
@@ -88,7 +88,7 @@ class SubscriptionMethods:
         services.open_streams.take(caller.principal.id, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
         request = context.request
         try:
-            # A listener is no request in flight: it is counted as a stream.
+            # A listener does not count as a request in flight, but as a stream.
             with not_in_flight(request.scope) if request is not None else nullcontext():
                 await _ListenStream(self._gate, self._changes, self._tasks, context, caller).run(params.notifications)
         finally:
@@ -98,7 +98,7 @@ class SubscriptionMethods:
     # --- the handshake era -----------------------------------------------------------------------
 
     async def before_session(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: note the lists before a session begins; whatever the client is shown later is newer."""
+        """Middleware: note the lists before a session begins, because whatever the client reads later is newer."""
         connection = connection_of(ctx)
         if ctx.method == "initialize" and connection.has_standalone_channel:
             try:
@@ -109,7 +109,7 @@ class SubscriptionMethods:
         return await call_next(ctx)
 
     async def initialized(self, context: Context, params: Any) -> None:
-        """From now on the session is notified of its lists."""
+        """Start notifying the session of its lists."""
         opening: asyncio.Future[_SessionNotifier] | None = connection_of(context).state.get(_NOTIFIER)
         if opening is not None:
             (await opening).wake()
@@ -126,14 +126,14 @@ class SubscriptionMethods:
         return types.EmptyResult()
 
     async def _unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Stop notifying of a resource; one that was not subscribed to is no error."""
+        """Stop notifying of a resource; one that was not subscribed to is not an error."""
         opening: asyncio.Future[_SessionNotifier] | None = connection_of(context).state.get(_NOTIFIER)
         if opening is not None:
             self._changes.remove_address((await opening).subscription, str(params.uri))
         return types.EmptyResult()
 
     async def _notifier(self, connection: Connection, context: Context) -> _SessionNotifier:
-        """The notifier of a session, created by whichever request needs it first."""
+        """Return the notifier of a session, created by whichever request needs it first."""
         opening: asyncio.Future[_SessionNotifier] | None = connection.state.get(_NOTIFIER)
         if opening is None:
             opening = asyncio.ensure_future(self._begun(connection, context))
@@ -167,12 +167,12 @@ class _SessionNotifier:
         self.wake()
 
     def wake(self) -> None:
-        """There may be something to send, or a stream to send it on."""
+        """Send, if there is something to send and a stream to send it on."""
         if self._begun and self._sending is None and self._is_listened_to():
             self._sending = asyncio.ensure_future(self._send())
 
     def _is_listened_to(self) -> bool:
-        """Over a pipe the client reads once it is initialized; over HTTP it opens a stream for that."""
+        """Return whether the client reads: over a pipe once initialized, over HTTP once it has opened a stream."""
         return self._connection.initialized.is_set() and (self._session is None or self._session.is_listened_to)
 
     async def _send(self) -> None:
@@ -185,7 +185,7 @@ class _SessionNotifier:
             self._sending = None
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         if self._sending is not None:
             self._sending.cancel()
 
@@ -225,7 +225,7 @@ class _ListenStream:
             self._changes.close(subscription)
 
     async def _granted(self, subscription: Subscription, wanted: types.SubscriptionFilter) -> JsonObject:
-        """The resources and tasks that exist for this caller; others are left out."""
+        """Subscribe to the resources and tasks that exist for this caller, and return them; others are left out."""
         addresses = list(dict.fromkeys(wanted.resource_subscriptions or ()))
         task_ids = self._task_ids(wanted)
         self._changes.refuse_more(subscription, len(addresses) + len(task_ids or ()))
@@ -238,7 +238,7 @@ class _ListenStream:
         return granted
 
     def _task_ids(self, wanted: types.SubscriptionFilter) -> list[str] | None:
-        """The tasks that are wanted, by a client that takes tasks."""
+        """Return the tasks that the client wants; None if it does not support tasks."""
         named = (wanted.model_extra or {}).get(_TASK_IDS)
         if named is None or not takes_tasks(self._context):
             return None
@@ -261,7 +261,7 @@ class _ListenStream:
             )
             task = await self._tasks.get(caller, task_id, kinds_of(self._context))
         except ProtocolFault:
-            return  # it is gone
+            return  # the task is gone
         except PenstockError as error:
             _LOGGER.info("a task cannot be told just now: %s", error.code)
             again = limits.EXPOSED_REREAD_MS / 1000

@@ -1,1 +1,4 @@
-"""The tasks extension: a call that takes longer becomes a task, and a task is an execution. Read `tasks` first."""
+"""The tasks extension: a long call becomes a task, and a task is an execution.
+
+Only `methods` imports the SDK. Read `tasks` first.
+"""

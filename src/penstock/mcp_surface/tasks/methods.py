@@ -1,4 +1,4 @@
-"""The methods of the tasks extension: `tasks/get`, `tasks/update`, `tasks/cancel`. Only the newest era has them."""
+"""The MCP methods of the tasks extension: `tasks/get`, `tasks/update`, `tasks/cancel`. Only the newest era has them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class TaskParams(types.RequestParams):
 class TaskUpdateParams(TaskParams):
     """Which task, and the answers to its questions."""
 
-    # As it was sent: entries that are not an answer are left out, and the others count.
+    # As sent: entries that are not a valid answer are ignored, and the others count.
     input_responses: dict[str, Any] | None = None
 
 
 class TaskMethods:
-    """Reads, answers and cancels tasks."""
+    """Handles the methods that read, answer and cancel tasks."""
 
     def __init__(self, requests: Requests, tasks: Tasks) -> None:
         self._requests = requests
         self._tasks = tasks
 
     def handlers(self) -> list[Handler]:
-        """What answers each method."""
+        """Return the handler of each method."""
         return [
             Handler("tasks/get", TaskParams, self._get),
             Handler("tasks/update", TaskUpdateParams, self._update),
@@ -56,7 +56,7 @@ class TaskMethods:
         return await self._tasks.cancel(self._caller(context, params), params.task_id)
 
     def _caller(self, context: Context, params: TaskParams) -> Caller:
-        """Who asks about a task: only a client that declares tasks may, and over HTTP the header must name the task."""
+        """Return the caller; refuse a client that does not declare tasks, or whose HTTP header names another task."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found")
         if context.request is not None:

@@ -1,8 +1,8 @@
-"""The tasks extension: a call that takes longer becomes an execution to come back to.
+"""The tasks extension: a long call becomes a task that the client polls.
 
 A task is an execution, and its id is the execution's id. So there is nothing else to store, and everything about a task
 is read and changed through the gate with the caller's own key. A failed execution is a completed task whose result is
-an error. This module does not know the SDK.
+an error. This module does not import the SDK.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _FORMS: frozenset[Kind] = frozenset({"form"})
 def task_of(
     view: ExecutionView, questions: Sequence[QuestionView], message: str, protocol_faults: Set[str] = frozenset()
 ) -> JsonObject:
-    """An execution as a task; `questions` are all that are open, of its children too, whoever can be asked them.
+    """Return an execution as a task; `questions` are all open ones, including those of child runs.
 
-    One that waits for somebody says so, also to a client that cannot be asked: its message says who answers and where.
+    A task that waits for somebody says so even to a client that cannot be asked: its message says who answers and
+    where.
     """
     status = MCP_TASK_STATUS[view.status]
     if view.error is not None and view.error.code in protocol_faults and view.status == "failed":
@@ -77,7 +78,7 @@ class Tasks:
         return task_of(view, questions, message, self._options.protocol_faults)
 
     async def _questions(self, caller: Caller, view: ExecutionView) -> list[QuestionView]:
-        """The open questions of a task, those of its children among them."""
+        """Return the open questions of a task, including those of child runs."""
         if not view.waiting_for.children:
             return view.waiting_for.questions
         looked: JsonObject = {"execution_id": view.execution_id, "wait_seconds": 0}
@@ -86,7 +87,7 @@ class Tasks:
         return result.questions
 
     async def _view(self, caller: Caller, task_id: str) -> ExecutionView:
-        """The execution of a task; one that the caller may not see is unknown to them."""
+        """Return the execution of a task; one that the caller may not see is unknown to them."""
         try:
             value = await call_operation(self._gate, caller, "execution.status", {"execution_id": task_id})
         except PenstockError as error:
@@ -99,7 +100,7 @@ class Tasks:
     async def _shown_asks(
         self, caller: Caller, view: ExecutionView, questions: list[QuestionView], kinds: Set[Kind]
     ) -> list[ClientQuestion]:
-        """The questions that the client can be asked; none for a caller who may not answer."""
+        """Return the questions that the client can be asked; none for a caller who may not answer."""
         asks = self._links.askable(caller, view.execution_id, questions, kinds)
         if not asks:
             return []
@@ -107,12 +108,12 @@ class Tasks:
         return asks if "execution.answer" in tool_list.operations else []
 
     async def created(self, caller: Caller, execution_id: str) -> JsonObject:
-        """The result of a call that became a task."""
+        """Return the result of a call that became a task."""
         view = await self._view(caller, execution_id)
         return {"resultType": "task", **self._task(caller, view, await self._questions(caller, view))}
 
     async def get(self, caller: Caller, task_id: str, kinds: Set[Kind] = _FORMS) -> JsonObject:
-        """The status of a task, with its result or with the questions of the kinds that the client takes."""
+        """Return the status of a task, with its result or with the questions of the kinds that the client supports."""
         view = await self._view(caller, task_id)
         questions = await self._questions(caller, view)
         task: JsonObject = {"resultType": "complete", **self._task(caller, view, questions)}
@@ -128,7 +129,7 @@ class Tasks:
     async def update(
         self, caller: Caller, task_id: str, answers: Mapping[str, ClientAnswer], kinds: Set[Kind] = _FORMS
     ) -> JsonObject:
-        """Answer questions of a task. One that was answered before, by anybody, is acknowledged and changes nothing."""
+        """Answer questions of a task. One that was answered before, by anybody, is acknowledged without effect."""
         view = await self._view(caller, task_id)
         questions = await self._questions(caller, view)
         askable = self._links.askable(caller, view.execution_id, questions, kinds)
@@ -145,7 +146,7 @@ class Tasks:
         return {"resultType": "complete"}
 
     async def cancel(self, caller: Caller, task_id: str) -> JsonObject:
-        """Ask the execution to stop; one that has ended stays as it is."""
+        """Ask the execution to stop; an ended one stays unchanged."""
         await self._view(caller, task_id)
         await self._acknowledged(
             caller, "execution.cancel", {"execution_id": task_id, "reason": "cancelled by the MCP client"}
@@ -163,14 +164,14 @@ class Tasks:
 
 
 def _answer(ask: ClientQuestion, given: ClientAnswer) -> JsonValue:
-    """The answer to a question; None where there is none, and the question stays open."""
+    """Return the answer to a question; None if there is none, so that the question stays open."""
     if given.kind != ask.answered_by:
         return None
     if ask.kind in CLIENT_KINDS:
         return given.result
     if given.action != "accept":
         return ask.refusal(given.action)
-    # Who agrees to open a page has not answered yet.
+    # Agreeing to open a page is not an answer yet.
     return None if ask.kind == "url" else ask.answer(given.content)
 
 

@@ -1,4 +1,5 @@
-"""The tools of a caller: names, schemas, hints, and which of them are listed. Nothing here knows the SDK.
+"""The tools of a caller: names, schemas, hints, and which of them are listed.
 
-Read `tool_list` for what a tool is, then `registry`, which gives each caller a list.
+`tool_list` says what a tool is; `registry` gives each caller a list. Nothing here imports the SDK.
+Read `tool_list` first.
 """

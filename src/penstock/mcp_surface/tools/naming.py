@@ -1,8 +1,8 @@
-"""Names of operations in texts for models, replaced by the names of tools: `penstock_execution_status`, not
-`execution.status`.
+"""Replace names of operations in texts for models by names of tools.
 
-Operations are described once for every surface, under their canonical names; a model looks for a name in its list of
-tools and nowhere else. Only texts are rewritten: descriptions, refusals and hints, never data, examples or choices.
+For example, `execution.status` becomes `penstock_execution_status`. Operations are described once for every surface,
+under their canonical names, but a model looks for a name only in its list of tools. Only texts are rewritten:
+descriptions, refusals and hints, never data, examples or choices.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class ToolNaming:
         if self.names:
             longest_first = sorted(self.names, key=lambda name: (-len(name), name))
             alternatives = "|".join(re.escape(name) for name in longest_first)
-            # A name at the end of a sentence is one; a part of an address, a path or a longer name is not.
+            # A name at the end of a sentence counts; a part of an address, a path or a longer name does not.
             object.__setattr__(self, "_pattern", re.compile(rf"(?<![\w.:/-])(?:{alternatives})(?![\w-]|\.\w)"))
 
     def of(self, text: str) -> str:
-        """The text with the names of tools."""
+        """Return the text with the names of tools."""
         if self._pattern is None:
             return text
         return self._pattern.sub(lambda match: self.names[match.group()], text)
 
     def of_schema(self, schema: JsonObject) -> JsonObject:
-        """The schema with the names of tools in its descriptions; the same object if nothing changes."""
+        """Return the schema with the names of tools in its descriptions; the same object if nothing changes."""
         if self._pattern is None or not self._pattern.search(msgspec.json.encode(schema).decode()):
             return schema
         return self._of_object(schema)
@@ -60,4 +60,4 @@ class ToolNaming:
 
 
 UNCHANGED = ToolNaming()
-"""Leaves every text as it is."""
+"""Leaves every text unchanged."""

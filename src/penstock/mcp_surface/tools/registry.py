@@ -1,8 +1,8 @@
 """The tool lists of all callers: what each may call, with the names, schemas and hints that MCP clients see.
 
-A tool is a capability of the gate under another name. What a caller lacks a scope for, and what the operator excluded,
-is not in their list: it is neither listed nor found. A list is one page, always in the same order, because most clients
-read the first page only.
+A tool is a capability of the gate under another name. Capabilities for which the caller lacks a scope, and those that
+the operator excluded, are not in the list: they are neither listed nor found. A list is one page, always in the same
+order, because most clients read only the first page.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from penstock.operations.gate.pipeline import Gate
 __all__ = ["ToolRegistry", "build_tool_list"]
 
 _LISTS_KEPT = 256
-# Who gets a name that several want: built-in operations, then workflows, then what is imported from other servers.
+# Priority when several want the same name: built-in operations, then workflows, then tools of other servers.
 _ORDER = {"builtin": 0, "workflow": 1, "upstream": 2}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class ToolRegistry:
-    """The tool lists of all callers: those who may call the same tools share one."""
+    """The tool lists of all callers; callers who may call the same tools share one."""
 
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
         self._options = options
         self._lists: LruCache[Hashable, ToolList] = LruCache(_LISTS_KEPT)
         self._newest: LruCache[Hashable, tuple[Hashable, ToolList]] = LruCache(_LISTS_KEPT)
-        """The list that was given last, with the revisions that it was made from."""
+        """The newest list of each class of callers, with the revisions that it was built from."""
 
     async def of(self, principal: Principal, toolset: str | None = None) -> ToolList:
-        """The list of a caller as it is now. The toolset of the address, the key or the settings narrows it."""
+        """Return the current list of a caller. The toolset of the address, the key or the settings narrows it."""
         chosen = self._chosen(principal, toolset)
         exposure = await self._gate.exposed.of(principal.tenant)
         who = _class_of(principal)
@@ -64,7 +64,7 @@ class ToolRegistry:
         return tool_list
 
     def at_hand(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
-        """The current list of a caller, if it is known without reading or building anything."""
+        """Return the current list of a caller, if it is known without reading or building anything."""
         exposure = self._gate.exposed.at_hand(principal.tenant)
         known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
         if exposure is None or known is None or known[0] != (self._gate.catalogue.revision, exposure.revision):
@@ -72,35 +72,35 @@ class ToolRegistry:
         return known[1]
 
     def last_of(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
-        """The list that a caller was given last, for code that cannot wait."""
+        """Return the list that a caller was given last, for code that cannot wait."""
         known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
         return None if known is None else known[1]
 
     def _chosen(self, principal: Principal, toolset: str | None) -> str:
-        """What the address asks for, then what the key offers, then what the settings say."""
+        """Return the toolset in effect: of the address, else of the key, else of the settings."""
         if toolset is not None:
             return toolset
         return self._options.toolset if principal.toolset is None else "all"
 
 
 def _class_of(principal: Principal) -> Hashable:
-    """The same for all principals that may call, and are offered, the same."""
+    """Return a key that is equal for all principals who may call, and are offered, the same tools."""
     return (principal.tenant, principal.scopes, principal.toolset)
 
 
 def build_tool_list(
     capabilities: Iterable[Capability], options: McpOptions, reserved: Iterable[Capability] = ()
 ) -> ToolList:
-    """The tools of what may be called. No workflow and no imported tool takes a name of a built-in operation.
+    """Build the tools of some capabilities. No workflow or imported tool takes the name of a built-in operation.
 
-    That holds for the `reserved` ones too, which this caller may not call: a name means one thing to everybody.
+    That holds for the `reserved` operations too, which this caller may not call: a name means the same to everybody.
     """
     taken: dict[str, Capability] = {}
     excluded = [_pattern(text) for text in options.exclude_endpoints]
     allowed = tuple(capabilities)
     known = (*allowed, *reserved)
     own = frozenset(_own_names(known, options))
-    # What is withheld takes no name from what is not.
+    # A withheld tool must not take a name from one that is listed.
     ordered = sorted(allowed, key=lambda item: (_ORDER.get(item.populator, 1), _is_withheld(item), item.name))
     for capability in ordered:
         if not _is_offered(capability, excluded, options):
@@ -124,13 +124,13 @@ def build_tool_list(
 
 
 def _naming(capabilities: Iterable[Capability], excluded: list[re.Pattern[str]], options: McpOptions) -> ToolNaming:
-    """How texts name the operations that are tools, whether this caller has them or not."""
+    """Return the naming of all operations that are tools, whether this caller has them or not."""
     offered = (item for item in capabilities if item.populator == "builtin" and _is_offered(item, excluded, options))
     return ToolNaming({item.name: _names(item, options)[0] for item in offered})
 
 
 def _own_names(capabilities: Iterable[Capability], options: McpOptions) -> Iterator[str]:
-    """Every name of a built-in operation."""
+    """Yield every name of a built-in operation."""
     yield from trio_names(options)
     for capability in capabilities:
         if capability.populator == "builtin":
@@ -159,7 +159,7 @@ def _is_stream(capability: Capability) -> bool:
 
 
 def _names(capability: Capability, options: McpOptions) -> list[str]:
-    """The names that a capability may get, the preferred one first."""
+    """Return the names that a capability may get, the preferred one first."""
     underscored = options.tool_names == "underscore"
     if capability.populator == "builtin":
         return [_shortened(_builtin(capability.name, options.tool_prefix, "_" if underscored else "."))]
@@ -175,10 +175,10 @@ def _names(capability: Capability, options: McpOptions) -> list[str]:
 
 
 def _spellings(capability: Capability, options: McpOptions) -> list[str]:
-    """Every other name under which a capability is found."""
+    """Return every other name under which a capability is found."""
     if capability.populator == "builtin":
         dotted = [_builtin(capability.name, options.tool_prefix, mark) for mark in "._"]
-        # The functions of the workflow profile answer to their published names too.
+        # The functions of the workflow profile are also found by their published names.
         published = [capability.name.removeprefix("control.")] if capability.resource == "control" else []
         return [*(_shortened(name) for name in dotted), capability.name, *published]
     chosen = str(capability.metadata.get("tool") or "")
@@ -191,7 +191,7 @@ def _builtin(name: str, prefix: str, mark: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """The name, shortened to what clients accept and made unique by a digest."""
+    """Return the name, shortened to what clients accept and made unique by a digest."""
     if len(name) <= limits.MCP_TOOL_NAME_CHARACTERS_MAX:
         return name
     digest = sha256(name.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""What a tool is, and the list of the tools that a caller has. `registry` builds the lists, `toolsets` narrows them."""
+"""What a tool is, and the list of a caller's tools. `registry` builds the lists, `toolsets` narrows them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from penstock.operations.catalogue.capability import Capability
 __all__ = ["BYTES_PER_TOKEN", "CATALOGUE", "Tool", "ToolList", "catalogue_bytes", "listed_tool", "pinned_version"]
 
 BYTES_PER_TOKEN = 4
-"""About how much JSON a token of a language model holds."""
+"""Roughly how many bytes of JSON make a token of a language model."""
 
 CATALOGUE = "catalogue"
-"""The populator of tools that the surface answers itself."""
+"""The populator of tools that the surface itself answers."""
 
 _META = "penstock/"
-# Which version of a workflow a call runs, and a digest of its schemas: both change only when the workflow does.
+# The version of the workflow that a call runs, and a digest of its schemas; both change only with the workflow.
 _PINNED = ("workflow", "version", "hash", "schema_hash")
 
 
@@ -34,12 +34,12 @@ class Tool:
 
     @property
     def starts_execution(self) -> bool:
-        """Whether a call starts an execution: of a workflow of the tenant's, or of an imported tool."""
+        """Whether a call starts an execution: of one of the tenant's workflows, or of an imported tool."""
         return self.capability.populator in ("workflow", "upstream")
 
     @property
     def withheld(self) -> bool:
-        """Whether it is not listed; a caller who calls it nevertheless is told why."""
+        """Whether it is not listed; a caller who calls it anyway is told why."""
         return self.capability.metadata.get("withheld") is True
 
 
@@ -55,35 +55,36 @@ class ToolList:
     """How texts for models name the tools."""
 
     def size(self) -> JsonObject:
-        """The size of the list: a model that reads it has so much less context left."""
+        """Return the size of the list, which takes up the context of a model that reads it."""
         size = catalogue_bytes(self.tools)
         return {"tools": len(self.tools), "bytes": size, "tokens": -(-size // BYTES_PER_TOKEN)}
 
     def find(self, name: str) -> Tool | None:
-        """A tool by any spelling of its name."""
+        """Find a tool by any spelling of its name."""
         return self.spellings.get(name)
 
     def name_of(self, operation: str) -> str | None:
-        """What an operation is called here; None if the caller has no such tool."""
+        """Return the tool name of an operation; None if the caller has no such tool."""
         found = self.spellings.get(operation)
         return found.name if found else None
 
 
 def catalogue_bytes(tools: Iterable[Tool]) -> int:
-    """The size of a list of these tools."""
+    """Return the size of a list of these tools."""
     return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
 
 
 def pinned_version(capability: Capability) -> JsonObject:
-    """Which version of which workflow a call runs."""
+    """Return which version of which workflow a call runs."""
     known = [key for key in _PINNED if key in capability.metadata]
     return {f"{_META}{key}": capability.metadata[key] for key in known}
 
 
 def listed_tool(name: str, capability: Capability, *, output_schemas: bool, naming: ToolNaming = UNCHANGED) -> Tool:
-    """A capability under a name. `output_schemas` is about built-in operations; workflows always have theirs.
+    """Build the tool of a capability under a name.
 
-    `wording` is about built-in operations too: what authors write stays as they wrote it.
+    `output_schemas` and `naming` apply to built-in operations only: workflows always have their output schemas, and
+    texts of authors stay as they wrote them.
     """
     said = naming if capability.populator == "builtin" else UNCHANGED
     listed: JsonObject = {
@@ -105,7 +106,7 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
 
 
 def _hints(capability: Capability) -> JsonObject:
-    """The annotations of a tool. The protocol's defaults are left out, except those that clients ask people about."""
+    """Return the annotations of a tool, without the protocol's defaults, except those that clients ask people about."""
     said = capability.annotations
     hints: JsonObject = {
         "title": capability.title,

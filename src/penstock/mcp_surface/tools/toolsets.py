@@ -1,10 +1,10 @@
-"""Toolsets: which of a caller's tools are listed, so that a model is not given more than it can use.
+"""Toolsets: which of a caller's tools are listed, so that a model does not get more than it can use.
 
-The address chooses (`/mcp?toolset=workflows`, or names of sets, resources and tools, separated by commas); for other
-addresses the setting does. The default is the exposed workflows, the imported tools, and the operations to go on with
-their executions: exposing a workflow to a model does not mean to let the model change it. `management` adds all
-operations. A list that is small enough is shown whole; otherwise the everyday operations, and at last only three tools
-that search, describe and call, stand for the rest. Tools outside of any other set cannot be called through it.
+The address chooses (`/mcp?toolset=workflows`, or names of sets, resources and tools, separated by commas); otherwise
+the setting does. The default is the exposed workflows, the imported tools, and the operations that continue their
+executions: exposing a workflow to a model does not mean letting the model change it. `management` adds all operations.
+A list that is small enough is shown whole. Otherwise it is reduced to the everyday operations, and then to three tools
+that search, describe and call the others. With any other set, only the tools of the set can be called.
 
 A toolset never adds to what a caller may do.
 """
@@ -41,9 +41,9 @@ EVERYDAY = frozenset(
     }
 )
 FOLLOWING = frozenset({"execution.status", "execution.answer", "execution.cancel", "execution.wait"})
-"""What goes on with an execution that a workflow's tool began."""
+"""Operations that continue an execution started by a workflow's tool."""
 _SEARCHING = frozenset({"management", "search"})
-# The sets that have every workflow and every imported tool.
+# The sets that include every workflow and every imported tool.
 _EVERY_START = frozenset({"default", "management"})
 _FOUND_DEFAULT = 10
 _FOUND_MAX = 50
@@ -55,7 +55,7 @@ _Action: TypeAlias = Literal["search", "describe", "call"]
 
 
 def toolset_list(whole: ToolList, toolset: str, options: McpOptions) -> ToolList:
-    """The list of a toolset: its tools in order, and what can be called through it."""
+    """Return the list of a toolset: its tools in order, and what can be called through it."""
     words = frozenset(word for word in (part.strip() for part in toolset.split(",")) if word) or frozenset({"default"})
     if "all" in words:
         return whole
@@ -67,9 +67,9 @@ def toolset_list(whole: ToolList, toolset: str, options: McpOptions) -> ToolList
 
 
 def _with_search(whole: ToolList, words: frozenset[str], options: McpOptions) -> ToolList:
-    """Everything can be called, and what does not fit into the list is found by a search.
+    """Return a list through which everything can be called, and tools that do not fit are found by a search.
 
-    Workflows were exposed to be called: none is left out because others are there. Management makes room for them.
+    Workflows were exposed to be called, so none of them is left out; operations of management make room for them.
     """
     manages, trio = "management" in words, _trio(options)
     if manages and catalogue_bytes(whole.tools) <= options.catalogue_bytes:
@@ -96,7 +96,7 @@ def _is_named(tool: Tool, words: frozenset[str], whole: ToolList) -> bool:
 
 
 def found_tools(tool_list: ToolList, arguments: JsonObject) -> JsonObject:
-    """What fits some words best, with names and descriptions; every tool in order without words."""
+    """Return the tools that match some words best, with names and descriptions; without words, every tool in order."""
     query, limit = arguments.get("query", ""), arguments.get("limit", _FOUND_DEFAULT)
     if not isinstance(query, str):
         raise Rejected(_INVALID, "`query` must be text", "give words that say what the tool should do")
@@ -111,14 +111,14 @@ def found_tools(tool_list: ToolList, arguments: JsonObject) -> JsonObject:
 
 
 def described(tool_list: ToolList, arguments: JsonObject) -> JsonObject:
-    """A tool as a list would show it, with its schemas."""
+    """Return a tool as a list would show it, with its schemas."""
     tool = _named(tool_list, arguments)
     output = tool.capability.output_schema
     return tool.listed if output is None else {"outputSchema": tool_list.naming.of_schema(output), **tool.listed}
 
 
 def inner_call(tool_list: ToolList, arguments: JsonObject) -> tuple[Tool, JsonObject]:
-    """The tool that is to be called, and with what."""
+    """Return the tool to call, and its arguments."""
     given = arguments.get("arguments", {})
     if not isinstance(given, dict):
         raise Rejected(_INVALID, "`arguments` must be an object", "describe the tool to see what it takes")
@@ -211,7 +211,7 @@ def _trio(options: McpOptions) -> tuple[Tool, ...]:
 
 
 def trio_names(options: McpOptions) -> frozenset[str]:
-    """What the three tools are called, whether they are in a list or not."""
+    """Return the names of the three tools, whether they are listed or not."""
     return frozenset(name for tool in _trio(options) for name in (tool.name, tool.capability.name))
 
 

@@ -1,4 +1,4 @@
-"""The error codes of JSON-RPC and of MCP, by name. This module does not know the SDK."""
+"""The error codes of JSON-RPC and of MCP, by name. This module does not import the SDK."""
 
 from __future__ import annotations
 

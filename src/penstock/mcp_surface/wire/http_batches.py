@@ -1,7 +1,7 @@
-"""Bodies of the handshake era over HTTP, before the SDK reads them: invalid messages are refused as JSON-RPC says.
+"""HTTP bodies of the handshake era, before the SDK reads them: invalid messages are refused as JSON-RPC requires.
 
-In revision 2025-03-26 a body may be a list of messages. Each of them is handled as if it came alone, and the answers
-come on one event stream, in the order in which they are ready.
+In revision 2025-03-26 a body may be a batch, a list of messages. Each message is handled as if it came alone, and the
+answers come on one event stream, in the order in which they are ready.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpMessages:
-    """What stands before those who handle one message each."""
+    """Splits bodies into messages and dispatches each of them."""
 
     dispatch: Handle
     bytes_max: int
     takes_lists: bool
     refused: Callable[[JsonObject], None]
-    """Hears of messages in a list that are refused; of others the status of the answer tells."""
+    """Called for refused messages in a batch; for other messages the HTTP status shows the refusal."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request of the handshake era whose body is a message, or several; refuse any other."""
+        """Handle a request of the handshake era whose body is a message or a batch; refuse any other."""
         came, body = await read_messages(receive, self.bytes_max)
         is_json, value = decoded(body) if body is not None else (False, None)
         if not is_json:
-            # Too large, not whole, or not JSON at all: the SDK says so.
+            # Too large, incomplete, or not JSON: the SDK answers with the error.
             await self.dispatch(scope, replayed(came, receive), send)
             return
         if isinstance(value, list) and value and self.takes_lists:
@@ -83,7 +83,7 @@ async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG) -> No
 
 
 class _Batch:
-    """A list of messages, and the stream on which they are answered."""
+    """A batch of messages, and the stream on which they are answered."""
 
     def __init__(self, frames: HttpMessages, scope: Scope, receive: Receive, send: Send) -> None:
         self._handle = frames.dispatch
@@ -149,7 +149,7 @@ class _Batch:
         await self._frame(b"event: message\r\ndata: " + msgspec.json.encode(answer) + b"\r\n\r\n")
 
     async def _frame(self, frame: bytes) -> None:
-        """Send something that is whole: those of other messages may come before and after it."""
+        """Send a complete frame; frames of other messages may come before and after it."""
         async with self._turn:
             if not self._begun:
                 self._begun = True
@@ -158,7 +158,7 @@ class _Batch:
 
 
 class _Part:
-    """The answer to one message: events are passed on as they come, a document becomes an event."""
+    """The answer to one message: events are passed on as they come, a JSON document becomes an event."""
 
     def __init__(self, frame: Callable[[bytes], Awaitable[None]]) -> None:
         self._frame = frame
@@ -167,7 +167,7 @@ class _Part:
         self.is_error = False
 
     async def send(self, message: Message) -> None:
-        """Take what is sent."""
+        """Receive a part of the answer."""
         if message["type"] == "http.response.start":
             kinds = [value for name, value in message["headers"] if name == b"content-type"]
             self._is_stream = any(kind.startswith(b"text/event-stream") for kind in kinds)
@@ -179,6 +179,6 @@ class _Part:
             self._document += message.get("body", b"")
 
     async def rest(self) -> None:
-        """Send what was no stream."""
+        """Send the JSON document as an event, if the answer was not a stream."""
         if self._document:
             await self._frame(b"event: message\r\ndata: " + self._document + b"\r\n\r\n")

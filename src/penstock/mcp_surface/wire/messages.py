@@ -1,7 +1,7 @@
-"""Messages of JSON-RPC: which values are valid messages, and the error that answers an invalid one.
+"""JSON-RPC messages: which values are valid messages, and the error that answers an invalid one.
 
-The SDK takes a message with an invalid id for a notification, and does not answer. By JSON-RPC a request that cannot be
-read is answered all the same: with its id if it has a valid one, and else with null.
+The SDK takes a message with an invalid id for a notification, and does not answer. JSON-RPC requires an answer even to
+a request that cannot be read: with its id if that is valid, else with null.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 BATCHING = "2025-03-26"
-"""The one revision in which several messages may be sent as a list."""
+"""The only revision in which several messages may be sent as a list."""
 
 _ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 
 def error_message(message_id: JsonValue, code: int, message: str, data: JsonValue = None) -> JsonObject:
-    """An error as the answer to a message."""
+    """Build an error message that answers a message."""
     error: JsonObject = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -38,7 +38,7 @@ def error_message(message_id: JsonValue, code: int, message: str, data: JsonValu
 
 
 def decoded(raw: bytes) -> tuple[bool, Any]:
-    """Whether some bytes are JSON, and what they mean."""
+    """Decode JSON; returns whether that worked, and the value."""
     try:
         return True, msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -46,12 +46,12 @@ def decoded(raw: bytes) -> tuple[bool, Any]:
 
 
 def is_request(message: Mapping[str, Any]) -> bool:
-    """Whether a message wants an answer."""
+    """Return whether a message expects an answer."""
     return "method" in message and "id" in message
 
 
 def refusal_of(value: Any) -> JsonObject | None:
-    """What is answered to a value that is no message; None for one that is."""
+    """Return the error that answers an invalid message; None for a valid one."""
     if not isinstance(value, dict):
         return error_message(None, INVALID_REQUEST, "Invalid Request: a message is an object")
     given = value.get("id")
@@ -61,7 +61,7 @@ def refusal_of(value: Any) -> JsonObject | None:
     if value.get("jsonrpc") != "2.0":
         return error_message(known, INVALID_REQUEST, 'Invalid Request: `jsonrpc` must be "2.0"')
     if "method" not in value and ("result" in value or "error" in value):
-        # An answer is never answered, whatever is in it.
+        # A response is never answered, whatever is in it.
         return None
     if not isinstance(value.get("method"), str):
         return error_message(known, INVALID_REQUEST, "Invalid Request: `method` must be a text")
@@ -73,7 +73,7 @@ def refusal_of(value: Any) -> JsonObject | None:
 
 
 def brings_envelope(message: Mapping[str, Any]) -> bool:
-    """Whether a request says in itself which revision it is of, as those of the newest era do."""
+    """Return whether a request names its own revision, as requests of the newest era do."""
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     return isinstance(meta, dict) and _ENVELOPE in meta

@@ -1,7 +1,8 @@
 """Standard input and output as a pipe of lines, each of which is a message.
 
-While it is open, whatever else the process prints goes to standard error, and whatever else reads finds the end of the
-file: only messages are on the pipe. The reader is a daemon thread, so that a signal ends the process at once.
+While the pipe is open, anything else that the process prints goes to standard error, and anything else that reads finds
+the end of the file: only messages are on the pipe. The reader is a daemon thread, so that a signal ends the process at
+once.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ __all__ = ["Pipe", "standard_pipe"]
 _LINE_BYTES_MAX = limits.REQUEST_BYTES_MAX
 _WAITING_MAX = 64
 _READ, _WRITE, _SAY = 0, 1, 2
-# Nobody reads so much only to find out which request it was: the id of this answer is none.
+# The line is not parsed only to find its id, so the answer has none.
 _TOO_LONG = msgspec.json.encode(
     error_message(None, INVALID_REQUEST, f"Invalid Request: a message has at most {_LINE_BYTES_MAX} bytes")
 )
 
 
 class Pipe:
-    """Lines in and out."""
+    """Reads and writes lines."""
 
     def __init__(self, incoming: BinaryIO, outgoing: BinaryIO) -> None:
         self._incoming = incoming
@@ -39,7 +40,10 @@ class Pipe:
         self._writing = asyncio.Lock()
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """What comes in, until the other end closes. Whoever sends a line that is too long hears so, and goes on."""
+        """Yield incoming lines until the other end closes.
+
+        A line that is too long is answered with an error and skipped.
+        """
         waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING_MAX)
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, args=(loop, waiting), daemon=True, name="penstock-pipe").start()
@@ -50,7 +54,7 @@ class Pipe:
                 yield line
 
     def _read(self, loop: asyncio.AbstractEventLoop, waiting: asyncio.Queue[bytes | None]) -> None:
-        # The loop may be closed while this waits for a line: then there is nobody to tell.
+        # The loop may be closed while this thread waits for a line; then nobody needs the line.
         with suppress(RuntimeError, OSError, ValueError):
             while True:
                 line = self._incoming.readline(_LINE_BYTES_MAX + 1)
@@ -67,7 +71,7 @@ class Pipe:
             await asyncio.to_thread(self._write, line)
 
     def _write(self, line: bytes) -> None:
-        # The other end is gone: so is whoever would read this.
+        # The other end is closed, so nobody would read the line.
         with suppress(BrokenPipeError):
             self._outgoing.write(line + b"\n")
             self._outgoing.flush()
@@ -75,7 +79,7 @@ class Pipe:
 
 @contextmanager
 def standard_pipe() -> Iterator[Pipe]:
-    """The pipe of this process."""
+    """Open the pipe of this process."""
     incoming, outgoing = os.dup(_READ), os.dup(_WRITE)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _READ)

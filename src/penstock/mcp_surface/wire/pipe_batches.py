@@ -1,6 +1,6 @@
-"""Lines of a pipe as messages, and answers as lines: invalid messages are refused as JSON-RPC says.
+"""Lines of a pipe as messages, and answers as lines: invalid messages are refused as JSON-RPC requires.
 
-In revision 2025-03-26 a line may be a list of messages. Their answers are a list too, sent when it is complete.
+In revision 2025-03-26 a line may be a batch, a list of messages. Its answers are a list too, sent when it is complete.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _encode = msgspec.json.encode
 
 
 def unreadable() -> bytes:
-    """What is answered to a line that is no JSON."""
+    """Return the answer to a line that is not JSON."""
     return _encode(error_message(None, PARSE_ERROR, "Parse error"))
 
 
 @dataclass(slots=True)
 class _Batch:
-    """A list of messages whose answers are not all there."""
+    """A batch of messages that are not all answered yet."""
 
     missing: int = 0
     answers: list[Any] = field(default_factory=list)
 
     def line(self) -> bytes | None:
-        """The answers, if they are all there."""
+        """Return the line with all answers; None until they are complete."""
         return _encode(self.answers) if self.answers and not self.missing else None
 
 
 class PipeMessages:
-    """One pipe. `only` is the revision that it is pinned to."""
+    """Reads and writes the messages of one pipe. `only` is the revision that it is pinned to."""
 
     def __init__(self, only: str | None = None) -> None:
         self._only = only
@@ -52,10 +52,10 @@ class PipeMessages:
         self._open: dict[str | int, _Batch] = {}
 
     def taken(self, line: bytes) -> tuple[list[bytes], bytes | None]:
-        """The messages of a line, each by itself, and what is answered to it at once."""
+        """Split a line into its messages; also return what is answered at once."""
         is_json, value = decoded(line)
         if not is_json:
-            # The SDK reads a little more than this.
+            # The SDK accepts a little more than our decoder.
             return [line], None
         if isinstance(value, list):
             return self._list(value)
@@ -65,7 +65,7 @@ class PipeMessages:
         return [line], self._noted(value)
 
     def answered(self, message_id: str | int | None, line: bytes) -> bytes | None:
-        """What is sent for an answer: the answer, all answers of its list, or nothing yet."""
+        """Return what to send for an answer: the answer, all answers of its batch, or nothing yet."""
         batch = self._open.pop(message_id, None) if message_id is not None else None
         if batch is None:
             return line
@@ -74,7 +74,7 @@ class PipeMessages:
         return batch.line()
 
     def _noted(self, message: JsonObject) -> bytes | None:
-        """Remember which revision there is, and that nobody waits for an answer any more."""
+        """Note the revision of `initialize`, and requests that were cancelled and need no answer."""
         params = message.get("params")
         given: JsonObject = params if isinstance(params, dict) else {}
         if message.get("method") == "initialize" and self._only is None:

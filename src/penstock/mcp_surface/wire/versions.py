@@ -1,7 +1,7 @@
-"""Serving a single revision of the protocol, if the operator wants that: clients of another one are told which it is.
+"""Pinning the server to a single revision of the protocol, if the operator wants that.
 
-A client of the handshake era is not refused: it proposes a revision and the server answers with the one that it offers,
-as that era has it. So the proposal of such a client is replaced before anybody reads it.
+Clients of another era are refused and told which revision is served. A client of the handshake era proposes a revision,
+and the server answers with the one that it offers. So the proposal of such a client is replaced before it is read.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ _SESSION = b"mcp-session-id"
 
 
 def is_modern(version: str) -> bool:
-    """Whether a revision has no handshake."""
+    """Return whether a revision has no handshake."""
     return version >= _MODERN
 
 
 def unsupported(only: str, requested: str | None) -> JsonObject:
-    """What is told to somebody who speaks another revision, beside the words."""
+    """Build the error data for a client of another revision."""
     return {"supported": [only], "requested": requested or ""}
 
 
 def only_message(only: str) -> str:
-    """The words for it."""
+    """Build the error message for a client of another revision."""
     return f"This server speaks revision {only} of the protocol and no other"
 
 
 def refused_version(only: str, scope: Scope) -> str | None:
-    """The revision that a request is refused for; None for one that is welcome.
+    """Return the revision for which a request is refused; None if the request is accepted.
 
-    Who opens a session may propose any revision of the handshake era, and then uses the one that was agreed on.
+    A client that opens a session may propose any revision of the handshake era, and then uses the negotiated one.
     """
     named, opens = header(scope, _VERSION), header(scope, _SESSION) is None
     if named == only:
@@ -62,7 +62,7 @@ def refused_version(only: str, scope: Scope) -> str | None:
 
 
 def with_header(only: str, scope: Scope) -> Scope:
-    """A request of the handshake era, in the one revision that there is."""
+    """Return a request of the handshake era with the pinned revision in its header."""
     if header(scope, _VERSION) in (None, only):
         return scope
     headers = [(name, only.encode() if name == _VERSION else value) for name, value in scope["headers"]]
@@ -70,12 +70,12 @@ def with_header(only: str, scope: Scope) -> Scope:
 
 
 def pinned_initialize(only: str, params: Any) -> Any:
-    """The parameters of `initialize`, with the one revision that there is."""
+    """Return the parameters of `initialize` with the pinned revision."""
     return {**params, "protocolVersion": only} if isinstance(params, dict) else params
 
 
 def pinned_body(only: str, body: bytes) -> Message | None:
-    """An `initialize` with the one revision that there is; None for any other body."""
+    """Return an `initialize` with the pinned revision; None for any other body."""
     _, sent = decoded(body)
     if not isinstance(sent, dict) or sent.get("method") != "initialize":
         return None
@@ -84,7 +84,7 @@ def pinned_body(only: str, body: bytes) -> Message | None:
 
 
 def id_in(body: bytes | None) -> int | str | None:
-    """The id of a request, for its refusal."""
+    """Return the id of a request, for its refusal."""
     _, sent = decoded(body or b"")
     found = sent.get("id") if isinstance(sent, dict) else None
     return found if isinstance(found, int | str) and not isinstance(found, bool) else None
