@@ -1,8 +1,8 @@
 """Agents that speak the A2A standard, through the official `a2a-sdk`: card, message, stream or polling, cancellation.
 
-A task that ends gives its artifacts: one data part is the result itself, texts are `{"text": …}`, anything else is
-`{"parts": […]}`. An agent that asks something back asks a person through the run, and the answer is sent into the same
-task. A task that nobody waits for any more is cancelled at the agent.
+The result of a task is made from its artifacts: a single data part is the result itself, texts are `{"text": …}`,
+anything else is `{"parts": […]}`. An agent that asks a question asks a person through the run, and the answer is sent
+into the same task. A task that nobody waits for any more is cancelled at the agent.
 
 Above it: `app` loads this module only when such agents are configured (extra `a2a`). Below it: the SDK, and httpx.
 """
@@ -66,7 +66,7 @@ _ENDED: Final = frozenset(
 )
 # The agent does nothing more until somebody answers.
 _ASKING: Final = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
-# Agents ask in words; what is given beside the text is sent as data.
+# Agents ask in text; anything in the answer beside the text is sent as data.
 _ANSWER_SCHEMA: Final[JsonObject] = {
     "type": "object",
     "properties": {"text": {"type": "string", "title": "Answer"}},
@@ -76,7 +76,7 @@ _ANSWER_SCHEMA: Final[JsonObject] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """How a task stands, in the agent's words."""
+    """The state of a task, in the agent's words."""
 
     external_task_id: str
     state: str
@@ -87,7 +87,7 @@ StatusListener: TypeAlias = Callable[[AgentTask, AgentStatus], None]
 
 
 class _Misconfigured(Exception):
-    """The card cannot be used as it is."""
+    """The card cannot be used."""
 
 
 class _TaskGone(Exception):
@@ -96,7 +96,7 @@ class _TaskGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Where an agent asked: its task, the conversation around it, and the message with the question."""
+    """The place of an agent's question: its task, its context, and the message with the question."""
 
     task_id: str
     context_id: str
@@ -104,7 +104,7 @@ class _Asked:
 
     @classmethod
     def read(cls, resume: JsonValue) -> _Asked | None:
-        """What we left with the run, if it leads anywhere."""
+        """Read the state that `as_json` stored with the run; None if it names no task."""
         named = resume if isinstance(resume, dict) else {}
         task_id = named.get("taskId")
         if not isinstance(task_id, str) or not task_id:
@@ -112,13 +112,13 @@ class _Asked:
         return cls(task_id, str(named.get("contextId") or ""), str(named.get("messageId") or ""))
 
     def as_json(self) -> JsonObject:
-        """What is left with the run."""
+        """The state that is stored with the run."""
         return {"taskId": self.task_id, "contextId": self.context_id, "messageId": self.message_id}
 
 
 @dataclass(slots=True)
 class _Agent:
-    """An agent whose card was read, and how many tasks use the connection to it."""
+    """An agent whose card was read, and the number of tasks that use the connection to it."""
 
     http: httpx.AsyncClient
     client: Client
@@ -133,7 +133,7 @@ class _Progress:
 
     task: Task | None = None
     message: Message | None = None
-    answered: str | None = None  # the message with the question to which we have the answer
+    answered: str | None = None  # the message with the question that is answered now
     heard_bytes: int = 0
 
     @property
@@ -146,11 +146,11 @@ class _Progress:
 
     @property
     def shows_answered(self) -> bool:
-        """True while the task still shows the question that is answered: the agent has not gone on yet."""
+        """True while the task still shows the answered question: the agent has not continued yet."""
         return self.task is not None and bool(self.answered) and self.task.status.message.message_id == self.answered
 
     def hear(self, event: StreamResponse) -> None:
-        """Take one event of a stream; `BodyTooLarge` when all of them are too much to be kept."""
+        """Add one event of a stream. Raises `BodyTooLarge` if all events together are too large to keep."""
         self.heard_bytes += event.ByteSize()
         if self.heard_bytes > limits.AGENT_RESULT_BYTES_MAX:
             raise BodyTooLarge(f"{TOO_LARGE}: {limits.AGENT_RESULT_BYTES_MAX} bytes about one task")
@@ -186,13 +186,13 @@ class _Progress:
 
 @dataclass(slots=True)
 class A2aClients:
-    """Gives tasks to A2A agents; one client per address, kept while it works."""
+    """Gives tasks to A2A agents. It keeps one client per address while that client works."""
 
     on_status: StatusListener | None = None
     _agents: dict[str, _Agent] = field(default_factory=dict)
 
     async def delegate(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
-        """Send the task, follow it to its end, and say what has become of it."""
+        """Send the task, follow it to its end, and return the outcome."""
         progress = _Progress()
         try:
             async with asyncio.timeout(task.timeout_ms / 1000), self._using(agent, task.agent_id) as known:
@@ -224,9 +224,9 @@ class A2aClients:
             async for event in known.client.send_message(request) if request is not None else _nothing():
                 progress.hear(event)
                 self._tell(task, progress)
-                await asyncio.sleep(0)  # many events may have come at once, and each takes a while to decode
+                await asyncio.sleep(0)  # many events may have arrived at once, and each takes a while to decode
         except A2AClientError as error:
-            # A stream that breaks off says nothing about the task, if we know its id.
+            # If we know the id of the task, a broken stream says nothing about its state.
             if progress.task is None or not progress.task.id or was_too_large(error):
                 raise
         await asyncio.sleep(0)
@@ -245,11 +245,11 @@ class A2aClients:
 
     @asynccontextmanager
     async def _using(self, agent: A2aAgent, agent_id: str) -> AsyncIterator[_Agent]:
-        """The client of an agent; one that could not reach it is replaced, and closed when nobody uses it."""
+        """The client of an agent. A client that could not reach it is replaced, and closed after its last use."""
         known = self._agents.get(agent_id)
         if known is None:
             met = await _meet(agent)
-            # Two first tasks may meet the agent at once; one client is enough.
+            # Two first tasks may read the card at the same time; one client is enough.
             known = self._agents.setdefault(agent_id, met)
             if known is not met:
                 await met.http.aclose()
@@ -268,7 +268,7 @@ class A2aClients:
 
 
 async def _next_message(known: _Agent, task: AgentTask, progress: _Progress) -> SendMessageRequest | None:
-    """What is to be sent: the task, the answer to the agent's question, or nothing if it has the answer already."""
+    """The message to send: the task or the answer to the agent's question; None if the agent has the answer already."""
     asked = _Asked.read(task.resume)
     if asked is None:
         return _request(known.card, task)
@@ -278,17 +278,17 @@ async def _next_message(known: _Agent, task: AgentTask, progress: _Progress) -> 
         raise _TaskGone(f"it no longer knows the task {asked.task_id}, in which it asked something") from error
     progress.answered = asked.message_id
     if progress.state not in _ASKING or (asked.message_id and not progress.shows_answered):
-        return None  # the answer was sent before, by a process that did not live to hear what came of it
+        return None  # a process that stopped before it saw the outcome has already sent the answer
     return _reply(known.card, task, asked)
 
 
 async def _nothing() -> AsyncIterator[StreamResponse]:
     return
-    yield  # what makes this an iterator
+    yield  # makes this function an iterator
 
 
 async def _withdraw(known: _Agent, progress: _Progress) -> None:
-    """Tell the agent that nobody waits any more, as far as that can be told quickly."""
+    """Cancel the task at the agent, as far as that can be done quickly."""
     if progress.task is None or progress.over:
         return
     telling = asyncio.create_task(known.client.cancel_task(CancelTaskRequest(id=progress.task.id)))
@@ -321,7 +321,7 @@ async def _meet(agent: A2aAgent) -> _Agent:
         config = ClientConfig(
             httpx_client=http,
             supported_protocol_bindings=["JSONRPC", "HTTP+JSON"],
-            # Without a stream, an answer at once gives us the id: a task that cannot be named cannot be cancelled.
+            # Without a stream, an immediate answer gives us the id. A task without an id cannot be cancelled.
             polling=not card.capabilities.streaming,
         )
         return _Agent(http, ClientFactory(config).create(card), card)
@@ -342,7 +342,7 @@ def _origin(url: str) -> str:
 def _request(card: AgentCard, task: AgentTask) -> SendMessageRequest:
     parts = [_part(card, task.input)]
     if task.answer is not None:
-        # The question was asked in a task that is not ours to go on with: a new one begins with the answer.
+        # We cannot continue the task in which the question was asked, so a new task starts with the answer.
         parts.extend(_answer_parts(card, task.answer))
     return _message(task, parts, task.idempotency_key)
 
@@ -362,7 +362,7 @@ def _message(task: AgentTask, parts: list[Part], message_id: str) -> SendMessage
 
 
 def _answer_parts(card: AgentCard, answer: JsonValue) -> list[Part]:
-    """The answer as the agent gets it: its text, and whatever was given beside it."""
+    """The answer as the agent gets it: its text, and any other fields as data."""
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
         return [_part(card, answer)]
     beside: JsonObject = {name: value for name, value in answer.items() if name != "text"}
@@ -422,7 +422,7 @@ def _result(task: AgentTask, said: Sequence[Artifact | Message]) -> JsonValue:
     if kinds <= {"text"}:
         text = "\n".join(_text(item.parts, "" if isinstance(item, Artifact) else "\n") for item in said)
         if task.output_schema is not None and not has_more_tokens(text.encode(), limits.UPSTREAM_ANSWER_TOKENS_MAX):
-            # An agent that speaks only text answers a question for JSON with JSON in a text.
+            # An agent that speaks only text replies with JSON in a text part when it is asked for JSON.
             try:
                 value = json.loads(text)
             except (ValueError, RecursionError):
@@ -447,7 +447,7 @@ def _json(part: Part) -> JsonValue:
 
 
 def _whole_numbers(value: JsonValue) -> JsonValue:
-    """The wire of the SDK knows only floating numbers; whole ones are given back as they were."""
+    """Turn whole floats back into integers: the SDK's wire format has only floating-point numbers."""
     if isinstance(value, dict):
         return {name: _whole_numbers(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -466,13 +466,13 @@ def _failure(agent: A2aAgent, task: AgentTask, error: Exception) -> ActivityErro
         case _Misconfigured():
             return ActivityError(message, "A2A_CONFIG_INVALID", retryable=False)
         case _TaskGone():
-            return ActivityError(message, "A2A_TASK_FAILED")  # another attempt begins a new task
+            return ActivityError(message, "A2A_TASK_FAILED")  # another attempt starts a new task
         case AgentCardResolutionError() if status == _NOT_FOUND:
             return ActivityError(message, "A2A_CONFIG_INVALID", retryable=False)
         case A2AClientTimeoutError() | A2AClientError() | InternalError() | InvalidAgentResponseError():
             return ActivityError(message, "A2A_PROVIDER_ERROR")
         case _:
-            # The agent understood the protocol and refused the request: the same request is refused again.
+            # The agent understood the protocol and refused the request. It would refuse the same request again.
             return ActivityError(message, "DELEGATE_PROTOCOL_ERROR", retryable=False)
 
 

@@ -6,10 +6,11 @@
                    "triage": SdkAgent(triage)},                                          # a function of this process
                   a2a=A2aClients(), tools=McpToolExecutor(…))
 
-The correlation id of the run is handed to the agent and kept beside the result, with the agent's own task id. An agent
-that needs to know something from a person asks the run, which waits for the answer and hands it to the same task.
+The correlation id of the run is passed to the agent and stored beside the result, with the agent's own task id. An
+agent that needs information from a person asks the run, which waits for the answer and passes it to the same task.
 
-Above it: `app`. Below it: one executor per protocol; those with a library are given, so that this module needs none.
+Above it: `app`. Below it: one client per protocol. Clients that need a library are passed in, so this module needs
+none.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class McpAgent:
 
 @dataclass(frozen=True, slots=True)
 class SdkAgent:
-    """An agent that is a function of this process; it may ask a person by returning `ActivityAsks`."""
+    """An agent that is a function of this process. It may ask a person by returning `ActivityAsks`."""
 
     function: Callable[[AgentTask], Awaitable[JsonValue | ActivityAsks]]
 
@@ -78,7 +79,7 @@ class AgentExecutor:
     _task_hosts: dict[str, AsyncTaskApiDelegate] = field(default_factory=dict, init=False, repr=False)
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Give the task to its agent and wait for the end."""
+        """Give the task to its agent and wait for the outcome."""
         protocol = _delegation(call, "protocol", "protocol", "a2a")
         task = _task(call)
         agent = self.agents.get(task.agent_id)
@@ -99,7 +100,7 @@ class AgentExecutor:
         return outcome
 
     async def close(self) -> None:
-        """Close the connections of this executor; the executor of tools is closed by whoever made it."""
+        """Close the connections of this executor. The caller closes the tool executor that it passed in."""
         if self.a2a is not None:
             await self.a2a.close()
         for host in self._task_hosts.values():
@@ -145,14 +146,14 @@ def _without(name: str, todo: str) -> ActivityError:
 
 
 def _delegation(call: ActivityCall, name: str, field_name: str, default: str = "") -> str:
-    # The activity that undoes a delegation has no record of its own; its fields say the same.
+    # A compensating activity has no delegation record of its own; its fields have the same values.
     value = (call.activity.delegate or {}).get(name, call.activity.config.get(field_name))
     return value if isinstance(value, str) else default
 
 
 def _task(call: ActivityCall) -> AgentTask:
     activity = call.activity
-    # Rendered arguments have their secrets in place, the record in history does not.
+    # Rendered arguments contain their secrets; the record in history does not.
     given = activity.arguments if activity.arguments is not None else (activity.delegate or {}).get("delegateInput")
     fallback = f"{call.run_id}:delegate:{activity.node_id}"
     return AgentTask(
@@ -191,7 +192,7 @@ async def _call_function(agent: SdkAgent, task: AgentTask) -> ActivityOutcome:
         return ActivityError(message, "ACTIVITY_TIMEOUT")
     except StepFailed as error:
         return ActivityError(truncated(error.message), error.code, retryable=error.retryable)
-    except Exception as error:  # the function belongs to somebody else; what it raises is a failed attempt
+    except Exception as error:  # the function is user code; any exception is a failed attempt
         message = f"the agent {task.agent_id} raised {type(error).__name__}: {error}"
         return ActivityError(truncated(message), "HANDLER_ERROR")
     return result if isinstance(result, ActivityAsks) else ActivityDone(result, task.result_metadata())

@@ -1,9 +1,9 @@
-"""A built-in agent that is a person: asks what it is given, with the schema that it is given.
+"""A built-in agent that is a person: it asks the question in its task, with the schema in its task.
 
-An `interrupt` node asks what its document says. Where the question and the form of its answer are known only when the
-workflow runs, a node gives them to this agent: `{message, schema}`.
+An `interrupt` node asks what its document says. If the question and its answer schema are known only at run time, a
+node passes them to this agent: `{message, schema}`.
 
-Above it: `app` lists it beside the configured agents. Below it: what an agent's function takes and gives.
+Above it: `app` lists it beside the configured agents. Below it: `port`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["PERSON_AGENT", "ask_person"]
 
 
 async def ask_person(task: AgentTask) -> JsonValue | ActivityAsks:
-    """Ask, and give back the answer."""
+    """Ask the person, and return the answer."""
     if task.round:
         return task.answer
     question = _question(task.input)
@@ -29,7 +29,7 @@ async def ask_person(task: AgentTask) -> JsonValue | ActivityAsks:
 
 
 def _question(given: JsonValue) -> ActivityAsks | str:
-    """The question, or what is wrong with it."""
+    """The question to ask, or a text that says what is wrong with it."""
     asked = given if isinstance(given, dict) else {}
     message, schema = asked.get("message"), asked.get("schema", {})
     if not isinstance(message, str) or not message:

@@ -1,6 +1,6 @@
-"""A task for an agent, and what an agent's own executor must offer: only data, no library.
+"""A task for an agent, and the port that an A2A client implements: only data, no library.
 
-Above it: `delegate` makes tasks of activities. Below it: `a2a`, and the small executors inside `delegate`.
+Above it: `executor` makes tasks from activities. Below it: `a2a`, and the small clients inside `executor`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ __all__ = ["A2aAgent", "A2aDelegate", "AgentTask"]
 
 
 async def _confirmed() -> None:
-    """Nobody else can have taken it over."""
+    """Do nothing: no other process can take this task over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTask:
-    """What an agent is asked to do. The correlation id names the task in our history, the key makes it repeatable.
+    """A task for an agent. The correlation id names it in our history; the idempotency key makes it repeatable.
 
-    A task whose agent asked a person comes back with what the agent left (`resume`), the answer, and the number of
-    questions so far (`round`). The epoch grows whenever another process begins to act for the run.
+    After its agent asked a person, a task comes back with the agent's stored state (`resume`), the answer, and the
+    number of questions so far (`round`). The epoch grows whenever another process starts to act for the run.
     """
 
     agent_id: str
@@ -38,10 +38,10 @@ class AgentTask:
     answer: JsonValue = None
     epoch: int = 0
     confirm: Callable[[], Awaitable[None]] = field(default=_confirmed, repr=False, compare=False)
-    """To be awaited directly before the task is handed over: another process may have taken it over meanwhile."""
+    """Await this directly before sending the task: another process may have taken it over in the meantime."""
 
     def result_metadata(self, external_task_id: str | None = None) -> JsonObject:
-        """What is kept beside the result in history."""
+        """The metadata stored beside the result in history."""
         fields: JsonObject = {"delegateCorrelationId": self.correlation_id, "untrusted": True}
         if external_task_id is not None:
             fields["externalTaskId"] = external_task_id
@@ -50,9 +50,9 @@ class AgentTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class A2aAgent:
-    """An agent that speaks the A2A standard; its card is found below `url`.
+    """An agent that speaks the A2A standard. Its card is found below `url`.
 
-    The card may send us to other addresses; only those of the same origin, or listed here, are given our key.
+    The card may refer to other addresses. Our key is sent only to the same origin and to the origins listed here.
     """
 
     url: str
@@ -66,7 +66,7 @@ class A2aDelegate(Protocol):
     """Gives tasks to agents that speak A2A."""
 
     async def delegate(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
-        """Give the task to the agent and wait for its end."""
+        """Give the task to the agent and wait for its outcome."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""

@@ -1,9 +1,9 @@
 """Delegation over the simple task API: ``POST {base}/tasks``, then poll ``GET {base}/tasks/{id}``.
 
-This is the small HTTP protocol of the published engine, not the A2A standard, which has its own executor.
+This is the small HTTP protocol of the published engine, not the A2A standard, which has its own client.
 
-Above it: `delegate` uses the async client, the conformance harness the blocking one. Below it: httpx2. Time-outs and
-refusals become codes; nothing is raised.
+Above it: `executor` uses the async client, the conformance harness the blocking one. Below it: httpx2. Timeouts and
+refusals become error codes; nothing is raised.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ANSWER = ResponseLimits(bytes_max=limits.AGENT_ANSWER_BYTES_MAX, tokens_max=lim
 
 @dataclass(slots=True, kw_only=True)
 class TaskApiDelegate:
-    """Delegates to an agent host that speaks the simple task API; blocks while it waits."""
+    """Delegates to an agent host that speaks the simple task API. It blocks while it waits."""
 
     base_url: str
     api_key: str
@@ -46,7 +46,7 @@ class TaskApiDelegate:
     sleep: Callable[[float], None] = time.sleep
 
     def perform(self, state: RunState, activity: PerformActivity) -> ActivityOutcome:
-        """Create a task, wait for its end, and hand back its output with the correlation id."""
+        """Create a task, wait for its end, and return its output with the correlation id."""
         delegate = activity.delegate or {}
         correlation = delegate.get("delegateCorrelationId")
         request = _request(delegate.get("agentId"), correlation, delegate.get("delegateInput"))
@@ -82,7 +82,7 @@ class TaskApiDelegate:
 
 @dataclass(slots=True, kw_only=True)
 class AsyncTaskApiDelegate:
-    """Delegates to an agent host that speaks the simple task API; can be cancelled at any moment."""
+    """Delegates to an agent host that speaks the simple task API. It can be cancelled at any time."""
 
     base_url: str
     api_key: str
@@ -103,7 +103,7 @@ class AsyncTaskApiDelegate:
         return self._client
 
     async def delegate(self, task: AgentTask) -> ActivityOutcome:
-        """Create a task, wait for its end, and hand back its output with the correlation id."""
+        """Create a task, wait for its end, and return its output with the correlation id."""
         task_id = "(not created)"
         headers = _headers(self.api_key, task.idempotency_key, epoch=task.epoch)
         request = _request(task.agent_id, task.correlation_id, task.input)
@@ -138,7 +138,7 @@ def _too_large(agent_id: JsonValue, error: ResponseTooLarge) -> ActivityError:
 
 
 def _sent(client: httpx2.Client, method: str, path: str, **body: Any) -> httpx2.Response:
-    """An answer, of which no more is read than is taken."""
+    """Send a request and read the response up to the limit."""
     with client.stream(method, path, headers={"accept-encoding": "identity"}, **body) as response:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.DecodingError("the answer is encoded, which was not asked for")
@@ -156,7 +156,7 @@ def _request(agent_id: JsonValue, correlation_id: JsonValue, given: JsonValue) -
 
 
 def _task_path(task_id: str) -> str:
-    return f"/tasks/{quote(task_id, safe='')}"  # the id is somebody else's text
+    return f"/tasks/{quote(task_id, safe='')}"  # the id comes from the agent, so it may contain anything
 
 
 def _headers(api_key: str, idempotency_key: str, *, epoch: int = 0) -> dict[str, str]:
@@ -165,7 +165,7 @@ def _headers(api_key: str, idempotency_key: str, *, epoch: int = 0) -> dict[str,
 
 
 def _outcome(task: Any) -> ActivityOutcome | None:
-    """What has become of a task; None while it is worked on."""
+    """The outcome of a task; None while it is in progress."""
     match task.get("status") if isinstance(task, dict) else None:
         case "completed":
             return ActivityDone(task.get("output"))

@@ -1,1 +1,4 @@
-"""Requests over HTTP: `http` nodes (read `executor` first), and the webhooks that `runtime.webhooks` sends."""
+"""Requests over HTTP: `http` nodes, and the webhooks that `runtime.webhooks` sends.
+
+All connections go through `outbound.guarded_transport`. Read `executor` first.
+"""

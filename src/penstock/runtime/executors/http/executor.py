@@ -1,10 +1,10 @@
 """The executor of `http` nodes: one request, one response.
 
-`address_guard` decides before every connection where a request may go, redirects included. The result is
-``{status, headers, body}``. The body is JSON if the response says so, text if it is text, otherwise ``{"base64": …}``.
-Only headers that are of use to a workflow and hold no secret are kept.
+`address_guard` decides before every connection where a request may go, redirects included. The result is ``{status,
+headers, body}``. The body is JSON if the response says so, text if it is text, otherwise ``{"base64": …}``. Only
+headers that are useful to a workflow and contain no secret are kept.
 
-Above it: `app` puts it into the router. Below it: `outbound.guarded_transport`, `requests`, httpx2.
+Above it: `app` adds it to the router. Below it: `outbound.guarded_transport`, `requests`, httpx2.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ _KEPT_HEADERS = frozenset(
 _BEFORE_SENDING = "http11.send_request_headers.started"
 _BODY = ResponseLimits(bytes_max=limits.HTTP_RESPONSE_BYTES_MAX)
 _JSON_DECODER = msgspec.json.Decoder()
-# How much of a failure response is worth reading, and how much of it an error text shows.
+# How much of an error response is read, and how much of it an error text shows.
 _FAILURE_BYTES_READ = 4_096
 _FAILURE_CHARACTERS_SHOWN = 300
 
 
 class _NotDecodable(Exception):
-    """The response is not what its headers say."""
+    """The body does not match the response headers."""
 
 
 class HttpExecutor:
     """Performs HTTP requests.
 
-    `allow_private` and `allow_hosts` are what `AddressGuard` takes; `verify` and `resolve` are what `GuardedTransport`
-    takes.
+    `allow_private` and `allow_hosts` are arguments of `AddressGuard`; `verify` and `resolve` are arguments of
+    `GuardedTransport`.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ async def _outcome(plan: RequestPlan, request: httpx2.Request, response: httpx2.
 
 
 async def _excerpt(plan: RequestPlan, response: httpx2.Response) -> str:
-    """The beginning of a failure response, for people; without what the request sent as headers."""
+    """The start of an error response, for people, without the values of the request headers."""
     found = b""
     try:
         limit_response(response, _BODY, BodyMode.PIECES)
@@ -165,7 +165,7 @@ async def _excerpt(plan: RequestPlan, response: httpx2.Response) -> str:
                 if len(found) >= _FAILURE_BYTES_READ:
                     break
     except httpx2.HTTPError:
-        return ""  # the status says enough
+        return ""  # the status alone is enough
     text = " ".join(found[:_FAILURE_BYTES_READ].decode("utf-8", errors="replace").split())
     text = mask_secrets(plan, text) if text.isprintable() else ""
     return text if len(text) <= _FAILURE_CHARACTERS_SHOWN else text[:_FAILURE_CHARACTERS_SHOWN] + "…"

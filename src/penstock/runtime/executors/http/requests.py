@@ -1,6 +1,6 @@
-"""What an `http` node asks for, as a request: checked, and told in words where it is wrong.
+"""Builds the request of an `http` node, or a text that says what is wrong with the node.
 
-Above it: the http executor sends what is planned here. It opens no connection and decides nothing about addresses.
+Above it: the http executor sends the planned request. It opens no connection and does not check addresses.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
 _METHODS = _WITHOUT_EFFECT | {"POST", "PUT", "PATCH", "DELETE"}
 _IDEMPOTENCY_HEADER = "idempotency-key"
 _EPOCH_HEADER = "penstock-epoch"
-# The message's own frame: a document that sets these could make one request look like two, or go to another site.
+# Headers that frame the message: a document that sets these could make one request look like two, or redirect it.
 _FRAME_HEADERS = frozenset(
     {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-# What a redirect to another origin may still carry; everything else may be meant for the first origin alone.
+# Headers that a redirect to another origin may keep. All others may be meant for the first origin alone.
 _ORIGIN_FREE_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
-# Shorter values are words rather than secrets, and hiding them would only garble a text.
+# Shorter values are ordinary words rather than secrets, and masking them would only garble a text.
 _SECRET_CHARACTERS_MIN = 8
 
 
@@ -38,7 +38,7 @@ class RequestRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPlan:
-    """A request and what counts as an answer to it."""
+    """A request, and which statuses count as success."""
 
     request: httpx2.Request
     timeout_ms: int
@@ -47,14 +47,14 @@ class RequestPlan:
     retry_on_status: frozenset[int]
 
     def is_success(self, status: int) -> bool:
-        """Whether an answer is what the workflow wants."""
+        """True if a status counts as success."""
         if self.expect_status is not None:
             return status in self.expect_status
         return 200 <= status <= 299  # noqa: PLR2004  # what success means in HTTP
 
 
 def plan_request(activity: PerformActivity, *, epoch: int = 0) -> RequestPlan:
-    """Read a node; `RequestRefused` when something about it is wrong. An epoch of 0 is not told."""
+    """Build the request of a node. Raises `RequestRefused` if the node is wrong. An epoch of 0 is not sent."""
     config, given = activity.config, activity.arguments
     if not isinstance(given, dict):
         raise RequestRefused(f"node {activity.node_id} has no `url`")
@@ -160,8 +160,8 @@ def _statuses(given: JsonValue) -> frozenset[int] | None:
 def redirect_request(request: httpx2.Request, status: int, location: str) -> httpx2.Request:
     """The request that a redirect asks for.
 
-    Another origin gets neither the headers of the document nor its body: both may hold secrets that were meant for the
-    first origin only.
+    Another origin gets neither the headers of the document nor its body: both may contain secrets that are meant for
+    the first origin only.
     """
     url = _checked(request.url.join(location))
     same_origin = url.origin == request.url.origin
@@ -185,7 +185,7 @@ def redirect_request(request: httpx2.Request, status: int, location: str) -> htt
 
 
 def mask_secrets(plan: RequestPlan, text: str) -> str:
-    """A text of the other side without what the request's own headers and query may have told it."""
+    """Mask the values of the request's own headers and query in a text that the server sent."""
     request = plan.request
     sent: list[str] = [value for name, value in request.headers.items() if name not in _ORIGIN_FREE_HEADERS]
     sent.extend(value for _, value in request.url.params.multi_items())

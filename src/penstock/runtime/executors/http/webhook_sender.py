@@ -3,7 +3,7 @@
 The name of a receiver is resolved for each connection, and every address is checked: a name that was harmless when the
 endpoint was registered cannot lead elsewhere later. Redirects are not followed, and responses are not read.
 
-Above it: `app` hands it to `runtime.webhooks`. Below it: `outbound.guarded_transport`, httpx2.
+Above it: `app` passes it to `runtime.webhooks`. Below it: `outbound.guarded_transport`, httpx2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What becomes of a model's answer: it is held to the node's schema, and what it cost is counted.
+"""What happens to a model's answer: it is validated against the node's schema, and its usage is counted.
 
-Above it: `executor` (models that the server asks), `client_model` (the model of whoever started the run). Below it:
-`port`.
+Above it: `executor` (models that the server asks), `client_model` (the model of the client that started the run). Below
+it: `port`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Usage:
     tokens_known: bool = True
 
     def add(self, reply: LlmReply) -> None:
-        """Count a reply."""
+        """Add the usage of a reply."""
         self.requests += 1
         self.model = reply.model
         self.input_tokens += reply.input_tokens
@@ -56,11 +56,11 @@ class Usage:
         self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
 
     def failed_usage(self) -> JsonObject | None:
-        """What a failed attempt has used all the same; None when it got no answer to be paid for."""
+        """The usage of a failed attempt; None if it got no answer that has to be paid for."""
         return {"usage": self.as_json()} if self.requests else None
 
     def as_json(self) -> JsonObject:
-        """As history keeps it; tokens that nobody counted are not told as none."""
+        """The usage as it is stored in history. Token counts that are unknown are left out, not reported as zero."""
         tokens: JsonObject = {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
         used: JsonObject = {
             **(tokens if self.tokens_known else {"tokens": "unknown"}),
@@ -75,7 +75,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
-    """A request that is ready, and what its answer must be."""
+    """A request that is ready to send, and the schema of its answer."""
 
     request: LlmRequest
     schema: CompiledSchema | None
@@ -84,13 +84,13 @@ class PreparedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ValidAnswer:
-    """An answer that fits the schema."""
+    """An answer that matches the schema."""
 
     value: JsonValue
 
 
 def check_answer(schema: CompiledSchema, reply: LlmReply) -> ValidAnswer | tuple[Violation, ...]:
-    """The value that a reply is, or what is wrong with it."""
+    """The value of a reply, or the violations of the schema."""
     fenced = _FENCED_JSON.fullmatch(reply.text)
     text = fenced[1] if fenced else reply.text
     if has_more_tokens(text.encode(errors="replace"), limits.LLM_ANSWER_TOKENS_MAX):
@@ -103,16 +103,16 @@ def check_answer(schema: CompiledSchema, reply: LlmReply) -> ValidAnswer | tuple
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         return (Violation("", "type", f"must not be nested deeper than {limits.JSON_DEPTH_MAX} levels"),)
     if not is_prompt(schema, value, len(reply.text)):
-        return ValidAnswer(value)  # the engine checks it when it arrives, where that can take its time
+        return ValidAnswer(value)  # the engine validates it when it arrives, off the hot path
     found = violations(schema, value)
     return found or ValidAnswer(value)
 
 
 def done(result: JsonValue, prepared: PreparedRequest, account: Usage, reply: LlmReply) -> ActivityDone:
-    """The end of a call that went well."""
+    """The outcome of a successful call."""
     extra: JsonObject = {"usage": account.as_json()}
     if prepared.untrusted:
-        # What was made from untrusted text is untrusted: passing it through a model does not launder it.
+        # A result made from untrusted text is untrusted: passing it through a model does not launder it.
         extra["untrusted"] = True
     if reply.cut_off:
         extra["cutOff"] = True
@@ -120,13 +120,13 @@ def done(result: JsonValue, prepared: PreparedRequest, account: Usage, reply: Ll
 
 
 def schema_violation(found: tuple[Violation, ...], account: Usage) -> ActivityError:
-    """The end of a call whose answer did not fit, nor did its repair."""
+    """The error of a call whose answer and repair both violate the schema."""
     message = f"the answer does not fit output_schema, also after a repair: {format_violations(found, '; ')}"
     return ActivityError(truncated(message), "OUTPUT_SCHEMA_VIOLATION", extra=account.failed_usage())
 
 
 def repair_text(found: tuple[Violation, ...]) -> str:
-    """What a model is told whose answer does not fit."""
+    """The message to a model whose answer violates the schema."""
     named = format_violations(found[: limits.LLM_VIOLATIONS_SHOWN_MAX], "\n- ")
     return f"Your answer does not fit the required JSON schema:\n- {named}\nAnswer again, with the corrected JSON only."
 

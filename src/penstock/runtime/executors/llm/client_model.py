@@ -1,10 +1,10 @@
-"""`llm_call` with `provider: client`: the model of the program that started the run answers, and pays.
+"""`llm_call` with `provider: client`: the model of the program that started the run answers, and that program pays.
 
-The question is asked durably, as one of kind `sampling`: the run waits, whoever speaks with that program carries the
-request to it and its answer back, and the node goes on with the answer as with that of any model: it is held to the
-schema, with one repair, and it is untrusted. How many tokens it took nobody tells; that is kept as unknown.
+The request is asked durably, as a question of kind `sampling`. The run waits while a surface passes the request to that
+program and brings its answer back. The node then treats the answer like that of any model: it is validated against the
+schema, with one repair, and it is untrusted. The number of tokens is not reported and is stored as unknown.
 
-Above it: `executor`. Below it: `answers`. It speaks with nobody: surfaces do.
+Above it: `executor`. Below it: `answers`. It does no I/O: the surfaces talk to the client.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from penstock.runtime.executors.outbound.error_text import truncated
 __all__ = ["CLIENT", "SAMPLING", "ask_client_model", "holds_secrets"]
 
 CLIENT = "client"
-"""The provider that stands for whoever started the run."""
+"""The provider name that stands for the program that started the run."""
 SAMPLING = "sampling"
 _ANY_MODEL = "default"
 _PROMPTS = ("system_prompt", "prompt", "user_prompt", "messages")
-# As the protocol has it; a plain text for those who answer in another way.
+# As in the protocol, or a plain text from clients that answer in another way.
 _ANSWER: JsonObject = {
     "anyOf": [
         {"type": "string"},
@@ -56,13 +56,13 @@ _ANSWER: JsonObject = {
 
 
 def holds_secrets(call: ActivityCall) -> bool:
-    """Whether a prompt has a secret in it: it must neither be sent to a client nor kept in a history."""
+    """True if a prompt contains a secret. Such a prompt must not be sent to a client or stored in a history."""
     config = call.activity.config
     return any(SECRET_REFERENCE.search(msgspec.json.encode(config.get(name)).decode()) for name in _PROMPTS)
 
 
 def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome:
-    """Ask, ask once more if the answer does not fit, or go on with the answer."""
+    """Ask the client, ask once more if the answer violates the schema, or continue with the answer."""
     answer, before = call.activity.answer, call.activity.resume
     first = before.get("first") if isinstance(before, dict) else None
     if answer is None:
@@ -72,7 +72,7 @@ def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityO
     if isinstance(reply, ActivityError):
         return reply
     account.add(reply)
-    # What somebody else's program says is untrusted, whatever it was asked.
+    # The output of somebody else's program is untrusted, whatever the prompt was.
     prepared = replace(prepared, untrusted=True)
     if prepared.schema is None:
         return done({"text": reply.text}, prepared, account, reply)
@@ -100,7 +100,7 @@ def _question(prepared: PreparedRequest, first: str | None) -> ActivityAsks:
 
 
 def _wire(prepared: PreparedRequest) -> JsonObject:
-    """The request in the words of the protocol."""
+    """The request in the format of the protocol."""
     request = prepared.request
     messages: list[JsonValue] = [
         {"role": message.role, "content": {"type": "text", "text": message.text}} for message in request.messages

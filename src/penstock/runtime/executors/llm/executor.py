@@ -1,16 +1,16 @@
-"""`llm_call`: asks a language model, holds its answer to the node's schema, and counts what it cost.
+"""`llm_call`: asks a language model, validates its answer against the node's schema, and counts its cost.
 
     LlmExecutor({"openai": PydanticProvider("openai", LlmProviderConfig(kind="openai", api_key=…)),
                  "mock": MockProvider({"plan": {"topics": []}})})
 
-An answer that does not fit `output_schema` is shown to the model once, with what is wrong; if the second does not fit
-either, the attempt fails with OUTPUT_SCHEMA_VIOLATION. Without a schema the result is `{"text": …}`. Tokens and costs
-of all requests of an attempt are kept in history, beside its result or its error.
+An answer that violates `output_schema` is sent back to the model once, with what is wrong. If the second answer
+violates it too, the attempt fails with OUTPUT_SCHEMA_VIOLATION. Without a schema the result is `{"text": …}`. Tokens
+and costs of all requests of an attempt are stored in history, beside its result or its error.
 
-With `provider: client` the model of the program that started the run is asked (`client_model`), if it can be; if not,
-the server's own model of that name, or its default.
+With `provider: client`, the program that started the run is asked for its model's answer (`client_model`), if it
+supports that. Otherwise the server's own model of that name answers, or its default model.
 
-Above it: `app`. Below it: `port` and whoever implements it; `prompts`. It never repeats a request by itself.
+Above it: `app`. Below it: `port` and its implementations; `prompts`. It never retries a request by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penstock.runtime.executors.llm.prompts import build_prompts
 
 __all__ = ["LlmExecutor"]
 
-# What a document may set beside the listed fields; anything else in a node is not for the model.
+# What a document may set beside the listed fields. Anything else in a node is not for the model.
 _SETTINGS = (
     "frequency_penalty",
     "max_tokens",
@@ -58,11 +58,11 @@ class LlmExecutor:
     """Performs `llm_call` nodes with the providers that an operator configured."""
 
     providers: Mapping[str, LlmProvider]
-    # A relaxation for operators who trust everything that reaches their prompts; documents cannot choose it.
+    # A relaxation for operators who trust everything that reaches their prompts. Documents cannot choose it.
     mark_untrusted: bool = field(default=True, kw_only=True)
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Ask the model, and once more if its answer does not fit."""
+        """Ask the model, and once more if its answer violates the schema."""
         if self._is_for_client(call):
             return self._through_client(call)
         chosen = self._choose(call.activity.config)
@@ -84,7 +84,7 @@ class LlmExecutor:
             return ActivityError(message, "ACTIVITY_TIMEOUT", extra=account.failed_usage())
 
     def _is_for_client(self, call: ActivityCall) -> bool:
-        """Whether whoever started the run is asked: it can be, or it has been already."""
+        """True if the client that started the run is asked: it supports that, or it has been asked already."""
         activity = call.activity
         can = SAMPLING in call.client_kinds or activity.answer is not None
         return activity.config.get("provider") == CLIENT and can
@@ -124,7 +124,7 @@ class LlmExecutor:
         return PreparedRequest(request=request, schema=compiled, untrusted=prompts.untrusted)
 
     def _choose(self, config: JsonObject) -> tuple[str, str] | str | ActivityError:
-        """The provider and its name for the model, or why there is none."""
+        """The provider and its name for the model, or the error if there is none."""
         named, model = config.get("provider"), config.get("model")
         if named == CLIENT:
             return self._instead_of_client(model)
@@ -142,7 +142,8 @@ class LlmExecutor:
         else:
             serving = [key for key, provider in self.providers.items() if model in provider.models]
             candidates = serving or list(self.providers)
-            # One that looks like a configured name is a slip of the finger, and would be asked under a wrong name.
+            # A name close to a configured one is a typing mistake, and would be passed to the provider under a wrong
+            # name.
             meant = None if serving else suggestion(model, self._model_names())
             if meant is not None:
                 return f"no model {model} is configured; {meant} To ask for exactly {model}, write `provider` beside it"
@@ -158,7 +159,7 @@ class LlmExecutor:
         return [name for provider in self.providers.values() for name in provider.models]
 
     def _instead_of_client(self, model: JsonValue) -> tuple[str, str] | ActivityError:
-        """The model of the server's that answers for a client which cannot: the one that is named, else the default."""
+        """The server's model that replaces a client which cannot answer: the named one, else the default."""
         for wanted in (model, "default"):
             for name, provider in self.providers.items():
                 if isinstance(wanted, str) and wanted in provider.models:

@@ -1,4 +1,4 @@
-"""A language model that reads its lines from a script: for tests, demonstrations and first steps without a key.
+"""A language model that replies from a script: for tests, demonstrations and first steps without an API key.
 
     MockProvider(["Paris"])                                     replies in the order of the requests
     MockProvider({"plan": {"topics": ["a"]}, "*": "fine"})      the reply of a node, whatever is asked
@@ -22,7 +22,7 @@ from penstock.runtime.executors.llm.untrusted import text_of
 
 __all__ = ["MockFailure", "MockProvider", "MockReply", "MockScript", "count_tokens", "script_from_json"]
 
-# The reply of every node that the script does not name.
+# The key for the reply of every node that the script does not name.
 _ANY_NODE = "*"
 _REQUESTS_KEPT = 1_000
 _CHARACTERS_PER_TOKEN = 4
@@ -43,7 +43,7 @@ MockScript: TypeAlias = Sequence[MockReply] | Mapping[str, MockReply | Sequence[
 
 @dataclass(slots=True)
 class MockProvider:
-    """Replies from a script; a script that has come to its end fails."""
+    """Replies from a script. Fails after the last reply."""
 
     script: MockScript = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class MockProvider:
     _replied: dict[str, int] = field(default_factory=dict)
 
     async def ask(self, request: LlmRequest) -> LlmAnswer:
-        """The next line of the script."""
+        """Return the next reply of the script."""
         self.requests.append(request)
         reply = self._next(request.node_id)
         if isinstance(reply, LlmFailure):
@@ -68,7 +68,7 @@ class MockProvider:
         )
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
     def _next(self, node_id: str) -> MockReply | LlmFailure:
         if not isinstance(self.script, Mapping):
@@ -97,7 +97,7 @@ def count_tokens(text: str) -> int:
 
 
 def script_from_json(value: JsonValue) -> MockScript | None:
-    """A script from configuration; a reply `{"error": {"message", "code", "retryable"}}` is a failure."""
+    """A script from configuration. A reply `{"error": {"message", "code", "retryable"}}` is a failure."""
     if isinstance(value, list):
         return [_reply(item) for item in value]
     if isinstance(value, dict):

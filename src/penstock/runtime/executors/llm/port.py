@@ -1,4 +1,4 @@
-"""What an llm_call asks of whoever serves a model, and what it is answered: no library, only data.
+"""The port between `llm_call` and the providers of models: requests and replies as data, no library.
 
 Above it: `executor` (prompts, schemas, repair, accounting). Below it: `pydantic_ai` (real providers) and `mock`.
 """
@@ -17,7 +17,7 @@ __all__ = ["LlmAnswer", "LlmFailure", "LlmMessage", "LlmProvider", "LlmReply", "
 
 @dataclass(frozen=True, slots=True)
 class LlmMessage:
-    """One message of a conversation; standing instructions are not one of them."""
+    """One message of a conversation. System instructions are not part of it."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -37,7 +37,7 @@ class LlmRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmReply:
-    """What the model said: text, or the JSON text of a structured answer. `cost` is in US dollars, None if unknown."""
+    """The model's reply: text, or the JSON text of a structured answer. `cost` is in US dollars, None if unknown."""
 
     text: str
     input_tokens: int
@@ -49,7 +49,7 @@ class LlmReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmFailure:
-    """Why there is no reply."""
+    """The error if there is no reply."""
 
     error: str
     code: str
@@ -64,10 +64,10 @@ class LlmProvider(Protocol):
 
     @property
     def models(self) -> Mapping[str, str]:
-        """Names that documents may use, with the names that the provider knows; other names are passed on."""
+        """Model names that documents may use, mapped to the provider's names. Other names are passed on unchanged."""
 
     async def ask(self, request: LlmRequest) -> LlmAnswer:
-        """Send one request, once: trying again is the engine's business."""
+        """Send one request, once. The engine does the retries."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""

@@ -1,8 +1,8 @@
-"""From the prompts of a document to the messages of a request, with everything that the author did not write marked.
+"""Turns the prompts of a document into the messages of a request, and marks everything that the author did not write.
 
-In a native document the rendered prompt is laid over the template it came from: what matches the author's own words is
-kept as it is, everything between is a value that jq put there and is marked as untrusted. A value that repeats the
-author's words can at worst shift a mark; it cannot leave it. Published documents have literal prompts; where the user
+In a native document, the rendered prompt is aligned with the template it came from. Text that matches the author's own
+words is kept as it is. Everything between is a value that jq inserted, and is marked as untrusted. A value that repeats
+the author's words can at worst shift a mark; it cannot escape it. Published documents have literal prompts; if the user
 prompt is missing, the run's state takes its place, marked.
 
 Above it: `executor`. Below it: `untrusted`, and the templates of `definitions`.
@@ -29,9 +29,9 @@ from penstock.runtime.executors.llm.untrusted import Fence, fence_for, text_of
 
 __all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
 
-# Values that cannot hold an instruction, so that marking them would only be in the way.
+# Values that cannot contain an instruction, so there is no need to mark them.
 _HARMLESS = re.compile(r"\s*(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?\s*")
-# What a model is told when there is nothing to say but the standing instructions (as published).
+# The user message if there are only system instructions (as in the published engine).
 _NOTHING_TO_ADD = "Proceed as instructed."
 
 
@@ -52,7 +52,7 @@ class _Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """What a model is told; `untrusted` says whether anything in it came from outside."""
+    """The messages for a model. `untrusted` is true if any part of them came from outside."""
 
     system: str | None
     messages: tuple[LlmMessage, ...]
@@ -60,7 +60,7 @@ class Prompts:
 
 
 def build_prompts(call: ActivityCall, *, mark_untrusted: bool = True) -> Prompts | str:
-    """The messages for one call, or what is wrong with its prompts."""
+    """The messages for one call, or a text that says what is wrong with its prompts."""
     activity = call.activity
     drafts = _native(activity.config, activity.arguments) if isinstance(activity.arguments, dict) else None
     if drafts is None:
@@ -78,9 +78,9 @@ def build_prompts(call: ActivityCall, *, mark_untrusted: bool = True) -> Prompts
 
 
 def lay_over(template: JsonValue, rendered: JsonValue) -> tuple[Segment, ...]:
-    """Tell the author's words from the values in a rendered template.
+    """Separate the author's words from the values in a rendered template.
 
-    Outside the untrusted segments stands nothing but the literal parts of the template, in their order.
+    Everything outside the untrusted segments is a literal part of the template, in the template's order.
     """
     text = as_text(rendered)
     compiled = compile_template(template)
@@ -140,7 +140,7 @@ def _published(config: JsonObject) -> list[_Draft] | str:
 def _messages(templates: JsonValue, rendered: JsonValue) -> list[_Draft] | str:
     if not isinstance(rendered, list):
         return "`messages` must be a list of {role, content}"
-    # A list that jq made as a whole is data: its contents are marked, and it cannot hold instructions.
+    # A list that jq built as a whole is data: its contents are marked, and it cannot contain instructions.
     written = templates if isinstance(templates, list) and len(templates) == len(rendered) else [None] * len(rendered)
     drafts: list[_Draft] = []
     for index, (template, message) in enumerate(zip(written, rendered, strict=True)):
@@ -176,7 +176,7 @@ def _message(authored: JsonObject, message: JsonObject) -> _Draft | None:
 def _written(drafts: list[_Draft], *, mark_untrusted: bool) -> Prompts:
     segments = [segment for draft in drafts for segment in draft.segments]
     outside = any(_to_mark(segment) for segment in segments)
-    # Sources take part: what stands in an attribute must not contain the mark either.
+    # Sources are included, because an attribute must not contain the mark either.
     fence = fence_for(part for segment in segments for part in (segment.text, segment.source or ""))
     marking = fence if outside and mark_untrusted else None
     system = [_text(draft, marking) for draft in drafts if draft.role == "system"]

@@ -3,11 +3,11 @@
     LlmProviderConfig(kind="openai-compatible", base_url="http://127.0.0.1:11434/v1", needs_key=False)
     LlmProviderConfig(kind="anthropic", api_key=…, models={"large": "claude-…"})
 
-`kind` is `openai-compatible` or any provider that pydantic-ai knows by name, as far as its library is installed.
-Nothing is taken from the environment: a key that is not configured is missing.
+`kind` is `openai-compatible` or any provider that pydantic-ai knows by name, if its library is installed. Nothing is
+read from the environment: a key that is not configured is missing.
 
 Above it: `app` loads this module only when a provider is configured (extra `executor`). Below it: pydantic-ai, httpx2.
-It sends a request once: neither the library nor the provider's client tries again.
+It sends a request once: neither the library nor the provider's client retries.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PER_MILLION: Final = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPrices:
-    """What a million tokens cost in US dollars, where the library's price list does not know."""
+    """The price of a million tokens in US dollars, for models that the library's price list does not have."""
 
     input_per_million: Decimal
     output_per_million: Decimal
@@ -71,7 +71,7 @@ class TokenPrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmProviderConfig:
-    """Where models are served. `api_key_name` says where the operator should put the key; an error names it."""
+    """Where models are served. `api_key_name` is where the operator should put the key; errors name it."""
 
     kind: str
     base_url: str | None = None
@@ -84,7 +84,7 @@ class LlmProviderConfig:
 
 
 class PydanticProvider:
-    """One configured provider, with a pool of connections and a client per model."""
+    """One configured provider, with a connection pool and a client per model."""
 
     def __init__(self, name: str, config: LlmProviderConfig) -> None:
         self.name = name
@@ -95,11 +95,11 @@ class PydanticProvider:
 
     @property
     def models(self) -> Mapping[str, str]:
-        """Names that documents may use for models."""
+        """Model names that documents may use."""
         return self.config.models
 
     async def close(self) -> None:
-        """Close the connections; a later request opens new ones."""
+        """Close the connections. A later request opens new ones."""
         self._clients.clear()
         if self._http is not None:
             await self._http.aclose()
@@ -113,7 +113,7 @@ class PydanticProvider:
         try:
             model = await self._client(request.model)
         except (UserError, ImportError, TypeError, ValueError) as error:
-            # The library does not know this kind of provider, or is not installed for it.
+            # The library does not know this kind of provider, or its package is not installed.
             return LlmFailure(error=self._error_text(error), code="LLM_CONFIG_INVALID")
         try:
             response = await model_request(
@@ -127,7 +127,7 @@ class PydanticProvider:
         except AgentRunError as error:
             return self._failure(error)
         except (TypeError, ValueError, AttributeError, LookupError):
-            # The library takes an answer apart without looking whether it is one.
+            # The library parses an answer without checking that it is one.
             message = f"{self.name} answered with something that is no answer of a model"
             return LlmFailure(error=message, code="LLM_PROVIDER_ERROR", retryable=True)
         return self._reply(request, response)
@@ -143,13 +143,13 @@ class PydanticProvider:
             if len(self._clients) >= limits.LLM_MODELS_CACHED_MAX:
                 self._clients.pop(next(iter(self._clients)))
             if self._http is None:
-                # The read time is bounded by the executor, which knows the node's own limit.
+                # The executor limits the read time, because it knows the node's own limit.
                 timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
                 hooks, verify = limiting_hooks(_ANSWER), await trusted_certificates()
                 self._http = httpx2.AsyncClient(
                     headers=dict(self.config.headers), timeout=timeout, event_hooks=hooks, verify=verify
                 )
-            # In a thread: the first one of a kind imports the library of its provider.
+            # In a thread, because the first client of a kind imports the library of its provider.
             self._clients[model] = made = await asyncio.to_thread(self._make, model, self._http)
             return made
 
@@ -185,7 +185,7 @@ class PydanticProvider:
             spent = prices.input_per_million * usage.input_tokens + prices.output_per_million * usage.output_tokens
             return spent / _PER_MILLION
         if self.config.kind == _COMPATIBLE:
-            return None  # a name that happens to be on the price list says nothing about somebody else's server
+            return None  # the price list does not apply to somebody else's server, even if a name matches
         try:
             return response.cost().total_price
         except (LookupError, ValueError, AssertionError):
@@ -226,7 +226,7 @@ def _messages(request: LlmRequest) -> list[ModelMessage]:
 
 
 def _settings(request: LlmRequest) -> ModelSettings:
-    # Trying again belongs to the engine, which records every attempt.
+    # The engine does the retries, and records every attempt.
     return cast("ModelSettings", {**request.settings, "max_retries": 0})
 
 
@@ -236,7 +236,8 @@ def _parameters(request: LlmRequest) -> ModelRequestParameters:
         return ModelRequestParameters()
     described = OutputObjectDefinition(json_schema=cast("dict[str, Any]", schema), name=_ANSWER_TOOL)
     if not _is_object(schema):
-        # Providers take only objects as structured answers; anything else is asked for in words, and checked by us.
+        # Providers accept only objects as structured answers. Anything else is asked for in the prompt, and validated
+        # by us.
         return ModelRequestParameters(output_mode="prompted", output_object=described)
     tool = ToolDefinition(
         name=_ANSWER_TOOL,

@@ -1,8 +1,7 @@
-"""Messages of MCP servers on their way to the library: what is too much, or wrong with one tool, ends here.
+"""Checks messages of MCP servers before the library sees them: oversized results and invalid tools are replaced here.
 
-The library checks an answer as a whole, in one go: thousands of blocks hold everything up, and one tool that is
-described wrongly makes the others unusable. A tool like that is replaced by one of the same name that says what is
-wrong with it.
+The library validates an answer as a whole and in one go: thousands of blocks block the event loop, and one tool with a
+wrong description makes the others unusable. Such a tool is replaced by one of the same name that says what is wrong.
 
 Above it: `session`. Below it: the types of the SDK.
 """
@@ -35,7 +34,7 @@ _NAME_CHARACTERS_MAX = 200
 
 
 class CheckedReader:
-    """A read stream whose messages can be given to the library, and which tells when it has come to its end."""
+    """A read stream whose messages are safe to pass to the library. It reports its end."""
 
     def __init__(self, inner: Any, on_end: Callable[[], None], version: Callable[[], str | None]) -> None:
         self._inner = inner
@@ -44,7 +43,7 @@ class CheckedReader:
 
     @property
     def last_context(self) -> Context | None:
-        """The context in which the last message was sent: over HTTP, that of its call."""
+        """The context in which the last message was sent. Over HTTP, that is the context of its call."""
         return sender_context(self._inner)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -93,7 +92,7 @@ class CheckedReader:
         return received
 
     def _usable(self, item: Any, page: dict[str, Any]) -> list[dict[str, Any]]:
-        """A listed tool, or what stands for it; nothing for one that has no name."""
+        """A listed tool, or its replacement; nothing for a tool without a name."""
         name = item.get("name") if isinstance(item, dict) else None
         if not isinstance(name, str) or not 0 < len(name) <= _NAME_CHARACTERS_MAX:
             _LOGGER.warning("a server lists a tool without a usable name; it is left out")

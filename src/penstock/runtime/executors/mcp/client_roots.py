@@ -2,11 +2,11 @@
 
     - {id: folders, type: tool_call, server: client, tool: roots/list}
 
-A client has one tool: `roots/list` gives the folders and files that it lets others know of. It is asked durably, as a
-question of kind `roots`, and what it says is untrusted. A run whose client cannot be asked fails here with a code that
+A client has one tool: `roots/list` returns the folders and files that it exposes. The client is asked durably, with a
+question of kind `roots`, and its answer is untrusted. A run whose client cannot be asked fails here with a code that
 `on_error` can catch.
 
-Above it: `app`. Below it: the executors of everything else. It speaks with nobody: surfaces do.
+Above it: `app`. Below it: the executors of everything else. It does no I/O: the surfaces talk to the client.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _ANSWER: JsonObject = {
 
 @dataclass(slots=True, kw_only=True)
 class ClientRouter:
-    """Routes activities: `own` performs those whose `member` names the client, `others` all others."""
+    """Routes activities: `own` performs those whose `member` names the client, `others` performs the rest."""
 
     member: str
     own: AsyncPerformer
     others: AsyncPerformer | None
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Do the work of one attempt."""
+        """Perform one attempt."""
         activity = call.activity
         chosen = self.own if activity.config.get(self.member) == CLIENT else self.others
         if chosen is None:
@@ -71,7 +71,7 @@ class ClientRoots:
     """Performs `tool_call` nodes whose server is the client."""
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Ask for the roots, or go on with them."""
+        """Ask for the roots, or continue with the answer."""
         activity = call.activity
         if activity.config.get("tool") != _TOOL:
             message = f"{activity.node_id}: a client has no tool {activity.config.get('tool')}, only {_TOOL}"

@@ -1,10 +1,10 @@
-"""Which MCP servers there are, in the shape that MCP clients use for it.
+"""The configured MCP servers, in the format that MCP clients use.
 
     {"mcpServers": {"shop": {"command": "uvx", "args": ["shop-mcp"], "env": {"TOKEN": "…"}},
                     "search": {"url": "https://mcp.example/mcp", "headers": {"authorization": "Bearer …"}}}}
 
-Above it: `app` reads the operator's file. Below it: nothing; it can be read without the MCP library.
-It starts nothing and does not decide which commands may be started.
+Above it: `app` reads the operator's file. Below it: nothing; it does not need the MCP library. It starts nothing and
+does not decide which commands may be started.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from penstock.base.json import JsonObject, JsonValue
 __all__ = ["CLIENT", "DEFAULT_ALLOWED_COMMANDS", "McpServerConfig", "ServerProblem", "command_name", "read_servers"]
 
 CLIENT = "client"
-"""The server that stands for the program which started the run; no other can have this name."""
-# Interpreters and package runners that MCP servers are usually started with; an operator may list others.
+"""The server name that stands for the program that started the run. No other server can have this name."""
+# Interpreters and package runners that usually start MCP servers. An operator may list others.
 DEFAULT_ALLOWED_COMMANDS = ("node", "npx", "python", "python3", "uv", "uvx")
 _WINDOWS_ENDINGS = (".exe", ".cmd", ".bat")
 _KNOWN = frozenset({"command", "args", "env", "cwd", "url", "headers", "protocol", "timeout_ms", "type", "disabled"})
@@ -48,14 +48,14 @@ class McpServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerProblem:
-    """What is wrong with a configured server."""
+    """A problem with a configured server."""
 
     server: str
     message: str
 
 
 def read_servers(document: JsonValue) -> dict[str, McpServerConfig] | ServerProblem:
-    """The servers of a configuration, with or without `mcpServers` around them; disabled ones are left out."""
+    """The servers of a configuration, with or without `mcpServers` around them. Disabled ones are left out."""
     listed = document.get("mcpServers", document) if isinstance(document, dict) else None
     if not isinstance(listed, dict):
         return ServerProblem("", "`mcpServers` must be an object of servers by name")
@@ -73,7 +73,7 @@ def read_servers(document: JsonValue) -> dict[str, McpServerConfig] | ServerProb
 
 
 def command_name(command: str) -> str:
-    """The name that an allow-list speaks of: without folders, and without the ending that Windows needs."""
+    """The name of a command as allow-lists spell it: without folders and without a Windows suffix."""
     name = PureWindowsPath(PurePosixPath(command).name).name
     for ending in _WINDOWS_ENDINGS:
         if name.lower().endswith(ending):

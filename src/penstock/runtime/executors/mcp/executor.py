@@ -2,11 +2,11 @@
 
     McpToolExecutor({"shop": McpServerConfig(command="uvx", args=("shop-mcp",))})
 
-The result is the tool's structured content, else `{"text": …}`, else `{"content": [...]}`; it is marked as untrusted in
-history. A tool that reports an error, a server that breaks the protocol and a connection that breaks have codes of
-their own. A server that asks something asks a person through the run. Cancelling an activity, or running out of time,
-is told to the server. Where tools are imported, a guard is asked before each call whether the tool is still the one
-that somebody accepted.
+The result is the tool's structured content, else `{"text": …}`, else `{"content": [...]}`. It is marked as untrusted in
+history. A tool that reports an error, a server that breaks the protocol and a connection that breaks have separate
+error codes. A server that asks a question asks a person through the run. The server is notified when an activity is
+cancelled or times out. For imported tools, a guard is asked before each call whether the tool is still the one that
+somebody accepted.
 
 Above it: `app` loads this module only when servers are configured (extra `mcp`). Below it: `session_pool`,
 `questions`, `tool_listing`, `sdk_internals`.
@@ -64,14 +64,14 @@ __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
 _IDEMPOTENCY_KEY: Final = "penstock/idempotencyKey"
 _EPOCH: Final = "penstock/epoch"
 _SERVER_ERRORS: Final = range(-32019, -31999)
-# A server that only wants to be called again: how often, and how soon.
+# How often, and how soon, a server that only asks to be called again is called again.
 _CALLS_AGAIN_MAX: Final = 20
 _CALL_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolProgress:
-    """How far a tool says it is; `total` is unknown for many tools."""
+    """The progress that a tool reports. Many tools do not know the `total`."""
 
     progress: float
     total: float | None = None
@@ -94,13 +94,13 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _SendAgain:
-    """The server has not seen the request: a new session may send it."""
+    """The server has not seen the request, so it may be sent over a new session."""
 
     error: ActivityError
 
 
 class McpToolExecutor:
-    """Performs `tool_call` nodes; `guarded` are the servers whose tools somebody has to accept."""
+    """Performs `tool_call` nodes. Tools of the `guarded` servers need acceptance before they may be called."""
 
     def __init__(  # noqa: PLR0913  # each is a choice of whoever composes the product
         self,
@@ -123,11 +123,11 @@ class McpToolExecutor:
         self._run_ended = run_ended
         self._parked: dict[str, LiveCall] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
-        """By the name of a parked call: what gives it up when nobody comes back for it."""
+        """By the name of a parked call: the task that gives the call up if nobody resumes it."""
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Call the tool once; a request that provably did not leave is sent again over a new session."""
+        """Call the tool once. A request that provably was not sent is sent again over a new session."""
         wanted = _wanted(call)
         if isinstance(wanted, ActivityError):
             return wanted
@@ -142,7 +142,7 @@ class McpToolExecutor:
         return _without_secrets(call, outcome)
 
     async def look(self, server: str) -> None:
-        """List the tools of a server now and tell the guard; raises what the server or the library raises."""
+        """List the tools of a server now and inform the guard. Raises what the server or the library raises."""
         refused = self._refusal(_Wanted(server, "", {}))
         if refused is not None:
             raise OSError(refused.error)
@@ -150,11 +150,11 @@ class McpToolExecutor:
             connection.listed(await self._look(server, client))
 
     def watch(self, server: str) -> ServerWatch:
-        """What keeps the session of a server open, so that changes are heard of."""
+        """The watch that keeps the session of a server open, in order to be notified of changes."""
         return ServerWatch(server=server, connections=self._connections, guard=self._guard, refusal=self._watch_refusal)
 
     def open_sessions(self, server: str) -> int:
-        """How many sessions with a server are open."""
+        """The number of open sessions with a server."""
         return len(self._connections.sessions(server))
 
     async def close(self) -> None:
@@ -189,7 +189,7 @@ class McpToolExecutor:
     # --- calls that may ask -----------------------------------------------------------------------
 
     def _continued(self, call: ActivityCall, wanted: _Wanted, kept: ResumeState) -> LiveCall | ActivityError:
-        """The call that waits for the answer, or a new one that knows the answers."""
+        """The parked call, with its answer; or a new call that has the earlier answers."""
         parked = self._unparked(kept.parked) if kept.parked is not None else None
         if parked is not None and parked.failure is not None:
             return parked.failure
@@ -205,7 +205,7 @@ class McpToolExecutor:
         return live
 
     async def _followed(self, call: ActivityCall, wanted: _Wanted, live: LiveCall) -> ActivityOutcome:
-        """The outcome of a call, or the question that it waits with."""
+        """The outcome of a call, or the question that it waits for."""
         timeout_ms = self._timeout_ms(call, wanted)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -244,7 +244,7 @@ class McpToolExecutor:
         return self._parked.pop(name, None)
 
     async def _until_left(self, name: str, run_id: str) -> None:
-        """Give a parked call up when its run has ended, or nobody has answered for too long."""
+        """Give up a parked call when its run has ended, or when nobody has answered for too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.MCP_PARKED_SECONDS_MAX):
                 await (asyncio.Event().wait() if self._run_ended is None else self._run_ended(run_id))
@@ -252,7 +252,7 @@ class McpToolExecutor:
         self._leave(name)
 
     def _leave(self, name: str) -> None:
-        """Give up a call that nobody comes back for."""
+        """Give up a call that nobody will resume."""
         live = self._unparked(name)
         if live is not None:
             leaving = asyncio.ensure_future(live.stop())
@@ -272,10 +272,11 @@ class McpToolExecutor:
     async def _attempt(
         self, call: ActivityCall, wanted: _Wanted, kept: ResumeState, live: LiveCall
     ) -> ActivityOutcome | _SendAgain:
-        connection: McpSession | None = None  # None: the server has not even said hello
+        connection: McpSession | None = None  # None: the handshake has not finished
         try:
             owner = (call.tenant, call.principal)
-            # Once before anything is started for a tenant that may not have it, and once with what the server says now.
+            # Checked twice: before anything is started for a tenant without access, and with the server's current
+            # tools.
             refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
             if refused is not None and refused.code == "UPSTREAM_NOT_FOUND":
                 return ActivityError(refused.message, refused.code, retryable=False)
@@ -286,7 +287,7 @@ class McpToolExecutor:
                     return ActivityError(refused.message, refused.code, retryable=False)
                 async with connection.elicitations.at_work(live):
                     result = await self._answered(client, call, wanted, kept)
-                await asyncio.sleep(0)  # reading a large result took a while, and looking at it does too
+                await asyncio.sleep(0)  # reading a large result took a while, and checking it does too
                 if isinstance(result, CallToolResult):
                     await check_result(connection, client, wanted.tool, result)
                     await asyncio.sleep(0)
@@ -295,20 +296,20 @@ class McpToolExecutor:
         except (ValidationError, RuntimeError) as error:
             if is_client_unusable(error):
                 return _SendAgain(_failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=True))
-            # What the server sent is not what the protocol, or the tool's own schema, allows.
+            # The server's response violates the protocol or the tool's own schema.
             return _failure(wanted, error, "MCP_PROTOCOL_ERROR", retryable=False)
         except (FileNotFoundError, PermissionError, NotADirectoryError, ValueError) as error:
             return _failure(wanted, error, "MCP_CLIENT_ERROR", retryable=False)
         except (OSError, ExceptionGroup) as error:
             return _failure(wanted, error, "MCP_CLIENT_ERROR", retryable=True)
-        except PenstockError as error:  # whether the tool may be called could not be found out
+        except PenstockError as error:  # the guard could not decide whether the tool may be called
             return _failure(wanted, error, error.code, retryable=isinstance(error, Unavailable))
         return result if isinstance(result, ActivityOutcome) else outcome_of(wanted.server, wanted.tool, result)
 
     async def _answered(
         self, client: Client, call: ActivityCall, wanted: _Wanted, kept: ResumeState
     ) -> CallToolResult | ActivityOutcome:
-        """The result of a tool, or the first question that its server wants to be called again with."""
+        """The result of a tool, or the first question of a server that has to be called again with the answers."""
         responses, state = kept.input_responses(), kept.state
         for _ in range(_CALLS_AGAIN_MAX):
             result = await self._call_tool(client, call, wanted, responses, state)
@@ -343,11 +344,11 @@ class McpToolExecutor:
                 request_state=state,
                 _meta=cast("RequestParamsMeta", _meta(call)),
             )
-            # Not `call_tool`, which checks results by whatever schema the server has, for as long as that takes.
+            # Not `call_tool`, which validates results against the server's schema, however long that takes.
             return await client.session.send_request(
                 CallToolRequest(params=params),
                 TOOL_RESPONSE,
-                # How long the call itself may take is watched outside; a person may take longer than that.
+                # The duration of the call itself is limited elsewhere; a person may take longer to answer.
                 request_read_timeout_seconds=limits.MCP_PARKED_SECONDS_MAX + self._timeout_ms(call, wanted) / 1000,
                 progress_callback=on_progress if listener is not None else None,
             )
@@ -357,13 +358,13 @@ class McpToolExecutor:
         except MCPError as error:
             if error.code != HEADER_MISMATCH:
                 raise
-            # Some arguments stand in headers too, which only a client that has seen the tool's schema knows.
+            # Some arguments are sent as headers too, and only a client that has seen the tool's schema knows which.
             await listed_tools(wanted.server, client)
             return await send()
 
 
 def _meta(call: ActivityCall) -> JsonObject:
-    """By what the server can tell a repetition, and one that comes too late, from a new order."""
+    """Metadata by which the server can tell a repeated call, and a stale one, from a new call."""
     key: JsonObject = {_IDEMPOTENCY_KEY: call.activity.idempotency_key}
     return {**key, _EPOCH: call.epoch} if call.epoch else key
 
@@ -381,7 +382,7 @@ def _wanted(call: ActivityCall) -> _Wanted | ActivityError:
 
 
 def _without_secrets(call: ActivityCall, outcome: ActivityOutcome) -> ActivityOutcome:
-    """What a server says in words goes into the history, and to people: not with the secrets that it was sent."""
+    """Mask the secrets that were sent in the server's texts, which are stored in history and shown to people."""
     for secret in call.hidden:
         if isinstance(outcome, ActivityAsks):
             outcome = replace(outcome, question=truncated(outcome.question, hidden=secret))
@@ -404,7 +405,7 @@ def _mcp_failure(
         connection is None or connection.retired or UNSENT in data or is_connection_closed(error.message)
     ):
         sent = connection is not None and data.get(UNSENT) is not True
-        # A call that may have taken effect is not repeated behind the back of a node that forbids it.
+        # A call that may have taken effect is not repeated if its node forbids that.
         retryable = not (sent and call.activity.at_most_once)
         return _failure(wanted, error, "MCP_CONNECTION_CLOSED", retryable=retryable)
     if error.code == REQUEST_TIMEOUT:

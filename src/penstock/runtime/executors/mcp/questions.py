@@ -1,9 +1,9 @@
-"""What MCP servers ask while a tool of theirs runs, and the calls that wait for the answers.
+"""Questions that MCP servers ask while one of their tools runs, and the calls that wait for the answers.
 
-Servers of the newest era answer a call with questions, and are called again with the answers: nothing stays open, and
-what they gave us to bring along is kept with the run. Older servers ask over the open connection; the call goes on
-waiting there (it is parked) while the run waits for a person. If the connection or this process does not live that
-long, the tool is called again and the same question is answered at once with what the person said.
+Servers of the newest protocol era answer a call with questions, and are called again with the answers. Nothing stays
+open, and the state that they want to get back is stored with the run. Older servers ask over the open connection: the
+call keeps waiting there (it is parked) while the run waits for a person. If the connection or this process ends before
+that, the tool is called again, and the same question is answered at once with the person's answer.
 
 Above it: `executor`. Below it: the types of the SDK. It opens no connection.
 """
@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-# A question that leads elsewhere has no form: whoever answers says whether it is done.
+# A question that sends a person to a URL has no form: the person only confirms that it is done.
 _DONE = "done"
 _DONE_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {_DONE: {"type": "boolean", "title": "Done there", "description": "False declines."}},
     "required": [_DONE],
 }
-# Beside what a server asks for there is a place to refuse it; who fills in a form need not see it.
+# This extra field lets a person refuse a server's question. It can be ignored when filling in the form.
 _ACTION = "action"
 _REFUSALS = ("decline", "cancel")
 _PLACE: JsonObject = {
@@ -63,51 +63,51 @@ Params: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """What somebody answered to a question of a server; `digest` is of the question."""
+    """A person's answer to a question of a server. `digest` is the digest of the question."""
 
     digest: str
     answer: JsonValue
 
     def as_json(self) -> JsonObject:
-        """As it is kept with the run."""
+        """The answer as it is stored with the run."""
         return {"digest": self.digest, "answer": self.answer}
 
 
 @dataclass(eq=False, slots=True)
 class LiveQuestion:
-    """A question that came over an open connection."""
+    """A question that arrived over an open connection."""
 
     params: Params
     reply: asyncio.Future[ElicitResult]
 
     def answer(self, answer: JsonValue) -> None:
-        """Give the server its answer, if it still wants one."""
+        """Send the server its answer, if it still waits for one."""
         if not self.reply.done():
             self.reply.set_result(_result(self.params, answer))
 
 
 @dataclass(eq=False, slots=True)
 class LiveCall:
-    """A call that is under way in a session; `given` are answers from before, in the order of their questions."""
+    """A call in progress in a session. `given` are earlier answers, in the order of their questions."""
 
     given: deque[GivenAnswer] = field(default_factory=deque)
     answered: list[GivenAnswer] = field(default_factory=list)
     task: asyncio.Task[ActivityOutcome] | None = None
     question: LiveQuestion | None = None
-    """The one that a person is to answer."""
+    """The question that a person has to answer."""
     asking: int = 0
-    """Questions that its server waits for."""
+    """The number of questions that the server waits for."""
     asked_count: int = 0
-    """Questions that its server has asked."""
+    """The number of questions that the server has asked."""
     has_turn: bool = False
     failure: ActivityError | None = None
-    """Why it has no outcome of its own any more."""
+    """Why the call failed, if it has no outcome of its own."""
     has_left: bool = False
-    """Whether nobody waits for it any more; its server may still be busy with it."""
+    """True if nobody waits for the call any more. The server may still be busy with it."""
     _asked: asyncio.Queue[LiveQuestion | None] = field(default_factory=asyncio.Queue)
 
     async def ask(self, params: Params) -> ElicitResult:
-        """The answer to a question of the server: one from before if it is the same, else that of a person."""
+        """Answer a question of the server: with an earlier answer to the same question, else with a person's."""
         digest = _digest(params)
         if self.given and self.given[0].digest == digest:
             before = self.given.popleft()
@@ -118,20 +118,20 @@ class LiveCall:
         return await question.reply
 
     def fail(self, failure: ActivityError) -> None:
-        """It is over, whatever its server still sends."""
+        """End the call with a failure, whatever the server still sends."""
         if self.failure is None:
             self.failure = failure
             self._asked.put_nowait(None)
 
     def answer(self, answer: JsonValue) -> None:
-        """Answer the question that is open."""
+        """Answer the open question."""
         if self.question is not None:
             self.answered.append(GivenAnswer(_digest(self.question.params), answer))
             self.question.answer(answer)
             self.question = None
 
     async def settled(self) -> ActivityOutcome | LiveQuestion:
-        """What has become of the call, or the next question."""
+        """Wait for the outcome of the call, or for its next question."""
         assert self.task is not None
         asked = asyncio.ensure_future(self._asked.get())
         try:
@@ -141,14 +141,14 @@ class LiveCall:
             if self.task.done():
                 return self.task.result()
             question = asked.result()
-            assert question is not None  # or there would be a failure
+            assert question is not None  # otherwise there would be a failure
             self.question = question
             return question
         finally:
             asked.cancel()
 
     async def stop(self) -> None:
-        """Give the call up; the server is told, as far as that can be told quickly."""
+        """Give the call up, and cancel it at the server as far as that can be done quickly."""
         self.has_left = True
         if self.task is not None and not self.task.done():
             self.task.cancel()
@@ -156,15 +156,16 @@ class LiveCall:
 
 
 CALL: ContextVar[LiveCall | None] = ContextVar("mcp_call", default=None)
-"""The call on whose behalf messages are sent; over HTTP, what comes back on a call's own stream knows it."""
+"""The call for which messages are sent. Over HTTP, messages on a call's own stream carry this context."""
 
 
 class ElicitationRouter:
-    """The calls under way in one session: finds out which of them a question belongs to.
+    """The calls in progress in one session. It finds the call that a question belongs to.
 
-    Over HTTP a question comes on the stream of its call. On a pipe nothing says so; it belongs to the only call that
-    asks nothing yet, or will be that when the others have ended: the one that asks cannot end before it is answered.
-    From the first such question on, calls take turns: one at a time goes on, while others wait for their answers.
+    Over HTTP a question arrives on the stream of its call. Over a pipe nothing identifies the call: the question
+    belongs to the only call that has no question yet, or that will be the only one once the others have ended, because
+    the call that asks cannot end before it is answered. From the first such question on, calls take turns: one at a
+    time continues, while others wait for their answers.
     """
 
     def __init__(self, on_flood: Callable[[], None] = lambda: None) -> None:
@@ -173,12 +174,12 @@ class ElicitationRouter:
         self._unclear: list[asyncio.Future[LiveCall | None]] = []
         self._takes_turns = False
         self.only_named = False
-        """Whether a question that does not say whose it is goes to nobody: the calls are of different people."""
+        """True if a question that does not name its call is refused, because the calls belong to different people."""
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
     async def at_work(self, call: LiveCall) -> AsyncIterator[None]:
-        """A call is under way in the session."""
+        """Register a call for the time of the block."""
         await self._take_turn(call)
         self._calls.add(call)
         token = CALL.set(call)
@@ -191,12 +192,12 @@ class ElicitationRouter:
             self._sort()
 
     def calls_left(self) -> tuple[int, int]:
-        """How many calls are under way that somebody waits for, and how many that everybody has left."""
+        """The number of calls in progress that somebody waits for, and the number that nobody waits for."""
         left = sum(call.has_left for call in self._calls)
         return len(self._calls) - left, left
 
     async def asked(self, context: object, params: Params) -> ElicitResult | ErrorData:
-        """A question of the server."""
+        """Handle a question of the server."""
         named = CALL.get()
         if self.only_named and named not in self._calls:
             return ErrorData(code=INVALID_REQUEST, message="nothing says which call asks this")
@@ -215,13 +216,13 @@ class ElicitationRouter:
         self._sort()
         try:
             answer = await call.ask(params)
-            await self._take_turn(call)  # with the answer, it goes on
+            await self._take_turn(call)  # the call continues with the answer
             return answer
         finally:
             call.asking -= 1
 
     def _flooded(self, calls: tuple[LiveCall, ...]) -> ErrorData:
-        """A server asks so much that nobody will answer it."""
+        """Fail the calls of a server that asks too many questions."""
         message = f"the server asks more than {limits.MCP_QUESTIONS_PER_CALL_MAX} questions in one call"
         for call in calls:
             call.fail(ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False))
@@ -248,35 +249,35 @@ class ElicitationRouter:
             self._unclear.remove(whose)
 
     def _sort(self) -> None:
-        """Say whose the questions are, as far as that is clear by now."""
-        # A call that waits for an answer asks nothing else, unless it is the only one.
+        """Assign the questions to calls, as far as that is unambiguous by now."""
+        # A call that waits for an answer asks nothing else, unless it is the only call.
         calls = [call for call in self._calls if not call.asking] or list(self._calls)
         open_now = [whose for whose in self._unclear if not whose.done()]
         if len(calls) == 1:
             for whose in open_now[:1]:
                 whose.set_result(calls[0])
-        elif len(open_now) >= len(calls):  # as many questions as calls: nothing will ever tell them apart
+        elif len(open_now) >= len(calls):  # as many questions as calls: they can never be told apart
             for whose in open_now:
                 whose.set_result(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeState:
-    """What was left with a run whose activity asked something, and the answer to it."""
+    """The state stored with a run whose activity asked a question, and the answer to that question."""
 
     parked: str | None = None
     answered: tuple[GivenAnswer, ...] = ()
     state: str | None = None
     requests: Mapping[str, JsonObject] = field(default_factory=dict)
-    """The questions of a server of the newest era, by its keys."""
+    """The questions of a server of the newest era, by the server's keys."""
     responses: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def open(self) -> str | None:
-        """The key of the next question without an answer."""
+        """The key of the next unanswered question."""
         return next((key for key in self.requests if key not in self.responses), None)
 
     def input_responses(self) -> dict[str, Any] | None:
-        """The answers as the protocol wants them."""
+        """The answers in the format of the protocol."""
         if not self.requests:
             return None
         asked = {key: ElicitRequest.model_validate(request).params for key, request in self.requests.items()}
@@ -284,7 +285,7 @@ class ResumeState:
 
 
 def resumed(resume: JsonValue, answer: JsonValue) -> ResumeState:
-    """What an attempt goes on with; nothing for one that begins."""
+    """The state that an attempt continues with; empty for a first attempt."""
     left = resume if isinstance(resume, dict) else {}
     requests, responses = _objects(left.get("requests")), dict(_object(left.get("responses")))
     if isinstance(left.get("key"), str):
@@ -332,7 +333,7 @@ def parked_question(who: str, call: LiveCall, question: LiveQuestion, parked: st
 
 
 def _asks(who: str, params: Params, resume: JsonObject) -> ActivityAsks | ActivityError:
-    # Whoever reads it must know that not we ask: the words are those of a server of somebody else.
+    # The reader must know that the words are those of somebody else's server, not ours.
     if isinstance(params, ElicitRequestURLParams):
         message = f"{who} asks: {params.message}\nOpen {params.url} and say when it is done."
         return ActivityAsks(truncated(message), _DONE_SCHEMA, resume)
@@ -348,7 +349,7 @@ def _asks(who: str, params: Params, resume: JsonObject) -> ActivityAsks | Activi
 
 
 def _refusable(schema: JsonObject) -> JsonObject:
-    """What the answer must fit: what the server asks for, or a refusal, if the server has no member of that name."""
+    """The schema of the answer: the server's own, extended by a refusal unless it already has a field of that name."""
     members = _object(schema.get("properties"))
     if _ACTION in members:
         return schema

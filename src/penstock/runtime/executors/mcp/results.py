@@ -1,4 +1,4 @@
-"""Results of tools: whether they fit the tool's output schema, and what becomes of them in a run.
+"""Results of tools: their validation against the tool's output schema, and their conversion to activity outcomes.
 
 Above it: `executor`. Below it: `tool_listing`, the types of the SDK.
 """
@@ -34,13 +34,14 @@ TOOL_RESPONSE: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAd
         Annotated[CallToolResult, Tag(_COMPLETE)] | Annotated[InputRequiredResult, Tag(_ASKS)], Discriminator(_kind)
     ]
 )
-"""How a call is answered: with a result, or with questions."""
+"""The answer to a call: a result, or questions."""
 
 
 async def check_result(connection: McpSession, client: Client, tool: str, result: CallToolResult) -> None:
-    """Whether a result is what its tool promises; `RuntimeError` if it is not.
+    """Validate a result against the output schema of its tool. Raises `RuntimeError` if it does not match.
 
-    What would take long to check is not checked: it would hold up everything else, and the result is untrusted anyway.
+    A result that would take long to validate is not validated: that would block everything else, and the result is
+    untrusted anyway.
     """
     if result.is_error:
         return
@@ -64,7 +65,7 @@ async def check_result(connection: McpSession, client: Client, tool: str, result
 
 
 def outcome_of(server: str, tool: str, result: CallToolResult) -> ActivityOutcome:
-    """What a run is told of a result."""
+    """The activity outcome of a tool result."""
     who = f"{server}/{tool}"
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if result.is_error:
@@ -89,6 +90,6 @@ def _value(result: CallToolResult, texts: list[str]) -> JsonValue:
     if texts:
         value["text"] = "\n".join(texts)
     if len(texts) < len(result.content) or not texts:
-        # Images, links and the like: kept as they came, beside the text if there is one.
+        # Images, links and the like are kept unchanged, beside the text if there is one.
         value["content"] = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     return value

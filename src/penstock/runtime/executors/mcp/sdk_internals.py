@@ -1,10 +1,10 @@
-"""Everything that the MCP client takes from inside the SDK: what is not documented, and may change with any release.
+"""Everything undocumented that the MCP client uses from the SDK, which may change with any release.
 
 The SDK is pinned to an exact version for this. A test (`test_sdk_internals`) fails when one of these things changes.
 
-- Processes: the SDK knows on each platform how to start a server and how to end it with everything that it started. We
-  need that without its transport, which keeps lines of any length in memory.
-- Error texts: the SDK tells a lost session, a broken connection and a closed client apart only by its words.
+- Processes: the SDK knows on each platform how to start a server, and how to end it with all its descendants. We need
+  that without its transport, which keeps lines of any length in memory.
+- Error texts: the SDK distinguishes a lost session, a broken connection and a closed client only by its messages.
 - Contexts: a stream of the SDK knows in which context a message was sent; over HTTP that is the context of its call.
 
 Above it: `stdio`, `checked_messages`, `executor`. Below it: the SDK.
@@ -42,25 +42,25 @@ __all__ = [
 ]
 
 GONE_TEXTS: Final = ("session terminated", "session not found")
-"""In the error when the server does not know the session any more: it has not looked at the request."""
+"""In the error if the server no longer knows the session. It has not processed the request."""
 CLOSED_TEXTS: Final = ("Connection closed", "SSE stream")
-"""How the SDK's errors about a broken connection begin; servers may use the same code for errors of their own."""
+"""How the SDK's errors about a broken connection start. Servers may use the same code for errors of their own."""
 UNUSABLE_TEXT: Final = "Client must be used"
-"""How the error begins when a session was closed between being acquired and being used."""
+"""How the error starts if a session was closed between being acquired and being used."""
 
 
 def is_session_gone(text: str) -> bool:
-    """Whether an error says that the server does not know the session any more."""
+    """True if an error says that the server no longer knows the session."""
     return any(part in text.lower() for part in GONE_TEXTS)
 
 
 def is_connection_closed(text: str) -> bool:
-    """Whether an error of the SDK says that the connection broke."""
+    """True if an error of the SDK says that the connection broke."""
     return text.startswith(CLOSED_TEXTS)
 
 
 def is_client_unusable(error: Exception) -> bool:
-    """Whether the SDK refused a call because the client was closed."""
+    """True if the SDK refused a call because the client was closed."""
     return str(error).startswith(UNUSABLE_TEXT)
 
 
@@ -86,7 +86,7 @@ async def start_process(parameters: StdioServerParameters, errors: TextIO) -> An
 
 
 async def end_process_tree(process: Any, timeout_seconds: float) -> None:
-    """End a server and everything that it started: politely first, then by force."""
+    """End a server and all its descendants: gracefully first, then by force."""
     if sys.platform == "win32":
         await terminate_windows_process_tree(process)
     else:
@@ -95,9 +95,9 @@ async def end_process_tree(process: Any, timeout_seconds: float) -> None:
 
 
 def release_process(process: Any) -> None:
-    """Let go of what the operating system keeps for a process that has ended."""
+    """Release the operating system's resources of a process that has ended."""
     close_process_job(process)
-    # A descendant that holds a pipe would keep asyncio's transport open; anyio gives no other way to close it.
+    # A descendant that holds a pipe would keep asyncio's transport open, and anyio offers no other way to close it.
     transport = getattr(getattr(process, "_process", None), "_transport", None)
     if transport is not None:
         with suppress(PermissionError):

@@ -1,12 +1,12 @@
 """One session with an MCP server, which stays open between calls.
 
 A session lives in a task of its own, because the library ties its streams to the task that opened them; calls from any
-task borrow it. When a server dies, or an address stops answering, the calls under way fail and the next call opens a
+task borrow it. When a server dies, or an address stops answering, the calls in progress fail and the next call opens a
 new session. One failing HTTP request does not disturb the others of its session. If the server's tools are imported,
-they are listed before the session is used for the first time, and again when they change.
+they are listed before the session is first used, and again when they change.
 
-Above it: `session_pool` decides who gets which session. Below it: the official `mcp` client, which speaks both protocol
-eras and chooses between them. It knows nothing of activities, results or error codes.
+Above it: `session_pool` decides who gets which session. Below it: the official `mcp` client, which supports both
+protocol eras and chooses between them. It knows nothing of activities, results or error codes.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ __all__ = ["UNSENT", "McpSession", "SessionOwner", "ToolLister"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
-# In the data of an error that we make ourselves: the request has not left this machine, so it may be sent again.
+# In the data of our own errors: the request has not left this machine, so it may be sent again.
 UNSENT = "penstock/unsent"
 _ANSWER = ResponseLimits(bytes_max=limits.UPSTREAM_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
 _CONNECT_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
 
-# Whose calls a session carries: a tenant, and the principal on whose behalf its run is.
+# The owner of a session's calls: a tenant, and the principal on whose behalf its run acts.
 SessionOwner: TypeAlias = tuple[str, str | None]
-# Lists the tools of a server over a session, for whoever wants to know.
+# Lists the tools of a server over a session.
 ToolLister: TypeAlias = Callable[[str, Client], Awaitable[Sequence[UpstreamTool]]]
 _Streams = tuple[Any, Any]
 _LISTEN_AGAIN_SECONDS = 5.0
@@ -69,21 +69,21 @@ _NOT_TOLD = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
 
 
 class _AnsweringClient(httpx2.AsyncClient):
-    """Turns a request that failed into an answer that says so.
+    """Turns a failed request into a response that reports the failure.
 
-    The library lets one request that cannot be sent end the whole session, with every call that is under way in it.
+    The library lets one request that cannot be sent end the whole session, with every call in progress.
     """
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send the request; what cannot be sent is answered here."""
+        """Send the request. If it cannot be sent, return an error response."""
         try:
-            # Always as a stream: otherwise all of it is in memory before anybody looks.
+            # Always as a stream: otherwise the whole body is in memory before it can be limited.
             response = await super().send(request, **{**options, "stream": True})
             try:
                 events = is_event_stream(response) and options.get("stream", False)
                 limit_response(response, _ANSWER, BodyMode.EVENTS if events else BodyMode.WHOLE)
                 if not events:
-                    await response.aread()  # so that a body that breaks off ends here too
+                    await response.aread()  # so that a body that breaks off raises here too
             except BaseException:
                 await response.aclose()
                 raise
@@ -118,18 +118,18 @@ class McpSession:
         self.config = config
         self.owner = owner
         self.shared = False
-        """Whether calls of anybody may be in it: it asks nothing but in answer to a call."""
+        """True if calls of different owners may share the session: its server asks only in answers to calls."""
         self.elicitations = ElicitationRouter(self._flooded)
         self.retired = False
         self.flooded = False
-        """Whether it was lost because its server sent too much."""
+        """True if the session was lost because its server sent too much."""
         self.borrowed = 0
         self._intake = StdioIntake(self._flooded)
         self._is_doubtful = False
         self.looked_at: float | None = None
-        """When its server's tools were last listed over it, by the monotonic clock."""
+        """When the server's tools were last listed over this session, on the monotonic clock."""
         self.schemas: dict[str, JsonObject | None] | None = None
-        """What results have to fit, by tool; None as long as nobody has asked."""
+        """The output schemas by tool; None until they are first needed."""
         self._version: str | None = None
         self._look_lock = asyncio.Lock()
         self._look = look
@@ -137,24 +137,24 @@ class McpSession:
         self._closing = asyncio.Event()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._idle: asyncio.TimerHandle | None = None
-        # Whoever opens the session is not the one on whose behalf everything in it happens.
+        # An empty context: everything in the session happens on behalf of its calls, not of the task that opens it.
         self._task = asyncio.create_task(self._own(), name=f"mcp {name}", context=Context())
         self._task.add_done_callback(lambda _: on_end(self))
 
     async def client(self) -> Client:
-        """The client, as soon as the server has said hello; raises what kept it from that."""
-        # Several callers may wait: one that gives up must not take the session from the others.
+        """Wait for the handshake and return the client. Raises the error if the handshake failed."""
+        # Several callers may wait: one that is cancelled must not take the session from the others.
         return await asyncio.shield(self._client)
 
     def acquire(self) -> None:
-        """Somebody uses the session."""
+        """Count a user of the session."""
         self.borrowed += 1
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
 
     def release(self, idle_seconds: float) -> None:
-        """Somebody is done; the last one starts the time after which the session is closed."""
+        """Release the session. The last user starts the idle timer after which it is closed."""
         self.borrowed -= 1
         if self.borrowed > 0 or self.retired:
             return
@@ -165,11 +165,11 @@ class McpSession:
             self._idle = asyncio.get_running_loop().call_later(idle_seconds, self.retire)
 
     def mark_doubtful(self) -> None:
-        """Somebody has left without an answer."""
+        """Record that a caller left without an answer."""
         self._is_doubtful = True
 
     def accepts_calls(self) -> bool:
-        """Whether a call may begin here; otherwise the session goes with the last call that somebody waits for."""
+        """True if a call may start here. Otherwise the session closes after the last call that somebody waits for."""
         if self.retired:
             return False
         if not self._is_clogged():
@@ -179,12 +179,12 @@ class McpSession:
         return False
 
     def _is_clogged(self) -> bool:
-        """Whether the next call would wait for what an earlier one left behind in the pipe."""
+        """True if the next call would have to wait for output of an earlier call that is still in the pipe."""
         left = self._is_doubtful or self.elicitations.calls_left()[1] > 0
         return self._intake.is_amid_a_skipped_line or (left and self._intake.is_behind)
 
     def retire(self) -> None:
-        """Give the session up: nobody gets it any more, and its task closes it."""
+        """Retire the session: it is not lent any more, and its task closes it."""
         self.retired = True
         if self._idle is not None:
             self._idle.cancel()
@@ -192,19 +192,19 @@ class McpSession:
         self._closing.set()
 
     async def ended(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until the session is closed and its server stopped; False if that takes too long."""
+        """Wait until the session is closed and its server stopped. False if that takes too long."""
         done, _ = await asyncio.wait([self._task], timeout=timeout_seconds)
         return bool(done)
 
     async def close(self) -> None:
-        """Close the session and wait for it, but not for ever."""
+        """Close the session and wait for it, up to a limit."""
         self.retire()
         if not await self.ended(limits.FAREWELL_SECONDS_MAX):
             self._task.cancel()
             await self.ended(limits.FAREWELL_SECONDS_MAX)
 
     async def look(self, client: Client, *, older_than_seconds: float = 0.0) -> None:
-        """List the tools for whoever wants to know, unless that was done a moment ago; many calls share one look."""
+        """List the tools, unless that was done a moment ago. Many calls share one listing."""
         if self._look is None:
             return
         async with self._look_lock:
@@ -214,7 +214,7 @@ class McpSession:
                 self.looked_at = now
 
     def listed(self, tools: Sequence[UpstreamTool]) -> None:
-        """Keep what results of the tools have to fit."""
+        """Store the output schemas of the tools."""
         self.schemas = {tool.name: tool.output_schema for tool in tools}
 
     async def _own(self) -> None:
@@ -234,14 +234,14 @@ class McpSession:
                 self._version = client.protocol_version
                 await self.look(client)
                 patience.reschedule(None)
-                # A server of the newest era asks by answering, and over HTTP it knows no sessions.
+                # A server of the newest era asks only in its answers, and over HTTP it has no sessions.
                 self.shared = self.config.url is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS
                 self.elicitations.only_named = self.shared
                 self._client.set_result(client)
                 _LOGGER.debug("%s: session open (%s)", self.name, client.protocol_version)
                 async with self._watching_tools(client):
                     await self._closing.wait()
-        except Exception as error:  # whatever the server, the network or the library does: this session is over
+        except Exception as error:  # any error of the server, the network or the library ends this session
             self._failed(error)
         finally:
             self.retired = True
@@ -256,7 +256,7 @@ class McpSession:
 
     @asynccontextmanager
     async def _watching_tools(self, client: Client) -> AsyncIterator[None]:
-        """ToolLister at the tools again when they change, and now and then in case nobody says so."""
+        """List the tools again when they change, and from time to time in case no notification arrives."""
         if self._look is None:
             yield
             return
@@ -280,13 +280,13 @@ class McpSession:
                 await self.look(client)
             except Exception as error:
                 _LOGGER.info("%s: its tools could not be listed: %r", self.name, error)
-                if self.borrowed <= 1:  # nobody but whoever keeps the session open
+                if self.borrowed <= 1:  # nobody but the task that keeps the session open
                     self.retire()
                     return
             await asyncio.sleep(limits.UPSTREAM_LOOK_PAUSE_SECONDS)
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes as servers of the newest era tell them."""
+        """Listen for changes in the way of servers of the newest era."""
         pause_seconds = _LISTEN_AGAIN_SECONDS
         while True:
             try:
@@ -294,7 +294,7 @@ class McpSession:
                     async for _ in subscription:
                         self._changed.set()
             except (SubscriptionLost, TimeoutError):
-                self._changed.set()  # nobody repeats what was missed
+                self._changed.set()  # missed notifications are not repeated
             except MCPError as error:
                 if error.code in _NOT_TOLD:
                     _LOGGER.debug("%s: it does not tell of changes: %s", self.name, error)
@@ -308,18 +308,18 @@ class McpSession:
             _LOGGER.debug("%s: session ended: %r", self.name, error)
             return
         self._client.set_exception(_too_large() if self.flooded else _innermost(error))
-        self._client.exception()  # read once, so that a connection nobody waits for any more leaves no warning
+        self._client.exception()  # read it once, so that asyncio does not warn about an exception that nobody retrieved
 
     @asynccontextmanager
     async def _transport(self) -> AsyncIterator[_Streams]:
         config = self.config
         if config.url is not None:
-            # How long an answer may take is decided by each call.
+            # Each call decides how long an answer may take.
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
             headers = {**config.headers, "accept-encoding": ACCEPTED_ENCODING}
             async with (
                 _AnsweringClient(headers=headers, timeout=timeout, verify=await trusted_certificates()) as http,
-                # Events are bounded below the library, like everything else.
+                # Events are limited below the library, like everything else.
                 streamable_http_client(config.url, http_client=http, max_sse_event_size=None) as (reader, writer),
             ):
                 yield CheckedReader(reader, self.retire, self._protocol), writer
@@ -337,14 +337,14 @@ class McpSession:
         return self._version
 
     def _flooded(self) -> None:
-        """What the server sends is too much, and nothing says to which call it belongs."""
+        """End the session: the server sends too much, and nothing tells which call it belongs to."""
         self.flooded = True
         self.retire()
 
 
 @asynccontextmanager
 async def _logged_errors(name: str) -> AsyncIterator[Any]:
-    """A file for the error output of a server process; every line of it goes to the log."""
+    """A file for the error output of a server process. Every line of it is logged."""
     if os.name == "nt":  # its event loop cannot read from such a pipe
         yield sys.stderr
         return
@@ -355,7 +355,7 @@ async def _logged_errors(name: str) -> AsyncIterator[Any]:
     logger = logging.getLogger(f"penstock.mcp.{name}")
 
     async def copy() -> None:
-        with suppress(ValueError):  # a line without end: its server writes no log
+        with suppress(ValueError):  # a line without an end: the server does not write a log
             async for line in stream:
                 logger.info("%s", line.decode("utf-8", "replace").rstrip())
 
@@ -364,7 +364,7 @@ async def _logged_errors(name: str) -> AsyncIterator[Any]:
         with os.fdopen(writing, "w") as file:
             yield file
     finally:
-        # Last words are often the reason for them; a grandchild that keeps the pipe open is not waited for.
+        # The last lines often give the reason. A descendant that keeps the pipe open is not waited for.
         await asyncio.wait([copying], timeout=_LAST_WORDS_SECONDS)
         pipe.close()
         copying.cancel()
@@ -375,7 +375,7 @@ def _too_large() -> MCPError:
 
 
 def _innermost(error: Exception) -> Exception:
-    """The error itself, where the library's task groups have wrapped it."""
+    """The error itself, unwrapped from the exception groups of the library's task groups."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

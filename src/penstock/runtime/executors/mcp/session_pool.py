@@ -1,9 +1,9 @@
 """The pool of sessions with MCP servers: opened when needed, limited in number, closed when idle.
 
-A question of an older server over an open connection need not say to which call it belongs, and a process remembers
-what it received. So calls of different tenants, or on behalf of different principals, never share a session or a
-process. Over HTTP, servers of the newest era ask only by answering: one session serves everybody. A session that was
-opened to list the tools, and that nobody has called over yet, is given to the first caller.
+A question of an older server over an open connection need not name its call, and a process remembers what it received.
+So calls of different tenants, or on behalf of different principals, never share a session or a process. Over HTTP,
+servers of the newest era ask only in their answers, so one session serves everybody. A session that was opened to list
+the tools, and has carried no call yet, is given to the first caller.
 
 Above it: `executor`, `tool_listing`. Below it: `session`.
 """
@@ -38,7 +38,7 @@ class McpSessionPool:
         self.idle_seconds = idle_seconds
         self._looks = looks or {}
         self._open: dict[str, list[McpSession]] = {}
-        """Those that were used last stand last."""
+        """In order of last use, the most recent last."""
         self._alive: set[McpSession] = set()
         self._freed = asyncio.Event()
 
@@ -48,9 +48,9 @@ class McpSessionPool:
 
     @asynccontextmanager
     async def borrow(self, name: str, owner: SessionOwner | None = None) -> AsyncIterator[tuple[McpSession, Client]]:
-        """A session of a server for an owner, opened if there is none; raises what the server or the library raises.
+        """A session of a server for an owner, opened if there is none. Raises what the server or the library raises.
 
-        Without an owner any will do: for whoever only looks at the tools.
+        Without an owner, any session is returned: for callers that only list the tools.
         """
         connection, client = await self._lent(name, owner)
         try:
@@ -82,7 +82,7 @@ class McpSessionPool:
                 if owner is not None and not connection.shared:
                     connection.owner = owner
                 return connection, client
-            self._returned(connection)  # it is of an older server, and somebody else was faster
+            self._returned(connection)  # the server is an older one, and another owner was faster
 
     def _known(self, name: str, owner: SessionOwner | None) -> McpSession | None:
         """An open session that an owner may use, as far as that is known by now."""
@@ -99,7 +99,7 @@ class McpSessionPool:
 
     def _opened(self, name: str, owner: SessionOwner | None) -> McpSession:
         config = self.servers[name]
-        # Over HTTP it becomes somebody's when its server turns out to be an older one.
+        # Over HTTP a session gets an owner once its server turns out to be an older one.
         whose = owner if config.url is None else None
         connection = McpSession(name, config, self._ended, self._looks.get(name), whose)
         self._open[name] = [*self.sessions(name), connection]
@@ -107,7 +107,7 @@ class McpSessionPool:
         return connection
 
     async def _waited(self, name: str, owner: SessionOwner | None) -> bool:
-        """Make room for one more session, and say whether that took time in which others may have opened one."""
+        """Make room for one more session. True if that took time in which others may have opened one."""
         if not self._is_full(name, owner):
             return False
         try:
@@ -129,11 +129,11 @@ class McpSessionPool:
         return len(found) >= limits.UPSTREAM_SESSIONS_MAX or self._has_share(found, owner)
 
     def _has_share(self, found: list[McpSession], owner: SessionOwner | None) -> bool:
-        """Whether a tenant has as many sessions as one may."""
+        """True if a tenant has as many sessions as it may have."""
         return len(_of_tenant(found, owner)) >= limits.UPSTREAM_SESSIONS_PER_TENANT_MAX
 
     def _idle(self, name: str, owner: SessionOwner | None) -> McpSession | None:
-        """A session that nobody uses and that is in the way: the one that was used longest ago."""
+        """The least recently used session that nobody uses now, to be closed."""
         found = self.sessions(name)
         candidates = _of_tenant(found, owner) if self._has_share(found, owner) else found
         return next((connection for connection in candidates if connection.borrowed == 0), None)

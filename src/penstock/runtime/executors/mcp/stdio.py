@@ -1,7 +1,7 @@
 """The stdio transport: an MCP server that is started as a process, with a limit on the length of its lines.
 
 The SDK's own transport keeps a line whatever its length, and copies it whenever a piece of it arrives. Here a line that
-is too long is answered in the server's place with an error (`TOO_LARGE` in its data), and skipped.
+is too long is skipped, and its request is answered with an error instead (`TOO_LARGE` in its data).
 
 Above it: `session`. Below it: anyio, `sdk_internals`.
 """
@@ -34,21 +34,21 @@ _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream
 _FLUSH_SECONDS = 0.5
 _EXIT_SECONDS = 2.0
 _POLL_SECONDS = 0.01
-# Where the id of an answer stands: at the beginning, as most servers write it.
+# Most servers write the id of an answer at the start of the line.
 _HEAD_BYTES = 4_096
 _LARGE_BYTES = 524_288
 _ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")')
 
 
 def too_large_response(request_id: int | str) -> SessionMessage:
-    """What a caller is told in place of an answer that is too large."""
+    """The response to a caller whose answer is too large."""
     error = ErrorData(code=INVALID_REQUEST, message=TOO_LARGE, data={TOO_LARGE: True})
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
 @dataclass(slots=True)
 class _Lines:
-    """Lines out of pieces. One that is too long, or holds too much, is told once, by its beginning, and skipped."""
+    """Splits chunks into lines. A line that is too long, or has too many values, is reported once and skipped."""
 
     kept: bytearray = field(default_factory=bytearray)
     counter: TokenCounter = field(default_factory=TokenCounter)
@@ -56,7 +56,7 @@ class _Lines:
     skipping: bool = False
 
     def taken(self, piece: bytes) -> tuple[list[bytes], list[bytes]]:
-        """The lines that end in a piece, and the beginnings of those that are too long."""
+        """The lines that end in a chunk, and the starts of lines that are too long."""
         lines: list[bytes] = []
         too_long: list[bytes] = []
         *ended, rest = piece.split(b"\n")
@@ -84,7 +84,7 @@ class _Lines:
 
 @dataclass(slots=True)
 class StdioIntake:
-    """What is read of a server: how far, and whom to tell when what it sent fits no call."""
+    """The state of reading from a server, and the callback for output that belongs to no call."""
 
     on_flood: Callable[[], None]
     lines: _Lines = field(default_factory=_Lines)
@@ -92,12 +92,12 @@ class StdioIntake:
 
     @property
     def is_amid_a_skipped_line(self) -> bool:
-        """Whether the server still sends a line that is too long: nothing else comes through before its end."""
+        """True while the server sends a line that is too long. Nothing else arrives before its end."""
         return self.lines.skipping
 
     @property
     def is_behind(self) -> bool:
-        """Whether the server sends faster than is read, or is amid a line: what it says next stands behind that."""
+        """True if the server sends faster than we read, or is in the middle of a line."""
         return self.lines.size > 0 or self.pace.is_throttled()
 
 
@@ -105,9 +105,9 @@ class StdioIntake:
 async def bounded_stdio(
     parameters: StdioServerParameters, errors: TextIO, intake: StdioIntake
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Start a server and speak to it until the block ends."""
+    """Start a server and talk to it until the block ends."""
     process = await start_process(parameters, errors)
-    # No await before the task group: a cancellation in between would leave the process behind.
+    # No await before the task group: a cancellation in between would leave the process running.
     incoming, reader = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     writer, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     written = anyio.Event()
@@ -145,7 +145,7 @@ async def _read(process: Any, incoming: _Received, intake: StdioIntake) -> None:
                     on_flood()
                     break
     except _GONE:
-        pass  # the server, or whoever listened, is gone
+        pass  # the server, or the reader, is gone
     finally:
         await _drained(process)
 
@@ -177,21 +177,21 @@ async def _write(
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.stdin.send(text.encode() + b"\n")
     except _GONE:
-        # The server may live on without listening: whoever waits for it must hear of the end.
+        # The server may keep running with its output closed: readers must see the end.
         await incoming.aclose()
     finally:
         written.set()
 
 
 async def _drained(process: Any) -> None:
-    """Read on, so that a server that is writing can come to its end."""
+    """Keep reading, so that a server that is still writing can exit."""
     with anyio.CancelScope(shield=True), suppress(*_GONE):
         while True:
             await process.stdout.receive()
 
 
 async def _stopped(process: Any) -> None:
-    """Close its input, give it time, then end it with everything that it started."""
+    """Close the server's input, give it time, then end it with all its descendants."""
     with suppress(*_GONE):
         await process.stdin.aclose()
     if not await _has_ended(process):

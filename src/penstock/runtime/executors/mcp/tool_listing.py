@@ -1,6 +1,6 @@
 """Lists the tools of MCP servers, and keeps a session open with each server whose tools are imported.
 
-A server that cannot be reached is tried again with growing pauses. The tool guard hears of every change of the
+A server that cannot be reached is tried again with growing pauses. The tool guard is notified of every change of the
 connection's state.
 
 Above it: `executor`, through which `app` starts it. Below it: `session_pool`.
@@ -32,7 +32,7 @@ _FIRST_PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerWatch:
-    """Watches one server. `refusal` says why it must not be connected to."""
+    """Watches one server. `refusal` returns why the server must not be connected to."""
 
     server: str
     connections: McpSessionPool
@@ -40,7 +40,7 @@ class ServerWatch:
     refusal: Callable[[str], str | None]
 
     async def run(self) -> None:
-        """Stay connected until cancelled; never raises but for that."""
+        """Stay connected until cancelled. Raises nothing else."""
         refused = self.refusal(self.server)
         if refused is not None:
             self.guard.state(self.server, ServerState(status="unavailable", error=refused))
@@ -55,7 +55,7 @@ class ServerWatch:
                     connected = ServerState(status="connected", protocol=client.protocol_version)
                     self.guard.state(self.server, connected)
                     await connection.ended()
-            except Exception as error:  # whatever the server, the network or the library does: it is tried again
+            except Exception as error:  # any error of the server, the network or the library leads to another attempt
                 message = truncated(str(error) or type(error).__name__)
             self.guard.state(self.server, ServerState(status="unavailable", error=message))
             _LOGGER.info("%s: %s; it is tried again in %g s", self.server, message, pause_seconds)
@@ -64,7 +64,7 @@ class ServerWatch:
 
 
 async def listed_tools(server: str, client: Client) -> tuple[UpstreamTool, ...]:
-    """Everything that a server lists, as far as it is not unreasonably much."""
+    """All tools that a server lists, up to the limit."""
     found: dict[str, UpstreamTool] = {}
     cursor: str | None = None
     for _ in range(limits.UPSTREAM_TOOLS_MAX):

@@ -2,7 +2,7 @@
 
     BoundedBody(stream, ResponseLimits(bytes_max=…, tokens_max=…), BodyMode.WHOLE, "gzip")
 
-In a stream of events each event is limited, otherwise the whole body. It knows no HTTP library.
+In a stream of events each event is limited, otherwise the whole body. It does not depend on an HTTP library.
 
 Above it: `httpx2_limits`, `httpx_limits`. Below it: `json_tokens`, `message_rate`.
 """
@@ -32,15 +32,15 @@ __all__ = [
 
 ACCEPTED_ENCODING = "gzip"
 TOO_LARGE = "the server sent more at once than is taken"
-"""How every error about a response that is too large begins."""
+"""How every error about a response that is too large starts."""
 _STEP_BYTES = 65_536
-# Events are looked at line by line.
+# Events are processed line by line.
 _EVENT_STEP_BYTES = 8_192
 _EVENT_END = b"\n\n"
-# What the smallest piece counts as: a body in tiny pieces is not free.
+# The minimum size a piece counts as: a body in tiny pieces has a cost too.
 _PART_BYTES_MIN = 64
 _PARTS_AT_ONCE = 8
-# How much is looked at before others have their turn.
+# How much is processed before other tasks run.
 _BYTES_AT_ONCE = 524_288
 _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
@@ -51,23 +51,23 @@ class ResponseLimits:
 
     bytes_max: int
     tokens_max: int | None = None
-    """None where the body may be anything; then whoever decodes it counts."""
+    """None if the body may be anything; then its decoder counts the values."""
 
     def exceeded_message(self) -> str:
-        """What an error says about a response beyond the limits."""
+        """The error message for a response beyond the limits."""
         most = f"{self.bytes_max} bytes"
         return f"{TOO_LARGE}: {most}" + (f" or {self.tokens_max} values" if self.tokens_max is not None else "")
 
 
 class BodyMode(Enum):
-    """How a body is handed on."""
+    """How a body is passed on."""
 
     WHOLE = auto()
-    """In one piece when all of it is there: a body of a million pieces costs a million objects."""
+    """In one piece when it is complete: a body of a million pieces would cost a million objects."""
     EVENTS = auto()
-    """As it comes, each event bounded by itself."""
+    """As it arrives, with a limit on each event."""
     PIECES = auto()
-    """As it comes, for whoever wants no more than its beginning."""
+    """As it arrives, for callers that want only the start."""
 
 
 class BodyTooLarge(Exception):
@@ -75,11 +75,11 @@ class BodyTooLarge(Exception):
 
 
 class BodyUndecodable(Exception):
-    """The body is not compressed as its headers say, or in a way that was not asked for."""
+    """The body is not compressed as its headers say, or in a way that was not requested."""
 
 
 def was_too_large(error: BaseException | None) -> bool:
-    """Whether an error that a library raised was caused by a response that was too large."""
+    """True if an error that a library raised was caused by a response that was too large."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, BodyTooLarge):
@@ -90,16 +90,16 @@ def was_too_large(error: BaseException | None) -> bool:
 
 
 def take_encoding(headers: MutableMapping[str, str]) -> str:
-    """Take the encoding out of an answer's headers, as the body is decoded here; `BodyUndecodable` if it cannot be."""
+    """Remove the encoding from the headers, as the body is decoded here. Raises `BodyUndecodable` if it is unknown."""
     encoding = headers.pop("content-encoding", "identity").strip().lower() or "identity"
     if encoding != "identity" and encoding not in _WINDOWS:
         raise BodyUndecodable(f"the answer is encoded with {encoding[:30]!r}, which was not asked for")
-    headers.pop("content-length", None)  # of what is sent, not of what is read
+    headers.pop("content-length", None)  # the size of what is sent, not of what is read
     return encoding
 
 
 class BoundedBody:
-    """What a server sends, as long as no response or event in it exceeds the limits: it would be kept in memory."""
+    """The body that a server sends. It raises when a response or event exceeds the limits."""
 
     def __init__(self, inner: AsyncIterable[bytes], bounds: ResponseLimits, shape: BodyMode, encoding: str) -> None:
         self._inner = inner
@@ -115,7 +115,7 @@ class BoundedBody:
         self._step_bytes = _EVENT_STEP_BYTES if shape is BodyMode.EVENTS else _STEP_BYTES
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """The decompressed body; `BodyTooLarge` or `BodyUndecodable` in its midst."""
+        """The decompressed body. `BodyTooLarge` or `BodyUndecodable` may be raised in the middle of it."""
         pace, parts, size = MessageRateLimiter(), 0, 0
         async for received in self._inner:
             for part in self._inflated(received):
@@ -151,16 +151,16 @@ class BoundedBody:
         except zlib.error as error:
             if self._encoding != "deflate" or self._size:
                 raise BodyUndecodable(str(error)) from error
-        # Some servers mean deflate without the header that the standard asks for.
+        # Some servers send deflate without the header that the standard requires.
         self._inflater, self._encoding = zlib.decompressobj(-zlib.MAX_WBITS), "raw"
         return self._step(waiting)
 
     def _taken(self, part: bytes) -> int:
-        """Count what came; how many events ended with it."""
+        """Count a piece. Returns the number of events that end in it."""
         if self._shape is not BodyMode.EVENTS:
             self._keep(part)
             return 0
-        # The end of a line, and a blank line, may be cut in two.
+        # A line end, or a blank line, may be split between two pieces.
         text = (b"\r" if self._trailing_cr else b"") + part
         self._trailing_cr = text.endswith(b"\r")
         text = text.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")

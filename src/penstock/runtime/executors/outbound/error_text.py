@@ -1,4 +1,4 @@
-"""Error texts of other systems, made fit for a history: bounded, and without our secrets."""
+"""Error texts of other systems, prepared for a history: shortened, and without our secrets."""
 
 from __future__ import annotations
 

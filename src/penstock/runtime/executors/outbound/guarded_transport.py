@@ -34,7 +34,7 @@ _KEEP_ALIVE_SECONDS = 30.0
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
-    """Ask the operating system."""
+    """Resolve a name with the operating system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -82,11 +82,11 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         timeout: float | None = None,  # noqa: ASYNC109  # the signature is httpcore2's
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        """Never: a socket file is on this machine."""
+        """Refuse: a socket file is on this machine."""
         raise httpcore2.ConnectError("socket files cannot be reached")
 
     async def sleep(self, seconds: float) -> None:
-        """Between attempts to connect."""
+        """Wait between attempts to connect."""
         await self._network.sleep(seconds)
 
 
@@ -124,12 +124,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._made: httpcore2.AsyncConnectionPool | None = None
 
     async def _pool(self) -> httpcore2.AsyncConnectionPool:
-        # Made when it is first needed: few runs need it, and reading the trusted certificates takes a while.
+        # Created when first needed: few runs need it, and reading the trusted certificates takes a while.
         made = self._made
         if made is not None:
             return made
         verify = self._verify or await trusted_certificates()
-        if self._made is None:  # nobody else has made one meanwhile
+        if self._made is None:  # no other task has created it in the meantime
             self._made = httpcore2.AsyncConnectionPool(
                 ssl_context=verify,
                 max_connections=self._connections_max,

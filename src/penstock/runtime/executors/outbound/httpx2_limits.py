@@ -5,7 +5,7 @@
 
     httpx2.AsyncClient(event_hooks=limiting_hooks(LLM_ANSWER))
 
-A response that is too large raises `ResponseTooLarge`, which the libraries take for a broken stream.
+A response that is too large raises `ResponseTooLarge`, which the libraries treat as a broken stream.
 
 Above it: the clients of MCP servers, models and task hosts, the http executor. Below it: `bounded_body`.
 """
@@ -35,16 +35,16 @@ class ResponseTooLarge(httpx2.SSEError, BodyTooLarge):
 
 
 class ResponseUndecodable(httpx2.DecodingError):
-    """The response is not compressed as it says, or in a way that was not asked for."""
+    """The response is not compressed as it says, or in a way that was not requested."""
 
 
 def is_event_stream(response: httpx2.Response) -> bool:
-    """Whether a response is a stream of events."""
+    """True if a response is a stream of events."""
     return response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
 
 def limit_response(response: httpx2.Response, bounds: ResponseLimits, shape: BodyMode = BodyMode.WHOLE) -> None:
-    """Limit what is read of a response that nobody has begun to read."""
+    """Limit how much of an unread response is read."""
     try:
         encoding = take_encoding(response.headers)
     except BodyUndecodable as error:
@@ -54,7 +54,7 @@ def limit_response(response: httpx2.Response, bounds: ResponseLimits, shape: Bod
 
 
 def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
-    """Event hooks of a client that reads every response as a whole; unlike a transport they leave its proxies alone."""
+    """Event hooks for a client that reads every response as a whole. Unlike a transport, they keep its proxies."""
 
     async def asked(request: httpx2.Request) -> None:
         request.headers["accept-encoding"] = ACCEPTED_ENCODING
@@ -80,5 +80,5 @@ class _Bounded(httpx2.AsyncByteStream):
             raise ResponseUndecodable(str(error)) from error
 
     async def aclose(self) -> None:
-        """Close it."""
+        """Close the body."""
         await self._inner.aclose()

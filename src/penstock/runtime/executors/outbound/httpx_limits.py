@@ -2,8 +2,8 @@
 
     httpx.AsyncClient(event_hooks=limiting_hooks(AGENT_ANSWER))
 
-The library splits a stream of events where Python splits lines, but the standard for events knows fewer line ends. All
-other characters that Python takes for line ends are replaced by their JSON escapes, so that no value is cut in two.
+The library splits a stream of events where Python splits lines, but the standard for events has fewer line ends. All
+other characters that Python treats as line ends are replaced by their JSON escapes, so that no value is cut in two.
 
 Above it: `agents.a2a`. Below it: httpx, `bounded_body`.
 """
@@ -29,7 +29,7 @@ from penstock.runtime.executors.outbound.bounded_body import (
 __all__ = ["limiting_hooks"]
 
 _EVENTS = "text/event-stream"
-# What ends a line for Python and not for a stream of events, in UTF-8; and beginnings of it at the end of a piece.
+# Line ends for Python but not for a stream of events, in UTF-8; and prefixes of them at the end of a piece.
 _NO_LINE_ENDS = re.compile(rb"\xe2\x80[\xa8\xa9]|\xc2\x85|[\x0b\x0c\x1c-\x1e]")
 _BEGUN = (b"\xe2\x80", b"\xe2", b"\xc2")
 
@@ -39,13 +39,13 @@ class _TooLarge(httpx.DecodingError, BodyTooLarge):
 
 
 def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
-    """Event hooks of a client whose responses are limited; unlike a transport they leave its proxies alone."""
+    """Event hooks for a client whose responses are limited. Unlike a transport, they keep its proxies."""
 
     async def asked(request: httpx.Request) -> None:
         request.headers["accept-encoding"] = ACCEPTED_ENCODING
 
     async def answered(response: httpx.Response) -> None:
-        # Events that nobody asked for are read as a whole, so they are bounded as a whole.
+        # Events that were not requested are read as a whole, so they are limited as a whole.
         events = all(_EVENTS in headers for headers in _kinds(response))
         try:
             encoding = take_encoding(response.headers)
@@ -55,7 +55,7 @@ def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awa
         shape = BodyMode.EVENTS if events else BodyMode.WHOLE
         response.stream = _Bounded(response.stream, bounds, shape, encoding)
         if events:
-            response.encoding = "utf-8"  # whatever its headers say: there is no other for events
+            response.encoding = "utf-8"  # whatever the headers say: events are always UTF-8
 
     return {"request": [asked], "response": [answered]}
 
@@ -92,5 +92,5 @@ class _Bounded(httpx.AsyncByteStream):
             raise httpx.DecodingError(str(error)) from error
 
     async def aclose(self) -> None:
-        """Close it."""
+        """Close the body."""
         await self._inner.aclose()

@@ -1,7 +1,7 @@
-"""How much there is to decode in a JSON text, found out without decoding it, and while it arrives.
+"""Counts the values in a JSON text without decoding it, and while it arrives.
 
-A decoder makes an object for every value and cannot be interrupted: four megabytes of `[]` take a second and a hundred
-megabytes of memory. Counting what stands between the values is a few passes over the bytes, and takes milliseconds.
+A decoder creates an object for every value and cannot be interrupted: four megabytes of `[]` take a second and a
+hundred megabytes of memory. Counting the separators between values takes a few passes over the bytes, and milliseconds.
 
 Above it: `bounded_body`, `mcp.stdio`, executors that decode a text.
 """
@@ -19,18 +19,18 @@ _CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f]+")
 
 @dataclass(slots=True)
 class TokenCounter:
-    """Counts commas, openers and strings outside of strings, over the pieces of a text as they come."""
+    """Counts commas, opening brackets and strings outside of strings, over the pieces of a text as they arrive."""
 
     tokens: int = 0
     _in_string: bool = False
     _escaping: bool = False
 
     def feed(self, piece: bytes) -> int:
-        """Count a piece; how many there are so far."""
+        """Count a piece. Returns the total so far."""
         if self._escaping and piece:
             piece, self._escaping = piece[1:], False
         if b"\\" in piece:
-            # A backslash at the end belongs to what comes next, unless it is escaped itself.
+            # A backslash at the end escapes the next character, unless it is escaped itself.
             self._escaping = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         between = piece.split(b'"')
@@ -41,7 +41,7 @@ class TokenCounter:
         return self.tokens
 
     def feed_lines(self, piece: bytes) -> int:
-        """Count a piece of a text whose strings end with their lines: a quote in a comment hides nothing."""
+        """Count a piece of a text whose strings end with their line, so that a quote in a comment hides nothing."""
         first, *others = _CONTROLS.split(piece)
         self.feed(first)
         for line in others:
@@ -50,10 +50,10 @@ class TokenCounter:
         return self.tokens
 
     def clear(self) -> None:
-        """Begin another text."""
+        """Start another text."""
         self.tokens, self._in_string, self._escaping = 0, False, False
 
 
 def has_more_tokens(text: bytes, most: int) -> bool:
-    """Whether a JSON text has more than so many values."""
+    """True if a JSON text has more than `most` values."""
     return TokenCounter().feed(text) > most

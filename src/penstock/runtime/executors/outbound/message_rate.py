@@ -1,4 +1,4 @@
-"""Backpressure on senders of messages: whoever sends more than the limit per second is read more slowly.
+"""Backpressure on senders of messages: a sender that exceeds the limit per second is read more slowly.
 
 Above it: `bounded_body`, `mcp.stdio`.
 """
@@ -12,7 +12,7 @@ from penstock.base import limits
 
 __all__ = ["MessageRateLimiter"]
 
-# Longer than reading a flood between two pauses takes, even on a busy machine.
+# Longer than it takes to read a flood between two pauses, even on a busy machine.
 _RECENT_SECONDS = 1.0
 
 
@@ -25,12 +25,12 @@ class MessageRateLimiter:
         self._slowed_until: float | None = None
 
     def is_throttled(self) -> bool:
-        """Whether the sender is being slowed down, or was until a moment ago."""
+        """True if the sender is being slowed down, or was a moment ago."""
         until = self._slowed_until
         return until is not None and time.monotonic() < until + _RECENT_SECONDS
 
     async def count(self, messages: int) -> None:
-        """Count messages that arrived; waits if there were too many."""
+        """Count messages that arrived. Waits if there were too many."""
         now = time.monotonic()
         if now - self._begun >= 1.0:
             self._begun, self._messages = now, 0

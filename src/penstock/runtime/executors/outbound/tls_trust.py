@@ -1,9 +1,8 @@
-"""The certificates that this machine trusts, read off the event loop and once for all HTTP clients.
+"""The certificates that this machine trusts, read once for all HTTP clients and off the event loop.
 
-Reading them takes some 50 ms and a megabyte. Left alone, a client library does it for every client that it makes, on
-the event loop.
+Reading them takes about 50 ms and a megabyte. By default, a client library does it on the event loop for every client.
 
-Above it: the executors that make HTTP clients. Below it: httpx2, which knows where this machine keeps certificates.
+Above it: the executors that create HTTP clients. Below it: httpx2, which knows where this machine keeps certificates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """The executor of `step` nodes, with threads for functions that block and processes for functions that compute.
 
-Read `executor` first.
+It runs user code, and imports no other executor. Read `executor` first.
 """

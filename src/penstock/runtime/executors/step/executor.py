@@ -1,10 +1,9 @@
 """The executor of `step` nodes: calls Python functions.
 
-Async functions run on the event loop, plain ones on a thread, and those that ask for it in a process of their own.
-Nothing stands between an async function and the loop but a dictionary and one conversion: a step that does nothing
-costs a few microseconds.
+Async functions run on the event loop, plain ones on a thread, and those that ask for it in a process of their own. An
+async function costs only a dictionary lookup and one conversion: a step that does nothing takes a few microseconds.
 
-Above it: `app` puts it into the router. Below it: `steps`, `threads`, `processes`.
+Above it: `app` adds it to the router. Below it: `runtime.steps`, `threads`, `processes`.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ else:
 __all__ = ["StepExecutor"]
 
 _LOGGER = logging.getLogger("penstock.step")
-# By these names, because to look a member up in its class takes as long as calling a step that does nothing.
+# As module names, because looking up a member in its class takes as long as calling a step that does nothing.
 _PROCESS, _THREAD = StepKind.PROCESS, StepKind.THREAD
 
 
 class StepExecutor:
-    """Performs steps. `observer` hears their heartbeats and progress."""
+    """Performs steps. `observer` receives their heartbeats and progress."""
 
     def __init__(
         self,
@@ -84,13 +83,13 @@ class StepExecutor:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            return _failed(step, call, error)  # the step cancelled something of its own; the activity goes on
-        except (Exception, SystemExit) as error:  # whatever a step raises is its outcome
+            return _failed(step, call, error)  # the step cancelled a task of its own; the activity continues
+        except (Exception, SystemExit) as error:  # anything that a step raises is its outcome
             return _failed(step, call, error)
         return finished(step, value)
 
     def use(self, registry: StepRegistry) -> None:
-        """Call the functions of another registry from now on; attempts under way finish with what they began with."""
+        """Switch to another registry. Attempts in progress finish with the functions they started with."""
         self._registry = registry
         if self._processes is not None:
             self._processes.renew()
@@ -121,11 +120,11 @@ class StepExecutor:
             arguments[step.context_parameter] = StepContext(call, observer, token=token)
 
         def work() -> ActivityOutcome | None:
-            if not confirmed_in_thread(call, loop):  # it may have waited for a thread for long
+            if not confirmed_in_thread(call, loop):  # it may have waited long for a thread
                 return None
             try:
                 return finished(step, step.function(**arguments))
-            except (Exception, SystemExit) as error:  # whatever a step raises is its outcome
+            except (Exception, SystemExit) as error:  # anything that a step raises is its outcome
                 return _failed(step, call, error)
 
         try:
@@ -139,24 +138,24 @@ class StepExecutor:
 
 
 class _ThreadObserver:
-    """Carries what a step says from its thread to the event loop."""
+    """Forwards heartbeats, progress and logs of a step from its thread to the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, observer: StepObserver) -> None:
         self._loop = loop
         self._observer = observer
 
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
-        """Tell the loop, if it is still there."""
+        """Forward a heartbeat, if the loop is still running."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._observer.heartbeat, call, details)
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
-        """Tell the loop, if it is still there."""
+        """Forward progress, if the loop is still running."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._observer.progress, call, value, message)
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
-        """Tell the loop, if it is still there."""
+        """Forward a log message, if the loop is still running."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._observer.log, call, level, message)
 

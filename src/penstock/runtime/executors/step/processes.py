@@ -1,9 +1,9 @@
 """Worker processes for steps that compute: they cannot slow the server down, and can be killed.
 
-A worker does one step at a time and is used again. Cancelling a step kills its worker; the next step gets a new one.
-Workers end by themselves when the server is gone, because their pipe closes.
+A worker performs one step at a time and is reused. Cancelling a step kills its worker; the next step gets a new one.
+Workers exit by themselves when the server is gone, because their pipe closes.
 
-Above it: the step executor. Below it: `threads` (somebody has to wait for each pipe).
+Above it: the step executor. Below it: `threads` (each pipe needs a thread that waits for it).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["StepProcesses", "serve"]
 _LOGGER = logging.getLogger("penstock.step")
 # Spawn: a fork of a process with threads and open files inherits locks that nobody will release.
 _SPAWN = multiprocessing.get_context("spawn")
-# A process whose pipe is closed is about to end, if it has not ended already.
+# A process whose pipe is closed is about to exit, if it has not exited already.
 _BURIAL_SECONDS_MAX = 5.0
 
 
@@ -84,20 +84,20 @@ class _PipeObserver:
     pipe: Connection
 
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
-        """Tell the server."""
+        """Send a heartbeat to the server."""
         self.pipe.send(_Heartbeat(details))
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
-        """Tell the server."""
+        """Send progress to the server."""
         self.pipe.send(_Progress(value, message))
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
-        """Tell the server."""
+        """Send a log message to the server."""
         self.pipe.send(_Log(level, message))
 
 
 def serve(pipe: Connection) -> None:
-    """The life of a worker: a task, its outcome, the next task; the end when the pipe closes."""
+    """The main loop of a worker: receive a task, send its outcome, repeat until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which decides what happens to its workers
     while True:
         try:
@@ -117,7 +117,7 @@ def _perform(sent: bytes, pipe: Connection) -> _Outcome:
         if step.context_parameter is not None:
             arguments[step.context_parameter] = StepContext(task.call, _PipeObserver(pipe))
         return _Outcome(finished(step, step.function(**arguments)))
-    except (Exception, SystemExit) as error:  # whatever a step raises is its outcome
+    except (Exception, SystemExit) as error:  # anything that a step raises is its outcome
         return _Outcome(failed(error), traceback.format_exc())
 
 
@@ -137,13 +137,13 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """False for a worker that ended while nobody looked."""
+        """False for a worker that has exited unnoticed."""
         return self.process is not None and self.process.is_alive()
 
     def perform(
         self, sent: bytes, hear: Callable[[_Message], None], is_wanted: Callable[[], bool]
     ) -> _Outcome | _Died | None:
-        """Send a task and wait for its outcome; blocks, so it is called on a thread. None when it must not be done."""
+        """Send a task and wait for its outcome. Blocks, so call it on a thread. None if the task must not be done."""
         try:
             pipe = self.pipe or self._begin()
             if not is_wanted():
@@ -158,7 +158,7 @@ class _Worker:
             return self._bury()
 
     def _bury(self) -> _Died:
-        """Collect what the operating system keeps of a process that has ended."""
+        """Reap a process that has exited."""
         if self.pipe is not None:
             self.pipe.close()
         if self.process is None:
@@ -173,11 +173,11 @@ class _Worker:
         theirs.close()
         self.process, self.pipe = process, ours
         if self.killed:
-            process.kill()  # it was cancelled while it was being born
+            process.kill()  # it was cancelled while it was starting
         return ours
 
     def kill(self) -> None:
-        """End the worker at once; whoever waits for its pipe hears that it died."""
+        """Kill the worker. The thread that waits for its pipe sees that it died."""
         self.killed = True
         if self.process is not None:
             self.process.kill()
@@ -185,7 +185,7 @@ class _Worker:
 
 @dataclass(slots=True, eq=False)
 class StepProcesses:
-    """Performs steps in worker processes, at most so many at a time; workers are started when they are needed."""
+    """Performs steps in worker processes, up to a maximum. Workers are started when they are needed."""
 
     processes_max: int
     observer: StepObserver
@@ -196,12 +196,12 @@ class StepProcesses:
     _outdated: set[_Worker] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        # A killed worker's thread may still be waiting for the pipe to close while its successor starts.
+        # The thread of a killed worker may still wait for the pipe to close while its successor starts.
         self._threads = DaemonThreads(2 * self.processes_max, name="penstock-step-pipe")
         self._slots = asyncio.Semaphore(self.processes_max)
 
     async def perform(self, step: RegisteredStep, call: ActivityCall) -> ActivityOutcome:
-        """Perform one attempt; being cancelled kills the worker that is busy with it."""
+        """Perform one attempt. Cancelling it kills the worker that performs it."""
         try:
             sent = pickle.dumps(_Task(step.function, replace(call, ownership=None)))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -214,7 +214,7 @@ class StepProcesses:
                 heard = await self._threads.run(
                     lambda: worker.perform(sent, hear, lambda: confirmed_in_thread(call, loop))
                 )
-            except BaseException:  # cancelled, most likely; whatever it is, nobody will read this pipe again
+            except BaseException:  # usually a cancellation; in any case nobody will read this pipe again
                 worker.kill()
                 raise
             finally:
@@ -235,7 +235,7 @@ class StepProcesses:
         return ActivityError(message, "STEP_PROCESS_DIED")
 
     def renew(self) -> None:
-        """Begin new processes from now on: the code was changed, and these have imported it as it was."""
+        """Use new processes from now on: the code was changed, and the current ones have imported the old version."""
         for worker in self._idle:
             worker.kill()
         self._idle.clear()

@@ -1,9 +1,9 @@
-"""Threads for functions that block. They never keep the process from ending.
+"""Threads for functions that block. They never keep the process from exiting.
 
 The standard thread pool waits at exit for whatever its threads are doing. A step is performed again after a restart, so
-waiting for one that blocks would only make a stop hang: these threads are daemons, and are left behind.
+waiting for one that blocks would only delay the exit. These threads are daemons, and are abandoned.
 
-Above it: the step executor, `processes`. Of steps it knows only that others may have taken them over meanwhile.
+Above it: the step executor, `processes`. All it knows about steps is that another process may have taken them over.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class _Job(Generic[T]):
     future: asyncio.Future[T]
 
     def perform(self) -> None:
-        """Do the work and tell the loop; a caller that left before it began is spared it."""
+        """Do the work and report to the loop. Skips work whose caller is gone before it starts."""
         if self.future.cancelled():
             return
         try:
             value = self.context.run(self.work)
-        except BaseException as error:  # the caller decides what it means, whatever it is
+        except BaseException as error:  # the caller decides what any error means
             self._tell(self._fail, error)
         else:
             self._tell(self._finish, value)
@@ -47,7 +47,7 @@ class _Job(Generic[T]):
         try:
             self.loop.call_soon_threadsafe(callback, outcome)
         except RuntimeError:
-            return  # the loop is closed, and whoever waited is gone with it
+            return  # the loop is closed, and the waiting caller with it
 
     def _finish(self, value: T) -> None:
         if not self.future.done():
@@ -55,24 +55,24 @@ class _Job(Generic[T]):
 
     def _fail(self, error: BaseException) -> None:
         if not self.future.done():
-            # A future cannot carry StopIteration, and the others of its kind would stop the loop.
+            # A future cannot carry StopIteration, and other BaseExceptions would stop the loop.
             plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
             self.future.set_exception(error if plain else RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def confirmed_in_thread(call: ActivityCall, loop: asyncio.AbstractEventLoop) -> bool:
-    """As `ActivityCall.confirm`, for the thread that is about to do the work: False when it must not."""
+    """`ActivityCall.confirm` for the thread that is about to do the work. False if it must not."""
     if call.ownership is None or call.ownership.holds():
         return True
     try:
         asyncio.run_coroutine_threadsafe(call.confirm(), loop).result()
-    except (concurrent.futures.CancelledError, RuntimeError):  # taken over, or the loop is closed
+    except (concurrent.futures.CancelledError, RuntimeError):  # taken over by another process, or the loop is closed
         return False
     return True
 
 
 class DaemonThreads:
-    """Runs blocking functions, at most so many at a time; threads are made when they are needed."""
+    """Runs blocking functions, up to a maximum at a time. Threads are created when they are needed."""
 
     def __init__(self, threads_max: int, *, name: str) -> None:
         self._threads_max = threads_max
@@ -101,7 +101,7 @@ class DaemonThreads:
         return future
 
     def close(self) -> None:
-        """Let idle threads end; what is under way is left behind."""
+        """Let idle threads end. Work in progress is abandoned."""
         with self._lock:
             self._closed = True
             threads = self._threads
@@ -119,4 +119,4 @@ class DaemonThreads:
             if job is None:
                 return
             job.perform()
-            del job  # or the thread would hold on to the last result while it waits
+            del job  # otherwise the thread would keep the last result alive while it waits
