@@ -1,6 +1,6 @@
-"""What an OpenWOP client reads first: `/.well-known/openwop` and the description of the paths that are served.
+"""The documents that an OpenWOP client reads first: `/.well-known/openwop` and the description of the served paths.
 
-Only what works is claimed. A family that is absent is not supported, as readers of that document expect.
+Only what works is claimed. A capability that is absent is not supported, as readers of that document expect.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _JSON = "application/json"
 def mcp_claim(
     *, server_urls: Sequence[str], protocol_versions: Sequence[str], sampling: bool = False, elicitation: bool = False
 ) -> JsonObject:
-    """What is claimed of MCP: where it is served, in which revisions, and which requests of clients are handled.
+    """Build the claim about MCP: where it is served, in which revisions, and which client requests are handled.
 
-    The revisions are those that `server/discover` names. Those with a handshake are served all the same; claiming
-    them too would say two different things about one server.
+    The revisions are those that `server/discover` names. Those with a handshake are served too, but claiming them as
+    well would say two different things about one server.
     """
     if not server_urls:
         return _NO_MCP
@@ -51,13 +51,13 @@ def mcp_claim(
 
 
 def discovery_document(*, version: str, max_body_bytes: int, mcp: JsonObject | None = None) -> JsonObject:
-    """The discovery document; `mcp` is what the MCP surface says about itself."""
+    """Build the discovery document; `mcp` is the claim of the MCP surface."""
     return {
         "protocolVersion": "1.0",
         "implementation": {"name": "penstock", "version": version, "vendor": "Penstock"},
         "eventLogSchemaVersion": 1,
         "supportedTransports": ["rest"],
-        # No language model speaks through this wire, so there are no envelopes to list.
+        # No language model uses this wire, so there are no envelopes to list.
         "supportedEnvelopes": [],
         "schemaVersions": {},
         "limits": {
@@ -191,7 +191,7 @@ def _paths() -> JsonObject:
 
 
 def openwop_openapi(*, version: str, server_url: str | None) -> JsonObject:
-    """The description of the paths that are served."""
+    """Build the OpenAPI description of the served paths."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "Penstock, OpenWOP wire 1.0", "version": version},
@@ -208,8 +208,8 @@ def openwop_openapi(*, version: str, server_url: str | None) -> JsonObject:
 def openwop_pages(
     *, version: str, max_body_bytes: int, server_url: str | None, mcp: Callable[[], JsonObject] = lambda: _NO_MCP
 ) -> list[BaseRoute]:
-    """The pages that need no key; `mcp` tells what is claimed of MCP."""
-    # What is served changes with the process only, so others may keep it for a while.
+    """Build the pages that need no key; `mcp` returns the claim about MCP."""
+    # These documents change only with the process, so caches may keep them for a while.
     kept = ((b"cache-control", b"public, max-age=300"),)
     return [
         document_page(

@@ -1,4 +1,4 @@
-"""Errors as the OpenWOP wire has them: `{error, message, details}`, with the codes it publishes.
+"""Errors in the form of the OpenWOP wire: `{error, message, details}`, with the codes that it publishes.
 
 Our own codes are in `details.code`.
 """
@@ -22,7 +22,7 @@ _SERVER_ERROR = 500
 
 
 class Published(NamedTuple):
-    """An error in the words of the wire."""
+    """The HTTP status and the wire's code of an error."""
 
     status: int
     error: str
@@ -51,12 +51,12 @@ _BY_CODE = {
 
 
 def wire_rejected(message: str, details: JsonObject | None = None) -> Rejected:
-    """The refusal of a request that this wire does not take."""
+    """Build the refusal of a request that this wire does not accept."""
     return Rejected("MALFORMED_REQUEST", message, "", details)
 
 
 def published(error: PenstockError) -> Published:
-    """An error in the words of the wire."""
+    """Return the HTTP status and the wire's code of an error."""
     named = _BY_CODE.get(error.code)
     if named is not None:
         return named
@@ -64,7 +64,7 @@ def published(error: PenstockError) -> Published:
     if isinstance(error, NotFound):
         return Published(404, "not_found")
     if isinstance(error, Rejected):
-        # This wire knows one status for all of these; what does not fit the media type or the method keeps its own.
+        # This wire has one status for all of these; a wrong media type or method keeps its own.
         return Published(status if status in (405, 415) else 400, "validation_error")
     if isinstance(error, LimitExceeded):
         return Published(status, "rate_limited" if status == 429 else "validation_error")  # noqa: PLR2004  # RFC 6585
@@ -74,7 +74,7 @@ def published(error: PenstockError) -> Published:
 
 
 async def send_envelope(send: Send, scope: Scope, error: PenstockError) -> None:
-    """Send an error; whoever has left is sent nothing."""
+    """Send an error, unless the client has already disconnected."""
     scope["state"][CODE] = error.code
     if error.code == CLIENT_LEFT:
         return

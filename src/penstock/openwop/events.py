@@ -1,7 +1,7 @@
 """Records of a history as events of the OpenWOP wire.
 
-A record is at most one event, and the sequence number of an event is that of its record, counted from zero: a reader
-gets the same events with the same numbers every time. Records without a published event type have none.
+A record becomes at most one event, and the event's sequence number is that of its record, counted from zero: a reader
+gets the same events with the same numbers every time. Records without a published event type have no event.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ STREAM_MODES = ("updates", "debug")
 
 
 def wanted_types(modes: frozenset[str]) -> Callable[[str], bool]:
-    """Which types of events a choice of modes lets through."""
+    """Return a filter for the event types that the chosen modes include."""
     return (lambda name: True) if "debug" in modes else (lambda name: name not in _DETAILS)
 
 
 def sequence_of(record_seq: int) -> int:
-    """The number of the event of a record."""
+    """Return the sequence number of a record's event."""
     return record_seq - 1
 
 
 def _as_object(value: JsonValue, name: str) -> JsonObject:
-    """The wire has objects where we have any value."""
+    """Wrap a value: the wire has objects where we allow any value."""
     if isinstance(value, dict):
         return value
     return {} if value is None else {name: value}
@@ -88,7 +88,7 @@ def _asked(payload: Mapping[str, Any], types: Mapping[str, str]) -> JsonObject:
         found["resumeSchema"] = payload["answerSchema"]
     resume = payload.get("resume")
     if isinstance(resume, dict) and isinstance(resume.get("key"), str):
-        # Another MCP server asks, which is called again with the answer under this key.
+        # The question comes from another MCP server, which is called again with the answer under this key.
         found["metadata"] = {"mcp": {"inputRequestKey": resume["key"]}}
     return found
 
@@ -141,7 +141,7 @@ _EVENTS: dict[Change, tuple[str, Callable[[Mapping[str, Any], Mapping[str, str]]
 
 
 def event_of(run_id: str, record: dict[str, Any], types: Mapping[str, str]) -> JsonObject | None:
-    """The event of a record, if it has one; `types` are the types of the nodes by their ids."""
+    """Return the event of a record, if it has one; `types` maps node ids to node types."""
     change = change_of(record["name"])
     known = None if change is None else _EVENTS.get(change)
     payload = known[1](record["payload"], types) if known is not None else None

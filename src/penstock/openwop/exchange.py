@@ -37,7 +37,7 @@ class Exchange:
 
     @classmethod
     def of(cls, gate: Gate, ends: tuple[Scope, Receive, Send], *, max_body_bytes: int, version: str) -> Exchange:
-        """An exchange for a request; `ends` are the three of ASGI."""
+        """Build the exchange of a request; `ends` are the three arguments of an ASGI application."""
         scope, receive, send = ends
         return cls(
             gate=gate,
@@ -51,13 +51,13 @@ class Exchange:
         )
 
     def named(self, parameter: str) -> str:
-        """What stands in the path."""
+        """Return a path parameter."""
         found: str = self.scope["path_params"][parameter]
         return found
 
     async def body(self) -> JsonObject:
-        """The body: an object, or nothing at all."""
-        await self.principal("authenticate")  # nothing that a stranger sends is read
+        """Read the body: an object, or empty."""
+        await self.principal("authenticate")  # nothing that an unknown client sends is read
         content = await read_body(self.receive, self.scope, self.headers, self.max_body_bytes)
         if not content:
             return {}
@@ -70,7 +70,7 @@ class Exchange:
         return value
 
     async def call(self, operation: str, arguments: JsonObject, *, once: bool = False) -> Any:
-        """The answer of an operation as JSON; with `once` the request's idempotency key counts for it."""
+        """Call an operation and return its answer as JSON; with `once` the request's idempotency key applies to it."""
         answered = await self._called(operation, arguments, once=once)
         reply = answered.reply
         if not isinstance(reply, Reply):
@@ -80,18 +80,18 @@ class Exchange:
         return msgspec.to_builtins(reply.value)
 
     async def stream(self, operation: str, arguments: JsonObject) -> EventStream:
-        """The stream of an operation."""
+        """Call an operation and return its stream."""
         reply = (await self._called(operation, arguments, once=False)).reply
         if not isinstance(reply, EventStream):
             raise TypeError(f"{operation} does not answer with a stream")
         return reply
 
     async def tenant(self) -> JsonValue:
-        """The tenant of whoever asks."""
+        """Return the caller's tenant."""
         return (await self.principal("authenticate")).tenant
 
     async def principal(self, operation: str) -> Principal:
-        """Who asks; found out once, whatever the request needs. `operation` is what is wanted first."""
+        """Authenticate the caller, once per request; `operation` is the first one that the request calls."""
         if self._principal is None:
             self._principal = await authenticated(self.gate, self.scope, self.headers, operation)
         return self._principal

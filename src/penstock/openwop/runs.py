@@ -45,7 +45,7 @@ Action = Callable[[Exchange], Awaitable[_Answer | EventStream]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wire:
-    """One address of the wire."""
+    """An ASGI endpoint for one address of the wire."""
 
     gate: Gate
     busy: ConcurrencyLimit
@@ -86,7 +86,7 @@ class _Wire:
 
 
 def _refuse_other_versions(exchange: Exchange) -> None:
-    """Refuse a client that wants to be spoken to as another version of the wire has it."""
+    """Refuse a client that requires another version of the wire."""
     wanted = exchange.headers.get("openwop-version", _VERSION).strip()
     if wanted.partition(".")[0] != _VERSION.partition(".")[0]:
         message = f"this server speaks version {_VERSION} of the wire, and not {wanted[:20]!r}"
@@ -116,7 +116,7 @@ async def _create(exchange: Exchange) -> _Answer:
     try:
         handle = await exchange.call("workflow.execute", arguments, once=True)
     except NotFound as error:
-        # Here an unknown workflow is a mistake in the request, not a missing resource.
+        # On this wire an unknown workflow is a mistake in the request, not a missing resource.
         raise Rejected(error.code, error.message, error.hint, {"fields": ["workflowId"]}) from None
     place = f"{_RUNS}/{handle['execution_id']}"
     exchange.answer_headers.append((b"location", place.encode()))
@@ -137,12 +137,12 @@ async def _cancelled(exchange: Exchange, run_id: str, reason: JsonValue, *, once
     try:
         handle = await exchange.call("execution.cancel", arguments, once=once)
     except Conflict as error:
-        # Cancelled before is cancelled; anything else that has ended stays as it is.
+        # A run that is already cancelled counts as success; one that ended otherwise stays unchanged.
         handle = await exchange.call("execution.status", {"execution_id": run_id})
         status = status_of(handle["status"])
         if status not in ("cancelling", "cancelled"):
             raise Conflict(error.code, error.message, error.hint, {"runStatus": status}) from None
-    # Cancelling may be over at once, or take as long as undoing takes.
+    # Cancelling may be over at once, or take as long as the compensation takes.
     status = status_of(handle["status"])
     return {"runId": handle["execution_id"], "status": "cancelled" if status == "cancelled" else "cancelling"}
 
@@ -159,7 +159,7 @@ async def _cancel_many(exchange: Exchange) -> _Answer:
         raise wire_rejected(f"runIds must be 1 to {_BULK_MAX} ids", {"maxRunIds": _BULK_MAX})
     if not all(isinstance(run_id, str) for run_id in run_ids):
         raise wire_rejected("every run id must be a text", {"fields": ["runIds"]})
-    # Whose key is not valid hears so once, not for every run.
+    # Check the key first, so that an invalid one is reported once, not for every run.
     await exchange.tenant()
     results: list[JsonValue] = []
     for run_id in run_ids:
@@ -233,7 +233,7 @@ def openwop_routes(
     mount: ASGIApp | None = None,
     seam: bool = False,
 ) -> list[BaseRoute]:
-    """The routes of the wire. `mount` serves MCP as its profile wants it; `seam` is for importing workflows."""
+    """Build the routes of the wire. `mount` serves MCP as its profile requires; `seam` adds importing workflows."""
 
     def route(path: str, **actions: Action) -> BaseRoute:
         wire = _Wire(gate=gate, busy=busy, max_body_bytes=max_body_bytes, version=version, actions=actions)

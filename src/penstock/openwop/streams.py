@@ -1,7 +1,7 @@
 """Events of a run on the OpenWOP wire, pushed or polled.
 
-The stream of the operation says when something happened; what happened is read from the history, one event for a
-record, so that a reader can resume anywhere and gets the same numbers again.
+The operation's stream says when something happened. What happened is read from the history, one event per record, so
+that a reader can resume anywhere and gets the same numbers again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BUFFER_MS = re.compile(r"[0-9]{1,6}")
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reads the events of one run, and how far it is: `seen` is the number of the last record."""
+    """Reads the events of one run; `seen` is the number of the last record read."""
 
     exchange: Exchange
     run_id: str
@@ -42,7 +42,7 @@ class _Reader:
     seen: int
 
     async def fresh(self) -> list[JsonObject]:
-        """The events of the next records, as many as are read in one go; `seen` moves on even if there are none."""
+        """Read the next page of records and return their events; `seen` advances even if there are none."""
         arguments: JsonObject = {"execution_id": self.run_id, "after": self.seen, "limit": limits.PAGE_LIMIT_MAX}
         page = await self.exchange.call("execution.history", arguments)
         found = []
@@ -70,7 +70,7 @@ def _modes(text: str | None) -> frozenset[str]:
 
 
 def _position(text: str | None) -> int:
-    """The number of the record after which to go on; events are counted from zero, records from one."""
+    """Return the number of the record after which to continue; events are counted from zero, records from one."""
     if not text:
         return 0
     found = _EVENT_ID.fullmatch(text)
@@ -80,9 +80,9 @@ def _position(text: str | None) -> int:
 
 
 async def open_events(exchange: Exchange) -> EventStream:
-    """The events of a run until it ends, for a stream."""
+    """Open the stream of a run's events, until the run ends."""
     modes = _modes(exchange.query.get("streamMode"))
-    # A hint that may be left alone: every event is sent when it happens.
+    # `bufferMs` is only a hint and has no effect: every event is sent when it happens.
     if not _BUFFER_MS.fullmatch(exchange.query.get("bufferMs", "0")):
         raise wire_rejected("bufferMs must be a whole number of milliseconds", {"fields": ["bufferMs"]})
     after = _position(exchange.headers.get("last-event-id"))
@@ -94,7 +94,7 @@ async def open_events(exchange: Exchange) -> EventStream:
 
 
 class _Events:
-    """Events made from those of another stream, which is closed with them."""
+    """Events derived from another stream, which is closed with them."""
 
     def __init__(self, source: EventStream, events: AsyncIterator[StreamEvent]) -> None:
         self._source = source
@@ -107,7 +107,7 @@ class _Events:
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """Leave both."""
+        """Close both streams."""
         close = getattr(self._events, "aclose", None)
         if close is not None:
             await close()
@@ -134,13 +134,13 @@ def _whole(exchange: Exchange, name: str, default: int) -> int:
     if text is None or text == "":
         return default
     try:
-        return int(text) if len(text) < 16 else -2  # noqa: PLR2004  # more digits are no sequence number
+        return int(text) if len(text) < 16 else -2  # noqa: PLR2004  # a sequence number never has more digits
     except ValueError:
         raise wire_rejected(f"{name} must be a whole number", {"fields": [name]}) from None
 
 
 async def poll_events(exchange: Exchange) -> JsonObject:
-    """The events of a run after a sequence number; waits for some, but not for ever."""
+    """Return the events of a run after a sequence number; waits up to a limit for new ones."""
     last, seconds = _whole(exchange, "lastSequence", -1), _whole(exchange, "timeout", _POLL_SECONDS_DEFAULT)
     if last < -1 or not 0 <= seconds <= _POLL_SECONDS_MAX:
         message = f"lastSequence counts from 0, and timeout is at most {_POLL_SECONDS_MAX} seconds"

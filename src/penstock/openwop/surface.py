@@ -1,6 +1,6 @@
 """The OpenWOP wire of a server: its routes, its discovery pages, and its MCP mount while the server is open.
 
-`app.serving` puts it beside the other surfaces, or leaves it out.
+`app.serving` adds it to the other surfaces, or leaves it out.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ _CURRENT = "2026-07-28"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenwopOptions:
-    """The operator's choices for this wire."""
+    """The operator's options for this wire."""
 
     version: str = "0"
     max_body_bytes: int
     server_url: str | None = None
     mcp_mount: bool = True
-    """Whether MCP is mounted here too, where it is served at all."""
+    """Whether MCP is mounted here too, if it is served at all."""
     sampling: bool = False
     """Whether there is a model that clients of the mount can ask."""
     seam: bool = False
-    """Whether conformance tests may import workflows; never where others reach the server."""
+    """Whether conformance tests may import workflows; never on a server that others can reach."""
 
 
 class OpenwopSurface:
-    """The wire of one server. `mcp` and `endpoint` are the MCP surface that its mount hands strict clients to."""
+    """The wire of one server. `mcp` and `endpoint` are the MCP surface to which its mount passes strict clients."""
 
     def __init__(self, gate: Gate, options: OpenwopOptions, mcp: McpOptions, endpoint: ASGIApp) -> None:
         self._gate = gate
         self._options = options
         self._mcp = mcp
-        # Plain requests belong to the handshake era: the mount is not offered where that era is not.
+        # Plain requests belong to the handshake era, so the mount is not offered where that era is not served.
         offered = mcp.protocol_version is None or not is_modern(mcp.protocol_version)
         served = mcp.enabled and options.mcp_mount and offered
         self._mount = OpenwopMount(gate, mcp, endpoint, sampling=options.sampling) if served else None
 
     def routes(self, limit: ConcurrencyLimit) -> list[BaseRoute]:
-        """Every route of the wire, and the pages that need no key."""
+        """Return every route of the wire, and the pages that need no key."""
         options = self._options
         pages = openwop_pages(
             version=options.version,
@@ -72,7 +72,10 @@ class OpenwopSurface:
         return [*pages, *routes]
 
     def claim(self) -> JsonObject:
-        """What the discovery document says of MCP: the mount works without the SDK, the endpoint beside it needs it."""
+        """Return the claim about MCP in the discovery document.
+
+        The mount works without the SDK, the endpoint needs it.
+        """
         mounted = self._mount is not None
         urls = [MOUNT_PATH] if mounted else []
         versions: tuple[str, ...] = ()
@@ -87,10 +90,10 @@ class OpenwopSurface:
         )
 
     async def __aenter__(self) -> OpenwopSurface:
-        """Nothing has to be opened."""
+        """Enter the surface; nothing has to be opened."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Finish the requests under way, and take no more."""
+        """Finish the requests in flight, and accept no more."""
         if self._mount is not None:
             await self._mount.close()

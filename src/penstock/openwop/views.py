@@ -1,6 +1,6 @@
-"""Bodies of the OpenWOP wire: what a request asks for in our terms, and runs as the wire shows them.
+"""Bodies of the OpenWOP wire: requests in our terms, and runs as the wire shows them.
 
-What the wire has and we do not is refused, not ignored: a client that asked for it must not believe that it got it.
+A feature of the wire that we lack is refused, not ignored: a client that asked for it must not believe that it got it.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ STATUSES: dict[str, str] = {
     "cancelling": "cancelling",
     "cancelled": "cancelled",
 }
-"""Our statuses by name, as the wire calls them."""
+"""Our statuses, with the wire's name for each."""
 ACTIVE_STATUSES = frozenset(STATUSES.values()) - {"completed", "failed", "cancelled"}
 _MEMBERS = frozenset({"workflowId", "inputs", "tenantId", "scopeId", "callbackUrl", "configurable", "tags", "metadata"})
 _TAG = "openwop.tag."
 _SCOPE = "openwop.scope"
 _METADATA = "openwop.metadata"
-# Labels carry these; they are short.
+# Tags and metadata are stored as labels, which are short.
 _TAGS_MAX = 24
 _LABEL_CHARACTERS_MAX = 256
 
 
 def status_of(ours: str) -> str:
-    """A status as the wire calls it."""
+    """Return the wire's name for a status."""
     return STATUSES[ours]
 
 
 def standing_of(view: dict[str, Any]) -> str:
-    """The status of a run that is known in full: one that waits for an approval says so."""
+    """Return the status of a run from its full view; a run that waits for an approval has a status of its own."""
     status = status_of(view["status"])
     is_approval = status == "waiting-input" and asks_for_approval(view["waiting_for"]["questions"])
     return "waiting-approval" if is_approval else status
 
 
 def run_arguments(body: JsonObject) -> JsonObject:
-    """The arguments of `workflow.execute` for a request to create a run."""
+    """Return the arguments of `workflow.execute` for a request that creates a run."""
     unknown = sorted(body.keys() - _MEMBERS)
     if unknown:
         raise wire_rejected(f"unknown members: {', '.join(unknown)[:200]}", {"fields": list(unknown)})
@@ -115,7 +115,7 @@ def _labels(body: JsonObject) -> JsonObject:
 
 
 def snapshot_of(view: dict[str, Any], engine_version: str) -> JsonObject:
-    """A run as it is now; `view` is what `execution.status` gives."""
+    """Return a run as it is now; `view` is the answer of `execution.status`."""
     status = standing_of(view)
     found: JsonObject = {
         "runId": view["execution_id"],
@@ -163,7 +163,7 @@ def _from_labels(labels: dict[str, str], *, untrusted: bool) -> JsonObject:
 
 
 def workflow_of(view: dict[str, Any]) -> JsonObject:
-    """A workflow, in our own terms: its document is not in the form of the wire."""
+    """Return a workflow in our own terms: its document is not in the form of the wire."""
     return {
         "id": view["id"],
         "workflowId": view["id"],

@@ -1,1 +1,4 @@
-"""The MCP mount of the OpenWOP wire. Read `mount` first."""
+"""The MCP mount of the OpenWOP wire.
+
+It uses the calls, tools and resources of `mcp_surface`, but not the SDK. Read `mount` first.
+"""

@@ -1,8 +1,9 @@
-"""What clients of the OpenWOP mount ask of the server: a model, a person, the roots; and results as its profile wants.
+"""Requests from clients of the OpenWOP mount to the server: ask a model, ask a person, list the roots.
 
 MCP has these in the other direction. Here a client sends them, and a workflow whose document says `expose.sampling`,
-`expose.elicitation` or `expose.roots` handles them as `{request: …}`: the first by name, where there are several. It
-runs with the key of the sender, like any other run, and all of its input is untrusted.
+`expose.elicitation` or `expose.roots` handles them as `{request: …}`; if there are several, the first by name. The
+workflow runs with the sender's key, like any other run, and all of its input is untrusted. `project_result` puts
+results into the form of the profile.
 
 A question to a person is not answered while the client waits: the answer says `pending` and names the run. A client
 that sends the same request again with the same idempotency key gets the outcome.
@@ -39,16 +40,16 @@ _WAITING = {"waiting_input": "waiting-input", "waiting_approval": "waiting-appro
 
 
 def idempotency_key(params: JsonObject) -> str | None:
-    """The key by which a request that is repeated is known."""
+    """Return the idempotency key in a request's metadata."""
     meta = params.get("_meta")
     key = meta.get(IDEMPOTENCY_META) if isinstance(meta, dict) else None
     return key if isinstance(key, str) else None
 
 
 def project_result(result: JsonObject) -> JsonObject:
-    """The result of a workflow's tool as the profile wants it: whatever is not the outcome is an error, with a tag.
+    """Return a tool's result in the form of the profile: anything but an outcome is an error with a tag.
 
-    A question is never the answer to a call: the run waits, and is answered where questions are.
+    A question is never the answer to a call: the run waits, and is answered through the usual ways.
     """
     shown = {name: value for name, value in result.items() if name != "resultType"}
     structured = shown.get("structuredContent")
@@ -66,13 +67,13 @@ def project_result(result: JsonObject) -> JsonObject:
 
 
 def _where(view: dict[str, Any]) -> JsonObject:
-    """The metadata of what an execution gave."""
+    """Return the metadata of an execution's result."""
     found: JsonObject = {_EXECUTION_META: view["execution_id"]}
     return {**found, UNTRUSTED_META: True} if view.get("untrusted") is True else found
 
 
 class Inbound:
-    """Requests that a workflow handles."""
+    """Handles requests of clients by running a workflow."""
 
     def __init__(self, gate: Gate, options: McpOptions, *, sampling: bool) -> None:
         self._gate = gate
@@ -81,7 +82,7 @@ class Inbound:
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def sample(self, caller: Caller, params: JsonObject) -> JsonObject:
-        """Let a workflow ask a model, and answer with what it says."""
+        """Let a workflow ask a model, and return its answer."""
         if not self._sampling:
             raise ProtocolFault(METHOD_NOT_FOUND, "Method not found: no language model is configured here")
         _refuse_unfit_messages(params)
@@ -90,7 +91,7 @@ class Inbound:
         if view["status"] == "completed":
             return {**_sampled(output), "_meta": where}
         if view["status"] not in _ENDED and idempotency_key(params) is None:
-            # Nobody could come back for the answer.
+            # Without an idempotency key nobody could fetch the answer later.
             await self._give_up(caller, str(view["execution_id"]))
         error = view.get("error")
         message = error["message"] if isinstance(error, dict) else f"the run is {view['status']}"
@@ -98,7 +99,7 @@ class Inbound:
         raise ProtocolFault(INTERNAL_ERROR, f"the model did not answer: {message}", data, on_record=True)
 
     async def elicit(self, caller: Caller, params: JsonObject) -> JsonObject:
-        """Let a workflow ask a person; `pending` until somebody has answered."""
+        """Let a workflow ask a person; the answer is `pending` until somebody has answered."""
         message, schema = params.get("message"), params.get("requestedSchema")
         if not isinstance(message, str) or not message:
             raise ProtocolFault(INVALID_PARAMS, "message must be a text", {"message": "string"})
@@ -120,7 +121,7 @@ class Inbound:
                 return {"action": "pending", "_meta": where}
 
     async def roots(self, caller: Caller, params: JsonObject) -> JsonObject:
-        """Let a workflow say which roots there are."""
+        """Let a workflow list the roots."""
         view = await self._waited(caller, "roots", params)
         output, where = view.get("output"), _where(view)
         listed = output.get("roots") if isinstance(output, dict) else None
@@ -146,7 +147,10 @@ class Inbound:
         return found
 
     async def _waited(self, caller: Caller, kind: str, params: JsonObject) -> dict[str, Any]:
-        """The end of a handler's run; what becomes of it when the client leaves before is the operator's choice."""
+        """Run the handler and wait for its end.
+
+        If the client disconnects, the operator's setting decides what happens.
+        """
         more: JsonObject = {"sync": True, "wait_seconds": self._options.patience_seconds}
         chosen = None if idempotency_key(params) else self._gate.services.new_id()
         if chosen is not None:
@@ -170,7 +174,7 @@ class Inbound:
             _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
 
     async def _looked_at(self, caller: Caller, execution_id: str) -> dict[str, Any]:
-        """How a run stands once it asks or has ended; nothing for a caller who may not look."""
+        """Return the status of a run once it asks or has ended; empty for a caller who may not read it."""
         try:
             value = await call_operation(self._gate, caller, "execution.wait", {"execution_id": execution_id})
         except PenstockError as error:
@@ -205,7 +209,7 @@ def _is_message(item: JsonValue) -> bool:
 
 
 def _is_form(message: str, schema: JsonObject) -> bool:
-    """Whether a person could be shown a form for it. Nothing larger or deeper becomes the schema of a question."""
+    """Return whether a form can be shown to a person. Larger or deeper schemas are not accepted for a question."""
     if schema.get("type") != "object" or len(msgspec.json.encode(schema)) > limits.MCP_FORM_BYTES_MAX:
         return False
     question = QuestionView(interrupt_id="", node_id="", visit=1, prompt=message, answer_schema=schema)
@@ -213,7 +217,7 @@ def _is_form(message: str, schema: JsonObject) -> bool:
 
 
 def _sampled(output: JsonValue) -> JsonObject:
-    """What a workflow gave, as the message of a model: `text`, `output` or `result` of an object, or all of it."""
+    """Turn a workflow's output into a model's message: `text`, `output` or `result` of an object, or all of it."""
     given: JsonObject = output if isinstance(output, dict) else {"text": output}
     found = next((given[name] for name in ("text", "output", "result") if given.get(name) is not None), output)
     text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
@@ -227,7 +231,7 @@ def _sampled(output: JsonValue) -> JsonObject:
 
 
 def _elicited(output: JsonValue) -> JsonObject:
-    """What became of a question: the workflow says it itself, or its output is the answer."""
+    """Return the outcome of a question: from the workflow's `action`, or else the output is the answer."""
     if isinstance(output, dict) and output.get("action") in ("accept", "decline", "cancel"):
         content = output.get("content")
         message: JsonObject = {"action": output["action"]}

@@ -1,4 +1,4 @@
-"""How a client of the OpenWOP mount wants to be answered, and answers of MCP for clients that take JSON only."""
+"""Which kind of answer a client of the OpenWOP mount wants, and MCP answers for clients that accept only JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Spoken: TypeAlias = Literal["plain", "strict", "strict_json"]
 _STREAM = "text/event-stream"
 _BOTH = b"application/json, text/event-stream"
 _LISTEN = "subscriptions/listen"
-# Clients of these shook hands first; on this mount they may leave it out, and name the version all the same.
+# Revisions with a handshake; on this mount clients may skip the handshake and still name the revision.
 _HANDSHAKE_ERA = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
@@ -25,14 +25,14 @@ class _Named(msgspec.Struct):
 
 
 async def spoken_to(scope: Scope, receive: Receive) -> tuple[Spoken, Receive]:
-    """Whether a request is a plain one; what was read of it is received again."""
+    """Classify a request as plain or strict; the returned `receive` repeats what was read."""
     version, takes_streams = header(scope, b"mcp-protocol-version"), _STREAM in (header(scope, b"accept") or "")
     if scope["method"] != "POST":
-        # Looking for a stream, or ending a session; without either it is a mistake, which the plain side tells.
+        # It opens a stream or ends a session; anything else is a mistake, which the plain side reports.
         wanted = takes_streams or header(scope, b"mcp-session-id") is not None
         return ("strict" if wanted else "plain"), receive
     if version is not None and version not in _HANDSHAKE_ERA:
-        # Who only listens wants a stream, and is told so; there would be no end to wait for.
+        # A client that only listens needs a stream and is told so; as JSON the answer would never be complete.
         listens = header(scope, b"mcp-method") == _LISTEN
         return ("strict" if takes_streams or listens else "strict_json"), receive
     if not takes_streams:
@@ -51,9 +51,9 @@ def _shakes_hands(body: bytes | None) -> bool:
 
 
 async def as_json_only(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request that takes JSON only with an application that may answer with an event stream.
+    """Answer a client that accepts only JSON with an application that may answer with an event stream.
 
-    What such a stream says before its answer is left out: the client said that it does not take it.
+    Messages on the stream before the final response are dropped, because the client does not accept them.
     """
     scope["headers"] = [*((name, value) for name, value in scope["headers"] if name != b"accept"), (b"accept", _BOTH)]
     answer = _Gathered(send)
@@ -61,7 +61,7 @@ async def as_json_only(app: ASGIApp, scope: Scope, receive: Receive, send: Send)
 
 
 class _Gathered:
-    """Passes answers on; an event stream only when it has ended, as the JSON of its last answer."""
+    """Passes responses on; an event stream is collected and becomes the JSON of its last response."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -70,7 +70,7 @@ class _Gathered:
         self._answer = b"{}"
 
     async def send(self, message: Message) -> None:
-        """Hear a message of the application."""
+        """Receive a message from the application."""
         if message["type"] == "http.response.start":
             named = dict(message.get("headers", []))
             if not named.get(b"content-type", b"").startswith(_STREAM.encode()):
@@ -86,7 +86,7 @@ class _Gathered:
                 await self._finish(self._start)
 
     def _hear(self, part: bytes) -> None:
-        """Keep the last answer of the events that are complete, and the beginning of the next one."""
+        """Keep the last response among the complete events, and the beginning of the next event."""
         *events, self._begun = (self._begun + part).replace(b"\r\n", b"\n").split(b"\n\n")
         for event in events:
             lines = (line for line in event.split(b"\n") if line.startswith(b"data:"))
@@ -104,7 +104,7 @@ class _Gathered:
 
 
 def _is_answer(data: bytes) -> bool:
-    """Whether a message answers a request."""
+    """Return whether a message answers a request."""
     try:
         message = msgspec.json.decode(data) if data else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

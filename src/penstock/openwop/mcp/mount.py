@@ -2,11 +2,11 @@
 
     POST /v1/mcp  {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
-Errors of the protocol are answered with status 200, as clients of that wire expect, and invalid arguments are such an
+Protocol errors are answered with status 200, as clients of that wire expect, and invalid arguments are a protocol
 error. Clients also send `sampling/createMessage` and `elicitation/create` here, which MCP has in the other direction;
 workflows that are exposed for this handle them. A client that speaks MCP as specified (a version, a session, event
-streams) is handed to the MCP endpoint: the address serves both. Nothing is remembered between two requests, and nothing
-here knows the SDK.
+streams) is passed to the MCP endpoint: the address serves both. Nothing is remembered between two requests, and nothing
+here imports the SDK.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from penstock.operations.gate.pipeline import Gate
 __all__ = ["OPENWOP_PROTOCOL_VERSIONS", "OpenwopMount"]
 
 OPENWOP_PROTOCOL_VERSIONS = ("2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05")
-"""What `initialize` agrees on here; the first is the one that the wire's profile was written for."""
+"""The revisions that `initialize` negotiates here; the wire's profile was written for the first one."""
 
 _REVISION_STATE = "mcp_revision"
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
-# The schemes that the wire's profile lets through; workflows with other addresses are read at the endpoint beside.
+# The schemes that the wire's profile allows; resources with other schemes are read at the MCP endpoint.
 _SCHEMES = frozenset({"mcp", "openwop-resource", "https", "penstock"})
 
 Method: TypeAlias = Callable[[Caller, JsonObject], Awaitable[JsonObject]]
 
 
 class OpenwopMount:
-    """The address: plain requests are answered here, everything else by `strict`, the endpoint of MCP."""
+    """The ASGI application at the mount: answers plain requests, and passes others to `strict`, the MCP endpoint."""
 
     surface = "mcp"
 
@@ -72,7 +72,7 @@ class OpenwopMount:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         spoken, again = await spoken_to(scope, receive)
-        # Of two runs of one workflow, the questions are told apart by their keys on this wire.
+        # On this wire, questions from two runs of one workflow are distinguished by their keys.
         scope.setdefault("state", {})[WHOLE_KEYS_STATE] = True
         if spoken == "plain":
             await self._plain(scope, again, send)
@@ -82,12 +82,12 @@ class OpenwopMount:
             await as_json_only(self._strict, scope, again, send)
 
     async def close(self) -> None:
-        """Take no more requests, and answer those under way."""
+        """Accept no more requests, and answer those in flight."""
         await self._plain.close()
 
 
 class _PlainBackend:
-    """Requests without a handshake, one at a time."""
+    """Answers requests without a handshake, one at a time."""
 
     def __init__(self, gate: Gate, options: McpOptions, *, sampling: bool) -> None:
         self._gate = gate
@@ -115,10 +115,10 @@ class _PlainBackend:
         }
 
     async def stop(self) -> None:
-        """Nothing is open."""
+        """Stop; nothing is open."""
 
     async def handle(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of somebody who was let in."""
+        """Answer one request whose caller is authenticated."""
         if scope["method"] != "POST":
             await _send(send, 405, error_message(None, INVALID_REQUEST, "use POST"), (b"allow", b"POST"))
             return
@@ -133,7 +133,7 @@ class _PlainBackend:
         await (_send(send, 202, None) if answer is None else _send(send, 200, answer))
 
     async def _answer(self, state: dict[str, Any], body: bytes) -> JsonObject | None:
-        """The answer to a message; None for one that wants none."""
+        """Return the answer to a message; None for a notification."""
         try:
             return await self._answer_to(state, body)
         except ProtocolFault as fault:
@@ -149,7 +149,7 @@ class _PlainBackend:
             raise ProtocolFault(INVALID_REQUEST, "Invalid Request")
         request_id, method, params = message.get("id"), message.get("method"), message.get("params", {})
         if not isinstance(method, str):
-            # An answer to a question that nobody here asks; or nothing at all.
+            # A response to a question that this server never asks is ignored; anything else is invalid.
             if "id" in message and ("result" in message or "error" in message):
                 return None
             raise ProtocolFault(INVALID_REQUEST, "Invalid Request")
@@ -257,13 +257,13 @@ class _PlainBackend:
 
 
 def _revision(scope: Scope) -> str:
-    """The revision that a request names; without one, that of the wire's profile."""
+    """Return the revision that a request names, or else that of the wire's profile."""
     named = dict(scope["headers"]).get(b"mcp-protocol-version", b"").decode("latin-1").strip()
     return named or OPENWOP_PROTOCOL_VERSIONS[0]
 
 
 def _at(revision: str, result: JsonObject) -> JsonObject:
-    """A result in the blocks that a revision has."""
+    """Return a result with only the blocks that a revision has."""
     return messages_at(revision, result_at(revision, result))
 
 
@@ -272,7 +272,7 @@ async def _nothing(caller: Caller, params: JsonObject) -> JsonObject:
 
 
 async def _set_level(caller: Caller, params: JsonObject) -> JsonObject:
-    """Checked, and that is all: no answer here can carry messages beside it."""
+    """Check the level and do nothing: responses here cannot carry log messages."""
     if _text(params, "level") not in _LEVELS:
         levels: list[JsonValue] = [*sorted(_LEVELS)]
         raise ProtocolFault(INVALID_PARAMS, "there is no such level", {"levels": levels})
@@ -291,12 +291,12 @@ def _is_allowed(uri: str) -> bool:
 
 
 def _plain(result: JsonObject) -> JsonObject:
-    """A result without what only later revisions have."""
+    """Return a result without the members that only later revisions have."""
     return {name: value for name, value in result.items() if name != "resultType"}
 
 
 async def _body(receive: Receive, maximum: int) -> bytes | None:
-    """The body; None for one that is too large."""
+    """Return the body; None if it is too large."""
     parts: list[bytes] = []
     size, more = 0, True
     while more:
@@ -311,11 +311,14 @@ async def _body(receive: Receive, maximum: int) -> bytes | None:
 
 
 class _ClientLeft:
-    """Nobody waits for the answer any more."""
+    """Marks that the client has disconnected."""
 
 
 async def _unless_left(work: Awaitable[JsonObject | None], receive: Receive) -> JsonObject | _ClientLeft | None:
-    """What some work gives; it is cancelled when the client hangs up first, or when this is."""
+    """Return the result of some work.
+
+    The work is cancelled if the client disconnects first, or if this is cancelled.
+    """
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(client_left(receive))
     try:

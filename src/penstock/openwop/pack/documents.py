@@ -1,10 +1,10 @@
-"""Workflows that consist of nodes of `core.openwop.mcp`, as native documents.
+"""Convert workflows that consist of nodes of `core.openwop.mcp` to native documents.
 
     {"workflowId": "mcp.demo.echo", "nodes": [{"nodeId": "tool", "typeId": "core.openwop.mcp.expose-tool",
                                                "config": {"name": "echo"}}]}
 
-becomes a document that exposes a tool and returns its arguments. The nodes must form a chain, as the edges say. Texts
-in them stay texts: what reads like an expression is not evaluated. This module only computes; `importing` stores.
+becomes a document that exposes a tool and returns its arguments. The edges must connect the nodes to a chain. Texts
+stay texts: nothing in them is evaluated as an expression. This module only computes; `importing` stores.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NATIVE_LENGTH = 64
 _NODES_MAX = 100
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
-# Everything that a client wrote, one message after another; the model is told to take none of it as an instruction.
+# All messages of the client, one after another; the model is told to take none of it as an instruction.
 _MESSAGES = (
     '${ [(.input.request.systemPrompt // empty), (.input.request.messages[] | .role + ": " + '
     '([.content | if type == "array" then .[] else . end | .text] | join("\\n")))] | join("\\n\\n") }'
@@ -39,7 +39,7 @@ _QUESTION = "Please answer."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackProblem:
-    """Why a workflow cannot be taken; `type_id` and `node_id` name the node, where it is one."""
+    """Why a workflow cannot be converted; `type_id` and `node_id` name the node, if it is about one."""
 
     kind: Literal["invalid", "unsupported", "unmounted"]
     message: str
@@ -50,7 +50,7 @@ class PackProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedNode:
-    """A node of a workflow, with its type where it is one of the pack."""
+    """A node of a workflow, with its type if it is one of the pack."""
 
     node_id: str
     type_id: str
@@ -60,7 +60,7 @@ class PlacedNode:
 
 @dataclass(slots=True)
 class _Draft:
-    """A document in the making."""
+    """A document under construction."""
 
     nodes: list[JsonValue] = field(default_factory=list)
     expose: JsonObject = field(default_factory=dict)
@@ -76,7 +76,7 @@ class _Draft:
 
 
 def native_name(workflow_id: str) -> str:
-    """The name of a workflow here: its own, or one made from it where that is not a native name."""
+    """Return the native name of a workflow: its own, or a derived one if that is not a native name."""
     if _NATIVE_NAME.fullmatch(workflow_id):
         return workflow_id
     digest = sha256(workflow_id.encode()).hexdigest()[:8]
@@ -86,7 +86,7 @@ def native_name(workflow_id: str) -> str:
 
 
 def placed_nodes(workflow: JsonObject) -> tuple[PlacedNode, ...] | PackProblem:
-    """The nodes of a workflow, as they are listed."""
+    """Return the nodes of a workflow, in the order in which they are listed."""
     listed = workflow.get("nodes")
     if not isinstance(listed, list) or not 1 <= len(listed) <= _NODES_MAX:
         return _wrong(f"`nodes` must be a list of 1 to {_NODES_MAX} nodes")
@@ -103,7 +103,7 @@ def placed_nodes(workflow: JsonObject) -> tuple[PlacedNode, ...] | PackProblem:
 
 
 def native_document(workflow: JsonObject) -> JsonObject | PackProblem:
-    """The document of a workflow, or why there is none."""
+    """Convert a workflow to a document, or return why that is not possible."""
     workflow_id = workflow.get("workflowId", workflow.get("id"))
     if not isinstance(workflow_id, str) or _WORKFLOW_ID.fullmatch(workflow_id) is None:
         return _wrong("`workflowId` must be 1 to 128 letters, digits, `_`, `.`, `-` and `:`")
@@ -114,7 +114,7 @@ def native_document(workflow: JsonObject) -> JsonObject | PackProblem:
     if isinstance(ordered, PackProblem):
         return ordered
     draft = _Draft()
-    # What a workflow is exposed as comes before what it does.
+    # Nodes that declare what is exposed come before those that do something.
     for node in sorted(ordered, key=lambda item: item.type_id not in _DECLARING):
         problem = _taken(draft, node)
         if problem is not None:
@@ -136,7 +136,7 @@ def _written(draft: _Draft, workflow_id: str) -> JsonObject:
 
 
 def _in_a_row(nodes: tuple[PlacedNode, ...], edges: JsonValue) -> tuple[PlacedNode, ...] | PackProblem:
-    """The nodes in the order of the edges; without edges, in the order in which they are listed."""
+    """Return the nodes in the order of the edges; without edges, in the order in which they are listed."""
     if not isinstance(edges, list):
         return _wrong("`edges` must be a list")
     follows: dict[str, str] = {}
@@ -159,7 +159,7 @@ def _in_a_row(nodes: tuple[PlacedNode, ...], edges: JsonValue) -> tuple[PlacedNo
 
 
 def _taken(draft: _Draft, node: PlacedNode) -> PackProblem | None:
-    """Put a node into the document."""
+    """Add a node to the document."""
     handle = _BY_TYPE.get(node.type_id)
     if node.known is None or handle is None:
         message = f"nodes of the type {node.type_id[:100]} are not run here"
@@ -302,7 +302,7 @@ def _exposed(draft: _Draft, node: PlacedNode, kind: str, shown: JsonObject) -> P
 
 
 def _literal(text: str) -> str:
-    """A text for a native document that is not evaluated as an expression."""
+    """Return a text that a native document does not evaluate as an expression."""
     return f"${{ {json.dumps(text)} }}" if "${" in text else text
 
 

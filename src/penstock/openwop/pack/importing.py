@@ -1,8 +1,8 @@
 """Importing workflows of the pack `core.openwop.mcp`: `POST /v1/host/sample/workflows`, for conformance tests.
 
-The address is off unless the operator turns it on (`server.openwop.seam`), and then only on a server that listens on
-its own machine alone. It needs a key with the scope for importing workflows, and does nothing that `workflow.import`
-would not do.
+The route is off unless the operator turns it on (`server.openwop.seam`), and then only on a server that listens only on
+its own machine. It needs a key with the scope for importing workflows, and does nothing that `workflow.import` would
+not do.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ async def import_workflow(exchange: Exchange, *, mounted: bool) -> JsonObject:
 
 
 def imported_document(workflow: JsonObject, *, mounted: bool) -> tuple[JsonObject, int]:
-    """The native document of a workflow and the number of its nodes; `Rejected` says why there is none.
+    """Return the native document of a workflow and the number of its nodes; raises `Rejected` if there is none.
 
-    Nodes of the server's side mean nothing where MCP is not `mounted`, and are refused then.
+    The server's node types mean nothing where MCP is not `mounted`, and are refused then.
     """
     nodes = placed_nodes(workflow)
     if isinstance(nodes, PackProblem):

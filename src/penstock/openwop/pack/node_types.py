@@ -1,7 +1,7 @@
-"""The node types of the pack `core.openwop.mcp`, as tables: the configuration of each, and what it becomes here.
+"""The node types of the pack `core.openwop.mcp`, as tables: the configuration of each, and its native counterpart.
 
-The pack has 21 types. Most of those for servers declare something and do nothing when they run; those for clients call
-other MCP servers. `documents` makes native documents of workflows that consist of them.
+The pack has 21 types. Most of the types for servers declare something and do nothing when they run; the types for
+clients call other MCP servers. `documents` converts workflows that consist of them to native documents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["PACK", "PACK_NODES", "PACK_PEER", "PACK_VERSION", "PackNode"]
 PACK = "core.openwop.mcp"
 PACK_VERSION = "1.1.1"
 PACK_PEER = "mcp.serverMount"
-"""The capability that a host must have for the types of the server's side."""
+"""The capability that a host must have for the server's node types."""
 
 _Side: TypeAlias = Literal["server", "client"]
 _TEXT: JsonObject = {"type": "string"}
@@ -36,13 +36,13 @@ class _Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackNode:
-    """A node type: which side of MCP it is for, its configuration, and what becomes of it."""
+    """A node type: which side of MCP it is for, its configuration, and its native counterpart."""
 
     name: str
     side: _Side
     fields: tuple[_Field, ...]
     becomes: str | None = None
-    """What it is in a native document; None for a type that is refused."""
+    """What it becomes in a native document; None for a type that is refused."""
 
     @property
     def type_id(self) -> str:
@@ -51,7 +51,7 @@ class PackNode:
 
     @property
     def config_schema(self) -> JsonObject:
-        """The JSON Schema of its configuration. It refuses no other members: scenarios of the pack send some."""
+        """The JSON Schema of its configuration. It allows other members, because scenarios of the pack send some."""
         needed: list[JsonValue] = [field.name for field in self.fields if field.required]
         members: JsonObject = {field.name: field.schema for field in self.fields}
         return {"type": "object", "required": needed, "properties": members}
@@ -133,4 +133,4 @@ _CLIENT_SIDE = (
 PACK_NODES: MappingProxyType[str, PackNode] = MappingProxyType(
     {node.type_id: node for node in (*_SERVER_SIDE, *_CLIENT_SIDE)}
 )
-"""By type, the server's side first."""
+"""All node types by type id, the server's first."""
