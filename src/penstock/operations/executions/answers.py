@@ -1,9 +1,9 @@
 """Who may answer a question: people, and approvals only those who may give them.
 
 Over MCP a question is answered in a form that the client shows to a person, never by a tool call, unless its document
-says `answered_by: anyone`: a model might have been talked into that call by something it read. An approval names a
-group, whose members have the scope `approve:GROUP`, or excludes whoever started the run. The engine checks this when an
-answer is taken, so that no way of naming a question, and no moment, gets around it.
+says `answered_by: anyone`: something that a model has read might have talked it into that call. An approval names a
+group, whose members have the scope `approve:GROUP`, or excludes the principal that started the run. The engine checks
+this at the moment it takes an answer, so that no way of naming a question and no timing gets around it.
 
 Above it: the operations that answer questions, surfaces. Below it: the request, histories.
 """
@@ -26,7 +26,7 @@ __all__ = ["answerer_of", "answers_in", "is_by_model", "is_secret", "may_ask_cal
 
 
 _APPROVE = "approve:"
-# A node, its visit, and which of the questions of an activity.
+# A node, its visit, and the number of the question that an activity asks.
 _Question: TypeAlias = tuple[str, int | None, int]
 _ABOUT_QUESTIONS = frozenset(
     {events.ExecutionStarted, events.InterruptRaised, events.ActivityAsked, commands.ResumeInterrupt}
@@ -34,15 +34,15 @@ _ABOUT_QUESTIONS = frozenset(
 
 
 def is_by_model(context: Context) -> bool:
-    """Whether a model makes the call, as far as anybody can tell."""
+    """Whether a model makes the call, as far as that can be known."""
     request = context.request
     return request.surface == "mcp" and not request.from_person
 
 
 def may_ask_caller(principal: Principal, approvers: object) -> bool:
-    """Whether a question may be brought to whoever calls a workflow, given the approvers that it names, if any.
+    """Whether the caller of a workflow may be asked a question that names these approvers, if any.
 
-    They started the run, as far as can be told here: what is not theirs to approve is answered elsewhere.
+    The caller is assumed to have started the run. Questions that it may not approve are answered elsewhere.
     """
     if not isinstance(approvers, dict):
         return True
@@ -52,7 +52,7 @@ def may_ask_caller(principal: Principal, approvers: object) -> bool:
 
 
 def answerer_of(context: Context) -> Answerer:
-    """What the engine has to know of a caller who answers a question."""
+    """Return what the engine has to know about a caller that answers a question."""
     scopes = context.principal.scopes
     groups = tuple(sorted(scope.removeprefix(_APPROVE) for scope in scopes if scope.startswith(_APPROVE)))
     every = scope_allows(scopes, f"{_APPROVE}*")
@@ -60,7 +60,7 @@ def answerer_of(context: Context) -> Answerer:
 
 
 async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) -> None:
-    """Refuse a model that would begin after what a person answered: such an answer is not used again."""
+    """Refuse a fork by a model that would reuse the answer of a person."""
     if not is_by_model(context):
         return
     native = False
@@ -70,7 +70,7 @@ async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) ->
             return
         match record.body if record.body_type in _ABOUT_QUESTIONS else None:
             case events.ExecutionStarted(format=form):
-                native = form == "native"  # the published format has no questions to people only
+                native = form == "native"  # the published format has no questions that only people may answer
             case events.InterruptRaised(anyone=True) as raised:
                 open_to_models.add((raised.node_id, raised.visit, 0))
             case events.ActivityAsked(ask=dict()) as asked:
@@ -84,7 +84,7 @@ async def refuse_used_answer(context: Context, run_id: str, at_sequence: int) ->
 
 
 def answers_in(page: HistoryPage) -> Iterator[tuple[str, str | None]]:
-    """The questions that were answered in a part of a history, each with who answered."""
+    """Yield the questions that were answered in a page of a history, each with who answered."""
     for record in page.items:
         if record.name == commands.ResumeInterrupt.__name__:
             told = record.payload

@@ -1,6 +1,6 @@
 """Operations that change the course of executions: pause, resume, cancel, retry, fork, delete.
 
-Each gives the run one input; what does not fit is refused and changes nothing.
+Each gives the run one input; an input that does not fit is refused and changes nothing.
 
 Above it: the catalogue. Below it: `runs.handles`, `retry_point`, the handle of a run in `runtime`. Signals, answers and
 results are in `messages`.
@@ -130,7 +130,7 @@ async def execution_retry(context: Context, given: RetryExecution) -> Reply[Exec
 
 
 async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tuple[str, int | None]:
-    """The activity whose outcome is unknown; the engine looks whether one that was named is."""
+    """Return the activity whose outcome is unknown. If the caller names one, the engine checks it."""
     if given.node_id is not None:
         return given.node_id, given.visit
     state = await context.run(row.run_id).state()
@@ -169,7 +169,7 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
 
 
 async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None) -> Reply[ExecutionHandle]:
-    """A new execution from the middle of another, or the one that the same call made before."""
+    """Fork an execution, and return the new one; or return the one that the same call made earlier."""
     await refuse_used_answer(context, row.run_id, at_seq)
     run_id, _ = new_run_id(context, chosen)
 
@@ -186,7 +186,7 @@ async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None
 
 
 async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: int) -> bool:
-    """Whether a run of an id is the fork that is asked for; False when there is none."""
+    """Whether the run with this id is the requested fork; False without such a run, `Conflict` for another one."""
     begun = await context.services.host.history(run_id, limit=1)
     if not begun:
         return False
@@ -227,7 +227,7 @@ async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
 
 
 async def _descendants(context: Context, run_id: str) -> list[str]:
-    """The child runs of a run and theirs, parents first."""
+    """Return the child runs of a run and theirs, parents first."""
     found: list[str] = []
     waiting = [run_id]
     while waiting:

@@ -1,8 +1,8 @@
 """The seven published control-plane functions as operations, with their published parameters, results and errors.
 
-They take any object: what does not fit is refused with the published code, not with ours. A refusal carries the
-published error object in `error`. Definitions come with the call and are kept, so that starting needs the right to
-write workflows too.
+They take any object: arguments that do not fit are refused with the published code, not with ours. A refusal carries
+the published error object in `error`. Definitions come with the call and are stored, so starting also needs the scope
+to write workflows.
 
 Above it: the catalogue. Below it: `runtime.control_plane`, on the runs of the caller's tenant.
 """
@@ -57,7 +57,7 @@ _REJECTED = frozenset(
         "VALUE_NOT_JSON",
     }
 )
-# Functions that change a run and follow it until it rests.
+# Functions that change a run and then follow it until it comes to rest.
 _FOLLOWED = frozenset({"workflow_resume", "workflow_submit_activity", "workflow_signal", "workflow_cancel"})
 _RUNS = ("EXECUTION_NOT_FOUND", "VALIDATION_ERROR")
 
@@ -156,7 +156,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         by=context.principal.id,
         answerer=answerer_of(context),
     )
-    # A member that is null is one that was left out: the published functions know no nulls there.
+    # A null member counts as left out: the published functions do not accept nulls there.
     arguments: JsonObject = {
         name: value
         for name, value in context.request.arguments.items()
@@ -174,9 +174,10 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
 
 
 async def _answer_meanwhile(context: Context, run_id: JsonValue) -> None:
-    """Store with the change of a run how the run stands then: that is the answer if the call is not followed further.
+    """Store a provisional answer with the change of a run: the view of the run right after the change.
 
-    What is started has an id that is made from the idempotency key: whoever repeats that follows the same run.
+    A repeated call gets it if the first one was not followed further. Starts need none: their run id is derived from
+    the idempotency key, so a repeated start follows the same run.
     """
     services = context.services
     row = await services.host.row(run_id) if isinstance(run_id, str) else None
@@ -192,7 +193,10 @@ async def _answer_meanwhile(context: Context, run_id: JsonValue) -> None:
 
 
 async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None:
-    """Why the caller may not start the document that came with the call; a stored one of its name binds it too."""
+    """Return why the caller may not start the document in the call.
+
+    A stored workflow of its name must permit it, too.
+    """
     services = context.services
     stored = await services.store.definition_named(workflow.name, tenant=context.tenant)
     versions = [start_needs(workflow.document), *([needs_of(services, stored)] if stored is not None else [])]
@@ -201,7 +205,7 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
 
 
 def _prepare(context: Context, function: str, arguments: JsonObject) -> functions.CallProblem | None:
-    """Put the run's id as it is stored into the arguments; say why an id cannot be chosen."""
+    """Put the stored form of the run id into the arguments; return the problem if the id is not valid."""
     named = arguments.get("execution_id")
     if function == "workflow_status" and "lease" in arguments:
         return functions.CallProblem("VALIDATION_ERROR", "leases are taken with execution.lease_activity", {})
@@ -219,7 +223,7 @@ def _prepare(context: Context, function: str, arguments: JsonObject) -> function
 
 
 def _error(tenant: str, problem: functions.CallProblem) -> PenstockError:
-    """A published problem as an error; by its class REST finds the status."""
+    """Convert a published problem to an error; REST derives the status from its class."""
     kind: type[PenstockError] = Conflict
     if problem.code in _NOT_FOUND:
         kind = NotFound
@@ -236,7 +240,7 @@ def _error(tenant: str, problem: functions.CallProblem) -> PenstockError:
 
 
 def _with_public_ids(tenant: str, body: JsonObject) -> dict[str, Any]:
-    """A body with the ids of runs as the tenant calls them; what belongs to the run itself is not touched."""
+    """Return a body with run ids as the tenant writes them; data of the run itself stays as it is."""
     found: JsonObject = {}
     for name, value in body.items():
         if name.endswith("execution_id") and isinstance(value, str):
@@ -249,7 +253,7 @@ def _with_public_ids(tenant: str, body: JsonObject) -> dict[str, Any]:
 
 
 def _started(arguments: JsonObject) -> str | None:
-    """The run that is to be started, if the call says which; else the workflow."""
+    """Return the run that is to be started, if the call names one; otherwise the workflow."""
     chosen = arguments.get("execution_id")
     return chosen if isinstance(chosen, str) and chosen else document_name(arguments.get("definition"))
 
@@ -263,7 +267,7 @@ _FOLLOWS = "Follows the run until it waits for somebody or ends."
 def _function(
     name: str, takes: type[msgspec.Struct], words: str, *, errors: tuple[str, ...], **more: Any
 ) -> Capability:
-    """A published function as an operation; unless it says otherwise, it writes to the run that it names."""
+    """Declare a published function as an operation; by default it writes to the run that it names."""
 
     async def handler(context: Context, given: msgspec.Struct) -> dict[str, Any]:
         return await _called(context, name)

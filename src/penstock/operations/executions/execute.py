@@ -66,7 +66,7 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
 
 
 def _reply(context: Context, row: RunRow, ended: ExecutionView | None = None) -> Reply[ExecutionHandle | ExecutionView]:
-    """The execution that was waited for, if it has ended; otherwise how to go on with it."""
+    """Reply with the execution if it has ended; otherwise with its handle."""
     public = id_for_callers(context.tenant, row.run_id)
     status = 202 if ended is None else 200
     return Reply(value=ended or handle(context, row), status=status, location=f"/executions/{public}")

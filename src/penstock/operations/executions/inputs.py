@@ -1,4 +1,4 @@
-"""What the operations on executions take.
+"""The inputs of the operations on executions.
 
 Above it: `reads`, `changes`, `messages`, `streams`. Below it: nothing but data.
 """

@@ -1,7 +1,7 @@
 """Operations that send an execution something: signals, answers to questions, results of activities.
 
-Each gives the run one input; what does not fit is refused and changes nothing. A second answer is refused with who gave
-the first.
+Each gives the run one input; an input that does not fit is refused and changes nothing. A second answer to a question
+is refused, and the refusal names who gave the first.
 
 Above it: the catalogue. Below it: `runs.handles`, the handle of a run in `runtime`.
 """
@@ -66,7 +66,7 @@ async def execution_signal(context: Context, given: SignalExecution) -> Reply[Ex
 
 
 def _derived_signal(context: Context) -> str | None:
-    """With an idempotency key: a signal id that is the same when the call is repeated after a crash."""
+    """Return a signal id derived from the idempotency key, so that a repeated call after a crash counts once."""
     made, derived = new_run_id(context, None)
     return made if derived else None
 
@@ -150,7 +150,7 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Reply[Exe
 
 
 async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, error: PenstockError) -> PenstockError:
-    """Why an answer was not taken."""
+    """Return the error that says why an answer was not taken."""
     run = context.run(row.run_id)
     asked = [
         item for item in open_questions(await run.state()) if _is_meant(given, item.node_id, item.visit, item.round)
@@ -273,7 +273,7 @@ async def execution_lease_activity(context: Context, given: LeaseActivity) -> Re
 
 
 def _holder(context: Context, name: str | None) -> str:
-    """Nobody can take or submit in somebody else's name: the principal is part of it."""
+    """Return the name of a lease holder. It contains the principal, so that nobody can act in the name of another."""
     return f"{context.principal.id}/{name}" if name else context.principal.id
 
 

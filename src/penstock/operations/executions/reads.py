@@ -41,12 +41,12 @@ __all__ = ["OPERATIONS", "ended_view", "execution_view"]
 
 
 def _view_key(row: RunRow) -> Hashable:
-    """Everything that a view depends on."""
+    """Return everything that a view depends on."""
     return (row.run_id, row.created_at, row.definition_hash, row.seq, row.updated_at)
 
 
 async def execution_view(context: Context, row: RunRow) -> ExecutionView:
-    """An execution with everything; made anew only when it has moved."""
+    """Return the whole view of an execution; it is built again only when the execution has moved."""
     services = context.services
     key = _view_key(row)
     known: ExecutionView | None = services.execution_views.get(key)
@@ -58,7 +58,7 @@ async def execution_view(context: Context, row: RunRow) -> ExecutionView:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {row.run_id} is gone")
     if len(stored.records) <= limits.FOLDED_AT_ONCE:
         view = view_of_run(stored.row, workflow, stored.records, services.base_path)
-    else:  # one after the other, so that however many are asked for, others go on
+    else:  # one at a time in a thread, so that many such requests do not hold up others
         view = await services.view_threads.run(
             context.principal.id, view_of_run, stored.row, workflow, stored.records, services.base_path
         )
@@ -68,7 +68,7 @@ async def execution_view(context: Context, row: RunRow) -> ExecutionView:
 
 
 async def ended_view(context: Context, stored: StoredRun, state: RunState) -> ExecutionView:
-    """An execution with everything, from a history of few records whose end somebody waited for, and its state."""
+    """Return the whole view of an execution that was waited for, from its short history and its final state."""
     services = context.services
     workflow = await services.host.workflow(stored.row.definition_hash)
     if workflow is None:
@@ -167,7 +167,10 @@ async def execution_status(context: Context, given: NamedExecution) -> Reply[Exe
 
 
 async def _view_now(context: Context, execution_id: str) -> ExecutionView:
-    """An execution that the caller named; while nobody stores anything, those who ask again are told the same."""
+    """Return the view of an execution that the caller named.
+
+    While the store does not change, the same view is returned.
+    """
     services, place = context.services, (context.tenant, execution_id)
     mark = services.store.change_mark()
     seen: tuple[int, ExecutionView] | None = services.execution_views.get(place)

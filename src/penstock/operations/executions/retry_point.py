@@ -1,7 +1,7 @@
-"""Where a failed run is taken up again: the record to fork from, so that what failed is tried once more.
+"""Where a failed run is retried: the record to fork from, so that the node that failed runs once more.
 
 The cause of a failure is followed inwards, from the run to the node whose attempt failed first: a failed branch is not
-repeated as a whole if one activity inside it will do.
+repeated as a whole if repeating one activity inside it is enough.
 
 Above it: `execution.retry`. Below it: records.
 """
@@ -31,7 +31,7 @@ class RetryPoint:
 
 
 def retry_point(records: Sequence[Record]) -> RetryPoint:
-    """Where to fork a failed run; `Conflict` when going on would build on what was undone."""
+    """Return where to fork a failed run; raise `Conflict` if continuing would build on work that was undone."""
     ended = records[-1].body_as(events.ExecutionFailed) if records else None
     if ended is None:
         raise Conflict("RETRY_NOT_ALLOWED", "only a failed run can be tried again from its failure")
@@ -52,7 +52,7 @@ def retry_point(records: Sequence[Record]) -> RetryPoint:
 
 
 def _cause(records: Sequence[Record]) -> commands.FailNode | None:
-    """The failure of the innermost node that the run's failure came from."""
+    """Return the failure of the innermost node that caused the failure of the run."""
     found: commands.FailNode | None = None
     wanted: str | None = None
     for record in reversed(records):
@@ -61,10 +61,10 @@ def _cause(records: Sequence[Record]) -> commands.FailNode | None:
             if found is None or failed.node_id == wanted:
                 found, wanted = failed, None
         elif failed is not None and found is not None and found.reason == _BY_WORKFLOW:
-            # A `fail` node only says how a run ends; what failed is the node whose error led there.
+            # A `fail` node only ends the run; the actual failure is that of the node whose error led there.
             found, wanted = failed, None
         elif scope is not None and found is not None and wanted is None and _inside(scope, found):
-            # The last branch that failed is the one that decided; the others had been coped with until then.
+            # The branch that failed last decided the failure; the run had coped with the others until then.
             wanted = scope.failed_node_id
     return found
 
@@ -74,10 +74,11 @@ def _inside(scope: events.ScopeFailed, failed: commands.FailNode) -> bool:
 
 
 def _cut(records: Sequence[Record], node_id: str, visit: int | None) -> int:
-    """The last record to keep, of those about one visit.
+    """Return the last record to keep, of those about one visit.
 
-    Outside of bodies the visit begins anew, with all its attempts. Inside of them everything that happened beside it
-    since would be lost, so only the last attempt is tried again; an attempt with a deadline must be asked for anew.
+    Outside of bodies the whole visit is repeated, with all its attempts. Inside a body, that would lose everything that
+    has happened beside it since, so only the last attempt is repeated. An attempt with a deadline must be requested
+    again.
     """
     scheduled, in_a_body, failed_seq, asked = 0, False, 0, None
     for record in records:

@@ -1,11 +1,11 @@
 """The stream of an execution: what happened and what happens, until it ends.
 
-Events come from the durable history, so that a reader who was cut off goes on where it was, on any server and after any
-restart. The id of an event is the sequence number of its record, which of several events of one record only the last
-has; those before it have the number and their place (`7.1`).
-A stream holds a few hundred bytes while nothing happens, and reads nothing; a slow reader is waited for.
+Events come from the durable history, so that a reader that was cut off continues where it was, on any server and after
+any restart. The id of an event is the sequence number of its record. If a record has several events, only the last has
+the plain number; those before it have the number and their position (`7.1`). An idle stream holds a few hundred bytes
+and reads nothing. A slow reader slows down only its own stream.
 
-Above it: the catalogue; surfaces render and close it. Below it: `events`, the host port.
+Above it: the catalogue; surfaces render and close it. Below it: `runs.events`, the host port.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def _wanted(text: str | None) -> frozenset[str]:
 
 
 def _position(given: StreamExecution, row: RunRow) -> tuple[int, int]:
-    """After which record, and how many events of the next one were told before.
+    """Return the record to continue after, and how many events of the next record were sent before.
 
-    What the reader got last goes before what it asked for when it began.
+    The id of the last event that the reader got takes precedence over `after`.
     """
     last, after, events = given.last_event_id, given.after, 0
     if last:
@@ -98,7 +98,7 @@ def _position(given: StreamExecution, row: RunRow) -> tuple[int, int]:
 
 
 def _closed(code: str, message: str) -> StreamEvent:
-    """The last event of a stream that ends before its execution; it has no id, so that a reader can go on."""
+    """Return the last event of a stream that ends before its execution. It has no id, so that a reader can continue."""
     return StreamEvent(event="closed", data={"code": code, "message": message})
 
 
@@ -117,20 +117,22 @@ class _Reader:
     wanted: frozenset[str]
     seen: int
     told: int = 0
-    """How many events of the record after `seen` were told on an earlier connection."""
+    """How many events of the record after `seen` were sent on an earlier connection."""
     fold: EventFold | None = None
-    """Forgotten while nothing happens, and made again from the history when something does."""
+    """Dropped while the run is idle, and rebuilt from the history when something happens."""
     untrusted: bool = False
-    """Whether the run has read what somebody outside wrote, as far as it was looked at: for good."""
+    """Whether the run has read untrusted data, as far as the stream has read it. It never becomes False again."""
     ended: bool = False
     waits: Moved | None = None
-    """What is waited for; done when the run has moved."""
+    """The current watch; done when the run has moved."""
     nudged: bool = True
-    """Woken for another reason: time is up, a key was revoked, an activity said something. True at first, because
-    nobody told this reader what happened between the moment it was let in and its first look."""
+    """Whether the reader was woken for another reason: time is up, a key was revoked, an activity reported progress.
+
+    True at first, because whatever happened between authentication and the first look was not reported to this reader.
+    """
 
     async def events(self) -> AsyncIterator[StreamEvent]:
-        """Everything after `seen`, with a sign of life now and then, until the run has ended or is gone."""
+        """Yield everything after `seen`, with heartbeats in between, until the run has ended or is gone."""
         services = self.context.services
         services.open_streams.listen(self._nudge)
         try:
@@ -151,7 +153,7 @@ class _Reader:
         return asyncio.get_running_loop().time() + self.context.services.limits.stream_heartbeat_seconds
 
     async def _fresh(self, news: ProgressNews, silent_until: float) -> list[StreamEvent]:
-        """What there is to tell next; waits for it, but not longer than a reader may be left in silence."""
+        """Return the next events; wait for them, but no longer than until the next heartbeat is due."""
         seconds = silent_until - asyncio.get_running_loop().time()
         before = self.seen
         events = await self._next_events(seconds)
@@ -173,8 +175,10 @@ class _Reader:
         return await self.context.services.still_valid(self.context.principal)
 
     async def _next_events(self, seconds: float) -> list[StreamEvent] | None:
-        """What the next records tell as soon as there are some; nothing after a nudge or when time is up; None without
-        a run."""
+        """Return the events of the next records; wait until there are some.
+
+        Returns an empty list after a nudge or when time is up, and None if the run is gone.
+        """
         services, before = self.context.services, self.seen
         with services.host.watched(self.run_id, after_seq=before) as self.waits:
             events = await self._read()
@@ -199,19 +203,22 @@ class _Reader:
             self.waits.set_result(None)
 
     async def _read(self) -> list[StreamEvent]:
-        """What the next records tell, some of them. Readers take turns: what waits for its turn holds no records, and
-        the loop shares the interpreter with a thread or two that decode them, not with all readers'."""
+        """Read some of the next records and return their events.
+
+        Readers take turns. A reader that waits for its turn holds no records, and the event loop competes for the
+        interpreter with only a thread or two that decode records, not with one per reader.
+        """
         async with self.context.services.open_streams.reading:
             records = await self.context.services.host.history(
                 self.run_id, after_seq=self.seen, limit=limits.STREAM_RECORDS_PER_READ
             )
             events = await self._events_of(records)
             if len(records) >= limits.STREAM_RECORDS_PER_READ:
-                await asyncio.sleep(0)  # there is more: others first
+                await asyncio.sleep(0)  # there is more: let other readers go first
             return events
 
     async def _folded(self) -> EventFold:
-        """The run as it was at `seen`."""
+        """Return the run as it was at `seen`."""
         if self.fold is None:
             self.fold = EventFold(tenant=self.tenant, execution_id=id_for_callers(self.tenant, self.run_id))
             while (at := self.fold.state.seq) < self.seen:
@@ -228,7 +235,7 @@ class _Reader:
             return []
         fold, events = await self._folded(), []
         for record in records:
-            # Places are counted over all events, so that an id means the same whatever is wanted.
+            # Positions count all events, so that an id means the same whichever types the reader wants.
             placed = [(place, *event) for place, event in enumerate(fold.take(record), 1) if event[0] in self.wanted]
             for place, name, data in placed:
                 event_id = str(record.seq) if place == placed[-1][0] else f"{record.seq}.{place}"
@@ -239,7 +246,7 @@ class _Reader:
         return events
 
     def _progress_of(self, news: ProgressNews) -> list[StreamEvent]:
-        """What attempts say that are still under way; it has no id, because it is not kept."""
+        """Return the progress of attempts that are still running. It has no id, because it is not stored."""
         taken = news.take()
         if "progress" not in self.wanted or self.ended:
             return []

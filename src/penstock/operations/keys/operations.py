@@ -1,9 +1,9 @@
 """Operations on API keys: create, list, revoke, rotate.
 
-A key is shown when it is made. Nobody can give what they do not have, or take what they could not give: the scopes,
-tools and expiry of a new key are within those of its maker's, a key with further scopes can be neither revoked nor
-replaced, and its tenant is the maker's, unless the maker is the operator: somebody who owns everything in the default
-tenant. Whoever owns everything in another tenant owns that tenant, and knows of no other.
+A key is shown only when it is made. Callers can neither grant nor revoke more than they have: the scopes, tools and
+expiry of a new key are within those of its maker's key, and a key with further scopes can be neither revoked nor
+replaced. A new key belongs to its maker's tenant, unless the maker is the operator: a principal with every scope in the
+default tenant. A principal with every scope in another tenant owns that tenant, and does not see any other.
 
 Above it: the catalogue. Below it: the platform port, `governance.keys`.
 """
@@ -32,9 +32,7 @@ from penstock.runtime.ports.platform import KeyNotReplaced, KeyRow
 
 __all__ = ["OPERATIONS", "NewKey"]
 
-# More alike than this is a slip of the finger; less may be the scope of a workflow.
-
-# The toolset that leaves nothing out, as `/mcp?toolset=all` does; a key without a toolset has it too.
+# The toolset that leaves nothing out, as `/mcp?toolset=all` does. A key without a toolset has it, too.
 _ALL_TOOLS = "all"
 _TENANT = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 KeyId = Annotated[str, Meta(description="The key's id, as listed.", max_length=40, examples=["k7qm2xw4htnb"])]
@@ -64,7 +62,7 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     key: KeyView
     warnings: list[str] = []
-    """Scopes of it that nothing here needs, and which may have been meant."""
+    """Warnings about scopes that nothing here needs, with suggestions."""
 
 
 class KeyPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,10 +147,10 @@ def _view(row: KeyRow, now: int) -> KeyView:
 
 
 def _new_key(context: Context, row: KeyRow, warnings: Sequence[str] = ()) -> tuple[KeyRow, Reply[NewKey]]:
-    """A new key and the answer with its secret, which is kept nowhere.
+    """Return a new key, and the reply with its secret, which is never stored.
 
-    With an idempotency key the secret is derived from a seed that is kept with the answer, for as long as that is: a
-    repeated call gets the same secret, and neither the file alone nor anybody later can make it again.
+    With an idempotency key the secret is derived from a seed that is stored with the answer, for as long as the answer
+    is. So a repeated call gets the same secret, but the file alone does not reveal it, and nobody can derive it later.
     """
     services, material = context.services, context.services.new_key_material()
     seed = material.secret
@@ -166,10 +164,10 @@ def _new_key(context: Context, row: KeyRow, warnings: Sequence[str] = ()) -> tup
 
 
 def _repeat(services: Services, kept: JsonObject) -> JsonValue:
-    """The answer with the secret again."""
+    """Rebuild the answer with the secret."""
     seed, key = kept.get("seed"), kept.get("key")
     if not isinstance(seed, str) or not isinstance(key, dict):
-        return kept  # of an older version, which kept the answer without the secret
+        return kept  # from an older release, which stored the answer without the secret
     secret = derived_key(services.pepper, str(key["id"]), seed).text
     return {"secret": secret, "key": key, "warnings": kept.get("warnings", [])}
 
@@ -198,7 +196,7 @@ def _check_scopes(context: Context, scopes: list[str]) -> None:
 
 
 async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[str]:
-    """What to tell of scopes that nothing in a tenant needs: they may be misspelt, or of what is still to come."""
+    """Return warnings about scopes that nothing in a tenant needs: they may be misspelt, or meant for later."""
     needed = await needed_scopes(services, tenant)
     wildcards = {f"{scope.partition(':')[0]}:*" for scope in needed if ":" in scope}
     found = []
@@ -210,13 +208,13 @@ async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[
 
 
 async def _own_row(context: Context) -> KeyRow | None:
-    """The key that a call is made with; None for somebody whom the process itself vouches for."""
+    """Return the key of the caller; None for a principal that the process itself vouches for."""
     key_id = context.principal.key_id
     return None if key_id is None else await context.services.platform.key(key_id)
 
 
 def _within_own(own: KeyRow | None, row: KeyRow) -> KeyRow:
-    """A new key within the bounds of its maker's: what is left out is as there, what goes beyond is refused."""
+    """Return a new key within the bounds of its maker's: members left out are inherited, wider ones are refused."""
     if own is None:
         return row
     row = msgspec.structs.replace(
@@ -229,7 +227,7 @@ def _within_own(own: KeyRow | None, row: KeyRow) -> KeyRow:
 
 
 def _refuse_beyond(own: KeyRow | None, row: KeyRow) -> None:
-    """Nobody gives tools that they do not have, or time beyond their own."""
+    """Refuse a key with more tools, or a later expiry, than its maker's."""
     if own is None:
         return
     if own.expires_at is not None and (row.expires_at is None or row.expires_at > own.expires_at):

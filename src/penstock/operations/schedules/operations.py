@@ -1,7 +1,7 @@
-"""Operations on schedules: what starts executions by the clock.
+"""Operations on schedules, which start executions at set times.
 
-A schedule is made by an operation or by the `triggers` of a workflow document; `origin` says which. Those of a document
-follow the document: they can be paused and started by hand here, but are changed and deleted there.
+A schedule is made by an operation or by the `triggers` of a workflow document; `origin` says which. Schedules of a
+document follow the document: they can be paused and run by hand here, but are changed and deleted there.
 
 Above it: the catalogue. Below it: `runtime.schedules`.
 """
@@ -82,7 +82,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     next_at: str | None
     last_run: ExecutionSummary | None
     made_by: str | None = None
-    """In whose name it starts executions: who made it or changed it last, or stored the workflow that it is part of."""
+    """The principal that it acts for: who made it, changed it last, or stored the workflow that it is part of."""
     refused: ScheduleRefusal | None = None
     """Why the last start was refused; None if it was not."""
 
@@ -138,7 +138,7 @@ class UpdateSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 async def _found(context: Context, schedule_id: str) -> ScheduleRow:
-    """A schedule of the caller's tenant, or NotFound."""
+    """Return a schedule of the caller's tenant; raise NotFound if there is none."""
     row = await context.services.scheduler.find(id_in_tenant(context.tenant, schedule_id))
     if row is None or row.tenant != context.tenant:
         message = f"there is no schedule {schedule_id[:200]}"
@@ -181,7 +181,7 @@ def _text(value: JsonValue) -> str | None:
 
 
 async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> None:
-    """Whether the schedule could start an execution now: what cannot is better refused at noon than at night."""
+    """Check that the schedule could start an execution now: better to refuse it now than when it fires at night."""
     definition = await startable_definition(context, workflow_id)
     workflow = await context.services.host.workflow(definition.hash)
     if workflow is not None:
@@ -189,14 +189,14 @@ async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> 
 
 
 async def _refuse_start(context: Context, row: ScheduleRow) -> None:
-    """Refuse what makes a schedule start executions to a caller who may not start its workflow."""
+    """Refuse a change that makes a schedule start executions, if the caller may not start its workflow."""
     definition = await context.services.store.definition_named(row.workflow_name, tenant=context.tenant)
-    if definition is not None:  # the clock finds out that there is none
+    if definition is not None:  # if there is none, the scheduler reports that
         await refuse_start(context.services, context.principal, definition)
 
 
 def _mark(context: Context) -> JsonObject:
-    """What a schedule says that somebody outside made or changed: so are the executions that it starts."""
+    """Return the mark of a schedule from an untrusted call: the executions that it starts are untrusted, too."""
     return untrusted_mark(untrusted=context.request.from_outside)
 
 
@@ -257,7 +257,7 @@ async def _created(context: Context, row: ScheduleRow) -> Reply[ScheduleView]:
 
 
 def _new_id(context: Context, chosen: str | None) -> tuple[str, bool]:
-    """The id to store a new schedule under, and whether a repeated call would have the same without choosing it."""
+    """Return the stored id for a new schedule, and whether it is derived from the idempotency key."""
     made, known = new_run_id(context, chosen)
     if chosen is not None:
         return made, False
@@ -325,7 +325,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
         )
         if value is not UNSET
     }
-    # From now on in the name of whoever changed it: nobody lends their rights to what others make of a schedule.
+    # From now on it acts for the principal that changed it: nobody's rights may serve what others make of a schedule.
     changes["made_by"] = context.principal.id
     changes.update(_mark(context))
     if "input" in changes:
@@ -421,7 +421,7 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
 
 
 def _begun(context: Context, decision: Accepted) -> Reply[ExecutionHandle] | None:
-    """The answer that a run was started; the one before it, which a schedule may cancel first, is none."""
+    """Reply that a run was started. A schedule may first cancel the previous run; that decision is not the answer."""
     is_new = decision.records[0].seq == 1
     return _at(handle_of_state(decision.state, context.services.base_path)) if is_new else None
 

@@ -1,7 +1,7 @@
-"""The internal call by which the clock starts an execution, in the name of whoever made the schedule.
+"""The internal call with which the clock starts an execution, on behalf of the maker of the schedule.
 
-The principal is the schedule, and the rights are those that its maker has now. A refusal is in the audit log and on the
-schedule.
+The principal is the schedule, and its permissions are those that the maker has now. A refusal is recorded in the audit
+log and on the schedule.
 
 Above it: `app`, which listens to the scheduler. Below it: `permissions.makers`, `runtime.schedules`.
 """
@@ -25,7 +25,7 @@ from penstock.runtime.schedules.scheduler import Fire, FireOutcome, NotAllowed, 
 __all__ = ["OPERATIONS", "START", "fire_through"]
 
 START = "schedule.start"
-# Asking again would not help; anything else is tried again at the next look at the clock.
+# Retrying does not help with these; after any other error the start is tried again at the next tick.
 _FINAL = (Conflict, Denied, LimitExceeded, NotFound, Rejected)
 
 
@@ -65,7 +65,7 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
 
 
 def fire_through(gate: Gate) -> Fire:
-    """How a scheduler starts what is due: by a call of the gate, as the schedule."""
+    """Return the function with which a scheduler starts what is due: a call through the gate, as the schedule."""
 
     async def fire(row: ScheduleRow, mark: str) -> FireOutcome:
         named = id_for_callers(row.tenant, row.schedule_id)

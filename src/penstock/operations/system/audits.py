@@ -1,7 +1,7 @@
 """Operations on the audit log: list, verify, export.
 
 The audit log of a tenant is a chain: the hash of each record covers the record and the hash before it, under a key that
-is not in the store. Verifying finds what was altered, removed or moved.
+is not in the store. Verifying detects records that were altered, removed or moved.
 
 Above it: the catalogue. Below it: the platform port, `governance.audit_chain`.
 """
@@ -28,7 +28,7 @@ __all__ = ["OPERATIONS"]
 Instant = Annotated[str, Meta(description="RFC 3339, e.g. 2026-01-31T09:00:00Z.", max_length=40)] | None
 
 
-# A view has every field of an entry but the tenant, which is the caller's; these look different to callers.
+# A view has every field of an entry but the tenant, which is the caller's; these have other types for callers.
 _SHOWN = {"at": str | None, "outcome": str, "details": dict[str, Any]}
 _ENTRY_TYPES = get_type_hints(AuditEntry)
 _ENTRY_FIELDS = tuple(name for name in AuditEntry.__struct_fields__ if name != "tenant")
@@ -191,7 +191,7 @@ async def audit_verify(context: Context, given: VerifyAudit) -> Verified:
 
 
 async def _walked(context: Context, given: VerifyAudit) -> Verified:
-    """Whether the records follow each other, and the one that the caller knows is among them as it was."""
+    """Verify that the records follow each other, and that the one that the caller knows is unchanged."""
     records, after, last_hash, first_seq = 0, 0, None, None
     while True:
         page = await context.services.platform.audit(
@@ -222,7 +222,7 @@ async def _walked(context: Context, given: VerifyAudit) -> Verified:
 
 
 async def _end_missing(context: Context, before: ChainHead | None, walked: Verified) -> str | None:
-    """Which end of a chain is not the sealed one; `before` is the head as it was before the records were read."""
+    """Return which end of a chain is not the sealed one; `before` is the head before the records were read."""
     platform, tenant, seal = context.services.platform, context.tenant, seal_with(context.services.pepper)
     if not context.services.audited or await platform.mark("audit_unsealed"):
         return None  # a file of an older release: the next record seals it
@@ -233,7 +233,7 @@ async def _end_missing(context: Context, before: ChainHead | None, walked: Verif
     else:
         if not seal.holds(tenant, before) or not seal.holds(tenant, after):
             return "head_altered"
-        if walked.first_seq not in (before.first_seq, after.first_seq):  # old records may be forgotten meanwhile
+        if walked.first_seq not in (before.first_seq, after.first_seq):  # retention may delete old records meanwhile
             return "beginning_missing"
         if (walked.last_seq or 0) < before.last_seq or (
             walked.last_seq == after.last_seq and walked.last_hash != after.last_hash

@@ -1,4 +1,4 @@
-"""Operations about the server itself: is it well, what is it, what does it count, what can it do.
+"""Operations about the server itself: its health, its version, its counters, and what can be called.
 
 Above it: the catalogue. Below it: the services of this process.
 """
@@ -17,11 +17,11 @@ from penstock.operations.gate.context import Context
 __all__ = ["OPERATIONS", "RUNS_CHECK", "is_ready"]
 
 RUNS_CHECK = "runs"
-"""The check that keeps no caller away: runs that do not move are for the operator; other runs are served well."""
+"""The one check that does not affect readiness: stuck runs concern the operator, and other runs are still served."""
 
 
 def is_ready(checks: dict[str, str]) -> bool:
-    """Whether a server with these checks can take work."""
+    """Whether a server with these results can take work."""
     return all(state == "ok" for name, state in checks.items() if name != RUNS_CHECK)
 
 

@@ -1,10 +1,10 @@
-"""The internal call that puts the restore of a file on record, in every audit log of the file.
+"""The internal call that records the restore of a file in every audit log of the file.
 
-`penstock restore` leaves a note in the file before it puts it in place: who, when, from what, and how the audit logs
-ended that were there before. The first gate that has the secret of the file turns the note into a record in every audit
-log, in one transaction, in the name of that user; usually that is the gate of the command itself.
+`penstock restore` leaves a note in the file before it puts the file in place: who, when, from what, and how the audit
+logs that were there before ended. The first gate that has the secret of the file turns the note into a record in every
+audit log, in one transaction, in the name of that user. Usually that is the gate of the command itself.
 
-Above it: `app.gateway`. Below it: the platform port.
+Above it: `app.gate`. Below it: the platform port.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESTORE = "store.restore"
 
 
 class Restore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who put a file in place, when, and instead of what: each trail that was there by its last number and hash."""
+    """Who put a file in place, when, and instead of what: each audit log that was there by its last number and hash."""
 
     by: str
     source: str
@@ -41,20 +41,20 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Restores(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every time that a file was restored and nobody has put that on record."""
+    """Every restore of a file that is not on record yet."""
 
     restores: list[Restore]
 
 
 class RestoresRecorded(msgspec.Struct, frozen=True, kw_only=True):
-    """How many trails say so."""
+    """How many audit logs record it."""
 
     trails: int
 
 
 @operation(_RESTORE, route=None, scopes=("store:restore",), destructive=True, risk="critical")
 async def store_restore(context: Context, given: Restores) -> RestoresRecorded:
-    """Say in every audit trail of a file that it was put in the place of another one."""
+    """Record in every audit log of a file that the file replaced another one."""
     platform, entry = context.services.platform, context.call.entry
     replaced = (tenant for restore in given.restores for tenant in restore.replaced)
     tenants = dict.fromkeys((DEFAULT_TENANT, *await platform.audit_tenants(), *replaced))
@@ -67,7 +67,7 @@ async def store_restore(context: Context, given: Restores) -> RestoresRecorded:
 
 
 def _told(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
-    """What the trail of a tenant says: who did it, and what the trail had come to, if it was there."""
+    """Return the entry for the audit log of a tenant: who restored the file, and how the replaced log ended, if any."""
     details: JsonObject = {"restored_at": instant(restore.at)}
     if restore.kept_as is not None:
         details["kept_as"] = restore.kept_as
@@ -79,7 +79,7 @@ def _told(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
 
 
 async def record_restores(gate: Gate) -> None:
-    """Put on record that the file of a gate was restored, if it says so and nobody has done it yet."""
+    """Record that the file of a gate was restored, if it has such a note and no other process has recorded it."""
     notes = await gate.services.platform.mark(RESTORED_MARK)
     if not isinstance(notes, list) or not notes:
         return

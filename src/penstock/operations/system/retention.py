@@ -1,8 +1,9 @@
 """The internal calls of retention: runs and audit records past their time are deleted, one batch per call.
 
-The principal is `system:retention` in the tenant concerned, so that its audit log says how much was deleted and when.
+The principal is `system:retention` in the tenant concerned, so that the tenant's audit log says how much was deleted
+and when.
 
-Above it: `app.housekeeping` decides what is past its time. Below it: the ports.
+Above it: `app.retention` decides what is past its time. Below it: the ports.
 """
 
 from __future__ import annotations
@@ -20,33 +21,33 @@ FORGET_RUNS, FORGET_AUDIT = "retention.forget_runs", "retention.forget_audit"
 
 
 class ForgetRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Runs of the tenant that ended long ago, by the ids that they are stored under."""
+    """Runs of the tenant that ended long ago, by their stored ids."""
 
     run_ids: list[str]
 
 
 class ForgetAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Before which record of the tenant's trail everything goes, at most as many as fit into one transaction."""
+    """The number before which all records of the tenant's audit log are deleted, up to one transaction's worth."""
 
     before_seq: int
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """How many went."""
+    """How many were deleted."""
 
     count: int
 
 
 @operation(FORGET_RUNS, route=None, scopes=("execution:delete",), destructive=True, risk="high")
 async def forget_runs(context: Context, given: ForgetRuns) -> Forgotten:
-    """Forget runs that ended long ago."""
+    """Delete runs that ended long ago."""
     context.call.about(None, runs=len(given.run_ids))
     return Forgotten(count=await context.services.store.delete_runs(given.run_ids, call=context.call))
 
 
 @operation(FORGET_AUDIT, route=None, scopes=("audit:delete",), destructive=True, risk="high")
 async def forget_audit(context: Context, given: ForgetAudit) -> Forgotten:
-    """Forget audit records that are past their retention: one piece, with the record of that."""
+    """Delete a batch of audit records that are past their retention, and record that."""
     context.call.about(None, before_seq=given.before_seq)
     count = await context.services.platform.forget_audit(
         tenant=context.tenant,

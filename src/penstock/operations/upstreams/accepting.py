@@ -1,10 +1,10 @@
 """What is decided about tools of other servers without a person: by the settings, and by what the servers list.
 
-These are internal calls; the principal is `system:upstream`. What servers list belongs to no tenant, and is in the
-audit log of the default one. What the settings accept at first sight, and the workflow of a tool's calls, is in the
-audit log of the tenant that has the tool.
+These are internal calls; the principal is `system:upstream`. A server's list of tools belongs to no tenant; changes of
+it are in the audit log of the default tenant. Tools that the settings accept at first sight, and the workflow for calls
+of a tool, are in the audit log of the tenant that has the tool.
 
-Above it: `app.gateway`. Below it: `runtime.upstreams`, `runs.imported_tools`, the gate.
+Above it: `app.gate`. Below it: `runtime.upstreams`, `runs.imported_tools`, the gate.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["OPERATIONS", "accept_through"]
 
 
 class OfServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose tools."""
+    """The server whose tools are meant."""
 
     server: str
 
 
 class OfTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which tool."""
+    """The tool that is meant."""
 
     server: str
     tool: str
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """How many tools it was about."""
+    """How many tools were affected."""
 
     count: int
 
@@ -83,7 +83,7 @@ async def define_call(context: Context, given: OfTool) -> Counted:
 
 
 def accept_through(gate: Gate) -> Act:
-    """How the board changes something that no person asks for: by a call of the gate."""
+    """Return how the tool registry makes changes that no person requests: with a call through the gate."""
 
     async def act_as_upstream(tenant: str, operation: str, arguments: JsonObject) -> Any:
         upstream = system_principal("upstream", "upstream:admin", "workflow:write", tenant=tenant)

@@ -1,6 +1,6 @@
-"""Operations on the MCP servers whose tools are imported: look at them, accept what they offer, call it.
+"""Operations on the MCP servers whose tools are imported: list and review them, accept their tools, call these.
 
-Accepting is for people: it is not offered over MCP, where a model that read a server's words could be talked into it.
+Only people accept tools: this is not offered over MCP, where a server's descriptions could talk a model into it.
 
 Above it: the catalogue. Below it: `runtime.upstreams.tool_registry`, `runs.imported_tools`.
 """
@@ -32,9 +32,9 @@ from penstock.runtime.upstreams.tools import ImportRules, ServerState, UpstreamT
 __all__ = ["OPERATIONS"]
 
 _NAMES_MAX = 500
-# Characters that have no shape: marks of direction, joiners, tags, and what no font knows.
+# Categories of invisible characters: direction marks, joiners, tags, and unassigned ones.
 _UNSEEN = ("Cf", "Co", "Cn")
-# What a person reads before they accept something.
+# Longer descriptions get a warning, because a person is to read them before accepting.
 _WORDS_MAX = 2_000
 
 ServerName = Annotated[
@@ -63,7 +63,7 @@ class UpstreamView(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     since: str | None = None
     changed_at: str | None = None
-    """When its list of tools was last another one than before."""
+    """When its list of tools last changed."""
 
 
 class UpstreamPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,16 +93,16 @@ class UpstreamToolView(msgspec.Struct, frozen=True, kw_only=True):
     """pinned (in the catalogue), changed or new (quarantined), gone (no longer listed), excluded (by the settings)."""
     description: str | None = None
     hash: str | None = None
-    """Of the tool as the server describes it now."""
+    """The hash of the tool as the server describes it now."""
     accepted_hash: str | None = None
     accepted_by: str | None = None
     accepted_at: str | None = None
     difference: dict[str, Any] | None = None
     """For a changed one: each member as it was accepted, and as it is now."""
     warnings: list[str] = []
-    """What whoever accepts it should know: its words hold something that nobody sees, or very much."""
+    """What a person who accepts it should know: its texts contain invisible characters, or are very long."""
     operation: str
-    """What it is called in the catalogue."""
+    """Its name in the catalogue."""
     title: str | None = None
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
@@ -199,7 +199,7 @@ def _named(tool_reviews: list[ToolReview], server: str, tool: str) -> ToolReview
 
 
 def _tools_named(arguments: JsonObject) -> str:
-    """The tools that a call is about, as the audit log names them."""
+    """Return the tools that a call is about, as the audit log names them."""
     tools = arguments.get("tools", arguments.get("tool"))
     named = ",".join(map(str, tools)) if isinstance(tools, list) else str(tools)
     return f"{arguments.get('server')}/{named}"
@@ -210,7 +210,7 @@ def _operation_name(rules: ImportRules, tool: str) -> str:
 
 
 def _warnings(tool: UpstreamTool) -> list[str]:
-    """What a person does not see when they read a tool's words."""
+    """Return warnings about what a person does not notice when reading a tool's description."""
     text = json.dumps(msgspec.to_builtins(tool), ensure_ascii=False)
     found = [] if tool.problem is None else [f"it cannot be accepted: {tool.problem}"]
     if any(unicodedata.category(character) in _UNSEEN for character in text):

@@ -1,7 +1,7 @@
-"""Addresses that events may be sent to, as far as the address itself shows it.
+"""Which addresses events may be sent to, as far as the address itself shows it.
 
-Above it: `endpoints`. Below it: `runtime.address_guard`. What a name resolves to is checked when something is
-sent, for every connection.
+Above it: `endpoints`. Below it: `runtime.address_guard`. What a name resolves to is checked when something is sent, for
+every connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["checked_url"]
 
 
 def checked_url(url: str, *, allow_private: bool) -> str:
-    """The address, unless events cannot or may not be sent there."""
+    """Return the address; raise `Rejected` if events cannot or may not be sent there."""
     problem = _problem(url, allow_private)
     if problem is not None:
         raise Rejected("WEBHOOK_URL_INVALID", f"url: {problem}", "name a public https address")

@@ -1,4 +1,4 @@
-"""The internal call by which deliveries disable a webhook whose receiver says that it is gone for good.
+"""The internal call with which deliveries disable a webhook whose receiver says that it is gone for good.
 
 The principal is `system:deliveries`, in the tenant of the webhook.
 
@@ -27,7 +27,7 @@ _DISABLE = "webhook.disable"
 
 
 class DisableEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which webhook, as it was when the receiver said so, and why."""
+    """The webhook, with the ETag at the time of the receiver's answer, and the reason."""
 
     endpoint_id: str
     etag: str
@@ -35,14 +35,14 @@ class DisableEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Disabled(msgspec.Struct, frozen=True, kw_only=True):
-    """Which webhook is disabled now."""
+    """The webhook that is disabled now."""
 
     endpoint_id: str
 
 
 @operation(_DISABLE, route=None, scopes=("webhook:write",), risk="medium", subject="endpoint_id")
 async def webhook_disable(context: Context, given: DisableEndpoint) -> Disabled:
-    """Disable a webhook whose receiver is gone. Whoever changed it meanwhile knows better."""
+    """Disable a webhook whose receiver is gone; refuse if the webhook was changed meanwhile."""
     platform = context.services.platform
     row = await platform.resource(context.tenant, ENDPOINT_KIND, given.endpoint_id)
     if row is None or row.etag != given.etag:
@@ -57,7 +57,7 @@ async def webhook_disable(context: Context, given: DisableEndpoint) -> Disabled:
 
 
 def disable_through(gate: Gate) -> Callable[[ResourceRow, str], Awaitable[None]]:
-    """How deliveries disable a webhook: by a call of the gate."""
+    """Return the function with which deliveries disable a webhook: a call through the gate."""
 
     async def disable(row: ResourceRow, reason: str) -> None:
         deliveries = system_principal("deliveries", "webhook:write", tenant=row.tenant)

@@ -1,11 +1,11 @@
-"""Operations on webhooks that are sent: who hears of which events of runs, and what became of each event.
+"""Operations on webhooks that are sent: which events of runs go where, and what became of each event.
 
-The secret of an endpoint is made here, shown once, and kept nowhere: it is derived from the server's own secret, the
-endpoint's id and a version. Where events may go is checked here as far as the address shows it, and again, with what
-its name resolves to, whenever one is sent.
+The secret of an endpoint is derived from the server's own secret, the endpoint's id and a version. It is shown once and
+never stored. The address is checked here as far as its text shows where it leads, and again whenever an event is sent,
+with what its name resolves to.
 
-Above it: the catalogue. Below it: the platform's resources and queue, `runtime.endpoints`. Sending is `runtime.
-deliveries`; what is received is `triggers`.
+Above it: the catalogue. Below it: the platform's resources and queue, `runtime.webhooks.endpoints`. Sending is in
+`runtime.webhooks.dispatcher`; received webhooks are in `triggers`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _endpoint(context: Context, given: EndpointBody) -> Endpoint:
 
 
 def _with_secret(context: Context, row: ResourceRow, version: int) -> Reply[NewEndpoint]:
-    """The answer with the secret; what is kept for a repeated call says only from what the secret is derived."""
+    """Return the reply with the secret. Only what the secret is derived from is stored for a repeated call."""
     secret = secret_text(endpoint_secret(context.services.pepper, row.tenant, row.resource_id, version))
     view = endpoint_view(row)
     return Reply(
@@ -85,24 +85,24 @@ def _with_secret(context: Context, row: ResourceRow, version: int) -> Reply[NewE
 
 
 def _repeat(services: Services, kept: JsonObject) -> JsonValue:
-    """The answer with the secret again."""
+    """Rebuild the answer with the secret."""
     match kept.get("derived_from"):
         case [str(tenant), str(endpoint_id), int(version)]:
             secret = secret_text(endpoint_secret(services.pepper, tenant, endpoint_id, version))
             return {"secret": secret, "webhook": kept["webhook"]}
         case _:
-            return kept  # of an older version, which kept the answer without the secret
+            return kept  # from an older release, which stored the answer without the secret
 
 
 def _new_id(context: Context, prefix: str) -> str:
-    """An id that nobody has; with an idempotency key the same one when the call is repeated after a crash."""
+    """Return a new id; with an idempotency key, the same one for a call that is repeated after a crash."""
     request = replace(context.request, operation=context.capability.name)
     derived = idempotency.derived_id(context.principal, request)
     return prefix + (derived or context.services.new_id().removeprefix("r_").lower())
 
 
 async def _store(context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]) -> None:
-    """Store an endpoint with the answer that tells of it, and look at once what is to be sent."""
+    """Store an endpoint with the answer of the call, and wake the deliveries."""
     await _ENDPOINTS.store(context, row, expected, reply)
     context.services.nudge_deliveries()
 
@@ -208,7 +208,8 @@ async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[Endpo
         row = _row(context, given.endpoint_id, changed, was)
         reply = Reply(value=endpoint_view(row), etag=row.etag)
         try:
-            # What stays as it was is what was read: a secret that was replaced meanwhile must not come back.
+            # Members that stay are those just read: storing them must not bring back a secret that was rotated
+            # meanwhile.
             await _store(context, row, was.etag if expected == ANY_ETAG else expected, reply)
         except Conflict as error:
             if expected == ANY_ETAG and error.code == "PRECONDITION_FAILED":

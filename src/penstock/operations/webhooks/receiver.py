@@ -1,9 +1,9 @@
 """Webhooks that are received: from the request of a stranger to a call of the gate, or to a refusal.
 
-Find, verify, interpret, filter, deduplicate, dispatch. The signature is the credential: whoever made it acts as the
-trigger, which may start its workflow or signal its runs, in the name of whoever stored it, and nothing else. The call
-goes through the gate like any other, with its limits, its checks and its audit record; what is refused before that is
-counted in the audit log here.
+The steps are: find, verify, interpret, filter, deduplicate, dispatch. The signature is the credential: its sender acts
+as the trigger, which may start its workflow or signal its runs, on behalf of the principal that stored it, and nothing
+else. The call goes through the gate like any other, with its limits, its checks and its audit record. Requests that are
+refused before that are counted in the audit log here.
 
 Above it: the HTTP route for /hooks. Below it: `table`, `requests`, `governance.webhook_signatures`, the gate.
 """
@@ -36,12 +36,12 @@ __all__ = ["HookAnswer", "WebhookReceiver"]
 
 _LOGGER = logging.getLogger("penstock.webhooks")
 _OPERATION = "webhook.receive"
-# As much as a label holds.
+# The maximum length of a label.
 _LABEL_CHARACTERS_MAX = 256
 
 
 class HookAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a request that was not refused."""
+    """The outcome of a request that was not refused."""
 
     status: Literal["accepted", "filtered", "duplicate"]
     execution_id: str | None = None
@@ -49,25 +49,25 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class WebhookReceiver:
-    """Takes requests to /hooks."""
+    """Handles requests to /hooks."""
 
     gate: Gate
     table: HookTable
 
     @classmethod
     def of(cls, gate: Gate) -> WebhookReceiver:
-        """A receiver in front of a gate."""
+        """Return a receiver in front of a gate."""
         return cls(gate, HookTable(gate.services.store, gate.services.clock))
 
     async def receive(self, request: HookRequest) -> HookAnswer | PenstockError:
-        """Take one request. Never raises but for cancellation."""
+        """Handle one request. Raises nothing but cancellation."""
         hook: Hook | None = None
         answer: HookAnswer | PenstockError
         try:
             hook = await self._find(request)
             answer = await self._taken(hook, request)
         except _RefusedByGate as refused:
-            return refused.error  # the gate has written it down
+            return refused.error  # the gate has recorded it
         except PenstockError as error:
             answer = error
         except Exception:
@@ -95,7 +95,7 @@ class WebhookReceiver:
         identity = await self._verify(hook, request)
         principal, services = await self._principal(hook), self.gate.services
         evaluator = services.hook_evaluator or services.host.evaluator
-        # What an expression makes of a stranger's data may take its time; nobody else waits for it.
+        # Evaluating an expression on a stranger's data may take long; in a thread, nothing else waits for it.
         meant = await services.hook_threads.run(hook.tenant, interpret, hook.trigger, request, evaluator)
         if not meant.passes:
             return HookAnswer(status="filtered")
@@ -106,7 +106,7 @@ class WebhookReceiver:
         return await self._once(hook, request, meant, principal, hashlib.sha256(named.encode()).hexdigest()[:40])
 
     async def _verify(self, hook: Hook, request: HookRequest) -> str | None:
-        """What makes a genuine request unique; None for one that need not be genuine. `Denied` for all others."""
+        """Return what makes a genuine request unique, or None if it need not be signed; else raise `Denied`."""
         trigger, services = hook.trigger, self.gate.services
         if trigger.secret is None or trigger.strategy == "none":
             if services.webhooks.allow_unsigned:
@@ -140,7 +140,7 @@ class WebhookReceiver:
     async def _once(
         self, hook: Hook, request: HookRequest, meant: InterpretedRequest, principal: Principal, unique: str
     ) -> HookAnswer:
-        """Dispatch a request unless it was before; a refusal lets it be sent again."""
+        """Dispatch a request unless it was dispatched before; after a refusal it may be sent again."""
         services, now = self.gate.services, self.gate.services.clock.now_ms()
         claim = IdempotencyClaim(
             tenant=hook.tenant,
@@ -152,7 +152,7 @@ class WebhookReceiver:
             in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
             keep_until=now + services.limits.idempotency_ttl_ms,
         )
-        call = CallRecord(claim=claim)  # the gate writes the audit record of what the request does
+        call = CallRecord(claim=claim)  # the gate writes the audit record of the resulting call
         outcome = await services.platform.record_call(call)
         match outcome:
             case Claimed():
@@ -180,7 +180,10 @@ class WebhookReceiver:
     async def _dispatch(
         self, hook: Hook, request: HookRequest, meant: InterpretedRequest, principal: Principal, unique: str | None
     ) -> HookAnswer:
-        """Call the gate as the trigger. Ids are made from what makes the request unique: a crash repeats nothing."""
+        """Call the gate as the trigger.
+
+        Ids are derived from what makes the request unique, so a crash repeats nothing.
+        """
         trigger = hook.trigger
         made = f"hook-{unique}" if unique else None
         arguments: JsonObject
@@ -207,14 +210,15 @@ class WebhookReceiver:
             value = getattr(outcome.reply, "value", None)
             return HookAnswer(status="accepted", execution_id=getattr(value, "execution_id", None))
         if outcome.error.code == "EXECUTION_ID_TAKEN" and meant.run_id is None:
-            # It was started before a crash, and what was sent again differs in what does not make it another request.
+            # It was started before a crash; the repeated request differs only in parts that do not make it another one.
             return HookAnswer(status="duplicate", execution_id=made)
         raise _RefusedByGate(outcome.error)
 
     async def _principal(self, hook: Hook) -> Principal:
-        """Whoever signed the request, as far as the gate is concerned: the trigger, for whoever stored the document.
+        """Return the principal for a request: the trigger, acting for the principal that stored the document.
 
-        It has what they may start now, and nothing once they may not. The sender is not told who that is.
+        It has the scopes that starting the workflow needs, and is refused once its maker lacks one of them. The sender
+        does not learn who the maker is.
         """
         services = self.gate.services
         row = await services.store.definition(hook.definition_hash, tenant=hook.tenant)
@@ -239,13 +243,13 @@ class WebhookReceiver:
         )
 
     async def _check_target(self, hook: Hook, run_id: str) -> None:
-        """A trigger signals runs of its own workflow only."""
+        """Refuse to signal a run of another workflow than the trigger's own."""
         row = await self.gate.services.store.row(id_in_tenant(hook.tenant, run_id))
         if row is None or row.tenant != hook.tenant or row.workflow_name != hook.workflow_name:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no execution {run_id}", "it may not have started yet")
 
     async def _note(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
-        """Write down what never came to the gate: gathered, so that nobody at the door can fill the disk."""
+        """Record a request that never reached the gate. Refusals are gathered, so that no sender can fill the disk."""
         refused = answer if isinstance(answer, PenstockError) else None
         details = _details(answer)
         if request.remote is not None:
@@ -272,7 +276,7 @@ class WebhookReceiver:
 
 
 class _RefusedByGate(PenstockError):
-    """The gate refused the call, and has written that down."""
+    """The gate refused the call, and has recorded that."""
 
     def __init__(self, error: PenstockError) -> None:
         super().__init__(error.code, error.message, error.hint, error.details)
@@ -280,7 +284,7 @@ class _RefusedByGate(PenstockError):
 
 
 class _MakerDenied(Denied):
-    """Whoever stored the workflow of a trigger may not start it any more."""
+    """The principal that stored the workflow of a trigger may not start it any more."""
 
     def __init__(self, maker: str, told: Denied) -> None:
         super().__init__(told.code, told.message, told.hint)

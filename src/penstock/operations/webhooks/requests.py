@@ -1,7 +1,7 @@
 """A received webhook as data: what its expressions see, and what they make of it.
 
-The body is read as its media type says. What a request holds is data of a stranger, even if its signature is right:
-it becomes input or payload and nothing else.
+The body is decoded according to its media type. The content of a request is a stranger's data, even if its signature is
+valid: it becomes input or payload and nothing else.
 
 Above it: `receiver`. Below it: `definitions` (expressions, templates, schemas).
 """
@@ -28,9 +28,9 @@ from penstock.operations.runs.fields import CHOSEN_ID
 __all__ = ["HookRequest", "InterpretedRequest", "interpret"]
 
 _RUN_ID = re.compile(CHOSEN_ID)
-# What must not end in a history: credentials, and signatures that open the door once more.
-# What senders say about a delivery, and what the usual parts in between add. Whatever else a request carries may be a
-# secret under any name, so it is neither kept nor seen by expressions.
+# Headers that say something about a delivery, and those that proxies usually add. Any other header may carry a
+# credential or a signature under any name, and those must not end up in a history. So it is neither stored nor visible
+# to expressions.
 _KEPT_HEADERS = frozenset(
     {
         "accept",
@@ -57,7 +57,7 @@ _KEPT_HEADERS = frozenset(
         "x-shopify-webhook-id",
     }
 )
-# CloudEvents, Standard Webhooks, and senders with several headers of their own that say what happened.
+# CloudEvents, Standard Webhooks, and senders that describe the event in several headers of their own.
 _KEPT_PREFIXES = ("ce-", "webhook-", "svix-", "linear-", "sentry-hook-", "x-github-", "x-gitlab-", "x-penstock-")
 _SECRET_WORDS = ("signature", "token", "secret", "key", "auth", "password", "cookie", "session")
 _FORM = "application/x-www-form-urlencoded"
@@ -66,7 +66,7 @@ _FORM_FIELDS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRequest:
-    """A request as it arrived. `path` is what follows /hooks/; names of headers are in small letters."""
+    """A request as it arrived. `path` is what follows /hooks/; header names are in lower case."""
 
     path: str
     method: str
@@ -79,7 +79,7 @@ class HookRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterpretedRequest:
-    """What a trigger makes of a request; `passes` is false for one that its filter leaves out."""
+    """What a trigger makes of a request; `passes` is False if its filter rejects the request."""
 
     passes: bool
     dedupe: str | None = None
@@ -88,7 +88,7 @@ class InterpretedRequest:
 
 
 def interpret(trigger: WebhookTrigger, request: HookRequest, evaluator: Evaluator) -> InterpretedRequest:
-    """Read a request and evaluate what the trigger says about it; `Rejected` when it does not fit."""
+    """Decode a request and evaluate the trigger's expressions on it; raise `Rejected` if it does not fit."""
     root = _root(trigger, request)
     _check_body(trigger, root["body"], evaluator)
     if trigger.filter is not None and _value("filter", trigger.filter, root, evaluator) in (False, None):
@@ -138,7 +138,7 @@ def _body(request: HookRequest) -> JsonValue:
     try:
         text = request.body.decode()
         form = parse_qsl(text, keep_blank_values=True, max_num_fields=_FORM_FIELDS_MAX) if media_type == _FORM else []
-    except ValueError:  # also what is not UTF-8
+    except ValueError:  # includes invalid UTF-8
         raise Rejected("MALFORMED_REQUEST", "the body is not UTF-8, or has too many fields", "send JSON") from None
     return dict(form) if media_type == _FORM else text
 

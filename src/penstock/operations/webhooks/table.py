@@ -1,7 +1,7 @@
 """Which workflows have which addresses: the webhooks of a tenant, found by path.
 
-Definitions are read when an address is unknown, but only so often, so that strangers who try addresses cost little.
-Whether a definition that was found is still the newest is checked every time.
+Definitions are read again for an unknown address, but at a limited rate, so that strangers who guess addresses cost
+little. A definition that was found is checked every time to be still the newest.
 
 Above it: `receiver`, `triggers`. Below it: the store's definitions.
 """
@@ -23,11 +23,11 @@ __all__ = ["Hook", "HookTable", "hooks_of"]
 
 _LOGGER = logging.getLogger("penstock.webhooks")
 _TENANTS_KEPT = 256
-# An address that is not known is looked for again after this much time.
+# How long an unknown address counts as unknown before the definitions are read again.
 _LOOK_AGAIN_MS = 1_000
-# Another workflow may have taken the same address; after this much time it is noticed.
+# How long until it is noticed that another workflow has taken the same address.
 _KEPT_MS = 10_000
-# No path of a document begins so: a tenant's addresses cannot be taken by a path of the default tenant.
+# No path of a document begins with this, so a path of the default tenant cannot take the address of another tenant.
 _TENANT_MARK = "@"
 
 
@@ -42,13 +42,13 @@ class Hook:
 
     @property
     def address(self) -> str:
-        """The path of requests, from the root of the server on."""
+        """The path of its requests, from the root of the server."""
         tenant = "" if self.tenant == DEFAULT_TENANT else f"{_TENANT_MARK}{self.tenant}/"
         return f"/hooks/{tenant}{self.trigger.path}"
 
 
 def hooks_of(row: DefinitionRow) -> list[Hook]:
-    """The webhooks of a definition."""
+    """Return the webhooks of a definition."""
     triggers = row.document.get("triggers")
     listed = [trigger for trigger in triggers if isinstance(trigger, dict)] if isinstance(triggers, list) else []
     try:
@@ -57,7 +57,7 @@ def hooks_of(row: DefinitionRow) -> list[Hook]:
             for trigger in webhook_triggers(row.name, listed)
         ]
     except Rejected as error:
-        # It was stored by a release with other checks; its other parts may work.
+        # A release with other checks stored it; the rest of the document may still work.
         _LOGGER.warning("the webhooks of %s cannot be used: %s", row.name, error.message)
         return []
 
@@ -77,7 +77,7 @@ class HookTable:
         self._tenants: LruCache[str, _Loaded] = LruCache(_TENANTS_KEPT)
 
     async def find(self, path: str) -> tuple[Hook, ...]:
-        """The webhooks at a path below /hooks: of the tenant that it begins with after `@`, else of the default one."""
+        """Return the webhooks at a path below /hooks; a leading `@` names a tenant other than the default one."""
         wanted = hook_path(path)
         if not wanted.startswith(_TENANT_MARK):
             return await self._find_in(DEFAULT_TENANT, wanted)

@@ -1,6 +1,6 @@
 """Operations on webhooks that are received: which addresses start or signal workflows.
 
-A trigger stands in the document of its workflow, and changes with it. Receiving is `receiver`.
+A trigger is declared in the document of its workflow, and changes with it. Receiving is in `receiver`.
 
 Above it: the catalogue. Below it: the store's definitions, `table`.
 """
@@ -83,7 +83,7 @@ async def trigger_list(context: Context, given: ListTriggers) -> TriggerList:
 
 
 async def _denied(services: Services, row: DefinitionRow) -> str | None:
-    """Why the triggers of a workflow do nothing for whoever stored it; None if they do."""
+    """Return why the triggers of a workflow may not act for the principal that stored it; None if they may."""
     try:
         await trigger_scopes(services, row, starts=True)
     except Denied as error:

@@ -1,4 +1,4 @@
-"""What the operations on sent webhooks take and give.
+"""The inputs and views of the operations on sent webhooks.
 
 Above it: `endpoints`. Below it: nothing but data and the stored rows they are made from.
 """
@@ -184,7 +184,7 @@ class DeliveryPageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def endpoint_view(row: ResourceRow) -> EndpointView:
-    """A webhook for callers."""
+    """Return a webhook as callers see it."""
     endpoint = endpoint_of(row)
     return EndpointView(
         id=row.resource_id,
@@ -205,7 +205,7 @@ def endpoint_view(row: ResourceRow) -> EndpointView:
 
 
 def delivery_view(row: DeliveryRow) -> DeliveryView:
-    """A delivery for callers."""
+    """Return a delivery as callers see it."""
     event_type = row.event.get("type")
     return DeliveryView(
         id=row.delivery_id,

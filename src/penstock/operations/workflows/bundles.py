@@ -1,7 +1,7 @@
 """Operations that move workflows between servers: all documents in one piece.
 
-An import is one transaction: every document that it changes is stored, each with an audit record of its own, together
-with the answer of the idempotency key; or none is.
+An import is one transaction: either every changed document is stored, each with a separate audit record, together with
+the answer for the idempotency key; or none is.
 
 Above it: the catalogue. Below it: `operations`, `definitions`, the store's definitions.
 """
@@ -31,7 +31,7 @@ __all__ = ["OPERATIONS"]
 
 @dataclass(slots=True)
 class _Plan:
-    """What an import changes: each version with the one that it replaces, and what is told of it."""
+    """What an import changes: each version with the one that it replaces, and the names to report."""
 
     changes: list[tuple[DefinitionRow, DefinitionRow | None]] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
@@ -40,12 +40,12 @@ class _Plan:
 
     @property
     def answer(self) -> Imported:
-        """What the caller hears."""
+        """The answer to the caller."""
         return Imported(imported=self.imported, overwritten=self.overwritten, skipped=self.skipped)
 
     @property
     def told(self) -> list[tuple[str, JsonObject]]:
-        """What the audit log says about each version."""
+        """What the audit log records about each version."""
         return [
             (row.name, {"hash": row.hash} if before is None else {"hash": row.hash, "replaces": before.hash})
             for row, before in self.changes
@@ -76,7 +76,7 @@ async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
 
 
 def _all_named(arguments: JsonObject) -> str | None:
-    """The names of the workflows that are sent."""
+    """Return the names of the workflows in the call."""
     documents = arguments.get("workflows")
     names = [document_name(document) for document in documents] if isinstance(documents, list) else []
     return ",".join(name for name in names if name is not None) or None
@@ -125,7 +125,7 @@ async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
 
 
 async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite: bool) -> _Plan:
-    """What an import changes, if the caller may; of a name that comes twice, the second follows the first."""
+    """Return what an import changes, if the caller may; a second document of one name comes after the first."""
     services, tenant, plan = context.services, context.tenant, _Plan()
     newest: dict[str, DefinitionRow | None] = {}
     chosen: list[Workflow] = []

@@ -1,7 +1,7 @@
 """Workflow documents as callers send them: an object, a text, or just a list of tasks.
 
-A document takes seconds to check when it is long, and for ever when it is made for that. So it is checked where it can
-be stopped (`runtime.sandbox.documents`), and nobody else waits for it.
+Checking a long document takes seconds, and a malicious one may never finish. So documents are checked where that can be
+stopped (`runtime.sandbox.documents`), and no other call waits for it.
 
 Above it: the operations on workflows and tasks. Below it: `definitions`.
 """
@@ -31,9 +31,9 @@ else:
 __all__ = ["checked_document", "compiled", "document_of"]
 
 
-# What stands beside the names of workflows in paths; and what means another place in any path.
+# Names that routes use in place of a workflow's name, and those that have a meaning in any path.
 _RESERVED_NAMES = frozenset({"export", "import", "validate", ".", ".."})
-# Control characters, line and paragraph separators, halves of characters.
+# Categories of control characters, line and paragraph separators, and lone surrogates.
 _UNSPEAKABLE = frozenset({"Cc", "Zl", "Zp", "Cs"})
 
 
@@ -45,7 +45,7 @@ async def document_of(
     title: str | None = None,
     tasks: list[dict[str, Any]] | None = None,
 ) -> JsonObject:
-    """The one document that was sent, whatever its form."""
+    """Return the one document that was sent, whatever its form."""
     if sum(given is not None for given in (document, source, tasks)) != 1:
         message = "send exactly one of `document`, `source` and `tasks`"
         raise Rejected("INVALID_ARGUMENTS", message, "a document as an object, as text, or the tasks of a new workflow")
@@ -66,7 +66,7 @@ async def document_of(
 async def checked_document(
     context: Context, document: dict[str, Any] | None, source: str | None
 ) -> tuple[tuple[Finding, ...], str | None]:
-    """What is wrong with a document, and its hash if it can be read."""
+    """Return the findings about a document, and its hash if it can be read."""
     if (document is None) == (source is None):
         raise Rejected("INVALID_ARGUMENTS", "send exactly one of `document` and `source`", "as an object, or as text")
     checks = context.services.documents
@@ -82,7 +82,7 @@ async def checked_document(
 
 
 async def compiled(context: Context, document: JsonObject) -> Workflow:
-    """The workflow of a document; Rejected with every mistake, and when it could not be stored or called."""
+    """Compile a document; raise Rejected with every mistake, or if the workflow could not be stored or called."""
     checks = context.services.documents
     _refuse_errors(await checks.findings(document, tenant=context.tenant))
     return await checks.threads.run(context.tenant, _compiled, document)
@@ -96,7 +96,7 @@ def _compiled(document: JsonObject) -> Workflow:
 
 
 def _refuse_name(name: str) -> None:
-    """Documents of other formats may have any name; one that stands in no path could be stored, and never called."""
+    """Refuse a name that cannot be part of a path: a workflow of another format could be stored, but never called."""
     unspeakable = any(unicodedata.category(character) in _UNSPEAKABLE for character in name)
     if name in _RESERVED_NAMES or unspeakable or "/" in name or len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
         message = f"a workflow cannot be called {name[:60]!r}"

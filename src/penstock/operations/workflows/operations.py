@@ -1,10 +1,10 @@
 """Operations on workflows: create, read, change, delete, check, compare.
 
 A workflow is known by the name in its document. Every change makes a version, known by the hash of the document; runs
-stay with the version they began with. The hash is the ETag: whoever changes a workflow can say which version they saw.
+stay with the version they began with. The hash is the ETag: callers can say which version they want to change.
 
-Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting a run is `executions.execute`,
-moving workflows between servers is `bundles`.
+Above it: the catalogue. Below it: `definitions`, the store's definitions. Starting a run is in `executions.execute`,
+moving workflows between servers is in `bundles`.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ async def put_workflow(
     expected_hash: str | AnyHash | None,
     answer: Callable[[DefinitionRow], Reply[Any]] | None = None,
 ) -> DefinitionRow:
-    """Store a version and what follows from it (schedules); Conflict if somebody else was faster.
+    """Store a version and update its schedules; raise Conflict if another change was faster.
 
-    `answer` is what the call says of the version, which is kept with it.
+    `answer` makes the call's answer from the version; it is stored with the version.
     """
     services = context.services
     await refuse_triggers(context, workflow)
@@ -114,7 +114,7 @@ async def put_workflow(
 
 
 def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conflict:
-    """Why a version was not stored."""
+    """Return the error that says why a version was not stored."""
     if isinstance(outcome, DefinitionNameTaken):
         return name_taken(name, outcome)
     message = f"{name} was changed in between: its newest version is {outcome.current_hash}"
@@ -122,16 +122,16 @@ def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conf
 
 
 def has_triggers(workflow: Workflow) -> bool:
-    """Whether a workflow asks for executions that nobody starts by hand."""
+    """Whether a workflow has an enabled trigger, which starts executions without a call."""
     return any(trigger.get("enabled") is not False for trigger in workflow.triggers)
 
 
 async def refuse_triggers(
     context: Context, workflow: Workflow, newest: Mapping[str, DefinitionRow] | None = None
 ) -> None:
-    """A trigger starts executions in the name of whoever stored it: only who may start them may ask for one.
+    """Refuse to store triggers if the caller may not start the workflow: they start executions on the caller's behalf.
 
-    `newest` has the workflows of the tenant as they will be, for whoever stores several at once.
+    `newest` holds the tenant's workflows as they will be, for calls that store several at once.
     """
     if not has_triggers(workflow):
         return
@@ -144,7 +144,7 @@ async def refuse_triggers(
 
 
 def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRow | None) -> None:
-    """Refuse to take a scope out of a document to anybody who does not have it: they could start it then."""
+    """Refuse to remove a scope from a document if the caller lacks it: otherwise the caller could start it then."""
     kept = start_needs(workflow.document).scopes
     before = needs_of(context.services, current).scopes if current is not None else ()
     missing = first_missing(context.principal, [scope for scope in before if scope not in kept])
@@ -155,14 +155,14 @@ def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRo
 
 
 def expected_hash(if_match: str | None) -> str | AnyHash:
-    """The version that an If-Match names; any without."""
+    """Return the version that an If-Match header names; any version if there is no header."""
     if if_match is None or if_match.strip() == "*":
         return ANY
     return if_match.strip().removeprefix("W/").strip('"')
 
 
 def _named(arguments: JsonObject) -> str | None:
-    """The name of a workflow that is sent; one that is sent as text is known when that is read."""
+    """Return the name of the workflow in a call; None if it is sent as text, which has not been parsed yet."""
     chosen = arguments.get("id")
     return document_name(arguments.get("document")) or (chosen if isinstance(chosen, str) else None)
 
@@ -303,7 +303,7 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
         raise Conflict("PRECONDITION_FAILED", message, "read it again")
     deleted = await context.services.host.workflow(row.hash)
     await scheduler.drop_triggers(row.name, tenant=context.tenant, workflow=deleted)
-    await scheduler.follow(row.name, tenant=context.tenant)  # somebody may have created it anew meanwhile
+    await scheduler.follow(row.name, tenant=context.tenant)  # it may have been created again meanwhile
     context.services.definitions_changed(context.tenant)
     return answer
 

@@ -134,13 +134,13 @@ async def _with_nodes(
     if_match: str | None,
     answer: Callable[[DefinitionRow], Reply[T]],
 ) -> Reply[T]:
-    """The new version with these nodes; never on top of a version that the change was not made for."""
+    """Store a new version with these nodes; refuse if the change was made for another version than the newest."""
     expected = expected_hash(if_match)
     if expected is not ANY and expected != row.hash:
         message = f"{row.name} was changed in between: its newest version is {row.hash}"
         raise Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
     document: JsonObject = {**row.document, "nodes": list(nodes)}
-    # A signature was of the document as it was.
+    # The signature was made for the previous document.
     document.pop("signature", None)
     workflow = await compiled(context, document)
     return answer(await put_workflow(context, workflow, expected_hash=row.hash, answer=answer))

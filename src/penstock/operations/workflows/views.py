@@ -1,4 +1,4 @@
-"""What the operations on workflows take and give.
+"""The inputs and views of the operations on workflows.
 
 Above it: `operations`, `tasks`. Below it: nothing but data and the stored rows they are made from.
 """
@@ -206,7 +206,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def view_of(row: DefinitionRow) -> WorkflowView:
-    """A stored definition for a caller."""
+    """Return a stored definition as callers see it."""
     document = row.document
     return WorkflowView(
         id=row.name,
@@ -233,7 +233,7 @@ def _schema(document: JsonObject, name: str) -> dict[str, Any] | None:
 
 
 def summary_of(row: DefinitionRow) -> WorkflowSummary:
-    """A stored definition for a list."""
+    """Return a stored definition as an item of a list."""
     return WorkflowSummary(
         id=row.name,
         version=row.version,
@@ -245,7 +245,7 @@ def summary_of(row: DefinitionRow) -> WorkflowSummary:
 
 
 def finding_view(finding: Finding) -> FindingView:
-    """A finding for a caller."""
+    """Return a finding as callers see it."""
     position = finding.position
     return FindingView(
         code=finding.code,
