@@ -1,8 +1,8 @@
 """Checks of secret answers: expressions may read them only where an executor fills them in.
 
 When a schema says `writeOnly` or `format: password`, the answer is not in the history, and jq sees `***` in its place.
-An expression that computes with it would compute with `***`. So an expression may only read a secret answer as a whole
-value, or as part of a text, in the fields of an activity, where the executor fills it in, and in the output of an
+An expression that computes with it would compute with `***`. So a secret answer may only be a whole value, or part of a
+text without other jq. It may be in the fields of an activity, where the executor fills it in, or in the output of an
 `end`, which may show the `***`.
 
 Above it: `expressions`. Below it: `definitions.secret_answers`, compiled expressions.

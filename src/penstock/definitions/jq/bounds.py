@@ -1,10 +1,12 @@
-"""Whether the work of a jq program is bounded by the size of its input.
+"""Decides whether the work of a jq program is bounded by the size of its input.
 
-Every node gets a bound on how many outputs it has and how large they are together, each a sum of a constant, a multiple
-of its input's size and a multiple of the root's size. A program is bounded when all bounds stay linear with small
-factors: then a small root means little work, and it may run inside the server. Products of two sizes, recursion,
-ranges, regular expressions and everything not listed here are not bounded; such programs are still right, but run in
-the guard. Sizes are bytes of JSON.
+Every node gets a bound on the number of its outputs and on their total size. Each bound is a sum of a constant, a
+multiple of its input's size and a multiple of the root's size. A program is bounded when all bounds stay linear with
+small factors: then a small root means little work, and the program may run inside the server. Products of two sizes,
+recursion, ranges, regular expressions and everything not listed here are unbounded. Such programs are still correct,
+but run in a worker process with a time limit. Sizes are bytes of JSON.
+
+Above it: `text` and `expressions`. Below it: `syntax`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ from penstock.definitions.jq.syntax import ASSIGNMENTS, COMPARISONS, Node, NodeK
 
 __all__ = ["has_linear_bound"]
 
-# A result may be this many times the size of what it is made from.
+# A result may be this many times as large as the values it is made from.
 FACTOR_MAX = 128.0
 CONSTANT_MAX = 100_000.0
 
@@ -44,7 +46,7 @@ class _Linear:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """How many outputs there are at most, and how large they are together."""
+    """The largest number of outputs, and their largest total size."""
 
     count: _Linear
     size: _Linear
@@ -57,10 +59,10 @@ class _Unbounded(Exception):
 ONE = _Linear(constant=1.0)
 SCALAR = _Bound(ONE, ONE)
 SAME = _Bound(ONE, _Linear(constant=1.0, of_input=1.0))
-# An element is at least one character and a comma.
+# An element takes at least one character and a comma.
 EACH = _Bound(_Linear(of_input=0.5), _Linear(of_input=1.0))
 
-# Without arguments: the result is a scalar.
+# No arguments: the result is a scalar.
 SCALAR_FUNCTIONS = frozenset(
     {
         *("all", "any", "ceil", "exp", "exp10", "exp2", "fabs", "floor", "fromdate", "fromdateiso8601", "isfinite"),
@@ -68,7 +70,7 @@ SCALAR_FUNCTIONS = frozenset(
         *("toboolean", "todate", "todateiso8601", "tonumber", "trunc", "type", "utf8bytelength"),
     }
 )
-# Without arguments: the result is at most so many times as large as the input.
+# No arguments: the result is at most this many times as large as the input.
 LINEAR_FUNCTIONS = {
     **dict.fromkeys(("abs", "add", "arrays", "ascii_downcase", "ascii_upcase", "booleans", "empty", "error"), 1.0),
     **dict.fromkeys(("first", "flatten", "from_entries", "fromjson", "implode", "iterables", "keys", "last"), 1.0),
@@ -79,22 +81,22 @@ LINEAR_FUNCTIONS = {
     # A character becomes a number and a comma; an entry gets the words "key" and "value".
     **dict.fromkeys(("explode", "gmtime", "to_entries"), 4.0),
 }
-# The widest: a quote becomes `&#39;` in @html.
+# The worst case: a quote becomes `&#39;` in @html.
 FORMAT_FACTOR = 5.0
-# With one argument that is evaluated on the input and compared with or cut from it.
+# One argument, evaluated on the input and compared with it or cut from it.
 ARGUMENT_FUNCTIONS = frozenset(
     {"endswith", "has", "ltrimstr", "rtrimstr", "startswith", "strftime", "strptime", "trimstr"}
 )
-# With one argument whose cost is only linear when that argument is a literal.
+# One argument; the cost is only linear when that argument is a literal.
 LITERAL_FUNCTIONS = frozenset({"contains", "index", "indices", "join", "nth", "rindex", "split"})
-# With one argument that is evaluated on each element, and decides about it.
+# One argument, evaluated on each element to decide about it.
 ELEMENT_FUNCTIONS = frozenset({"all", "any", "group_by", "max_by", "min_by", "sort_by", "unique_by"})
 STRING_CALLS = frozenset({"ascii_downcase", "ascii_upcase", "tojson", "tostring", "type"})
 NUMBER_CALLS = frozenset({"length", "tonumber", "utf8bytelength", "floor", "ceil", "round", "trunc", "sqrt", "fabs"})
 
 
 def has_linear_bound(node: Node) -> bool:
-    """Say whether the work of the program is at most a small multiple of the size of its input."""
+    """Whether the work of the program is at most a small multiple of the size of its input."""
     try:
         _bound(node, _Linear(of_root=1.0), {})
     except _Unbounded:
@@ -103,7 +105,7 @@ def has_linear_bound(node: Node) -> bool:
 
 
 def _bound(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
-    """The bound of a node; `reach` is its input in terms of the root, `variables` are in terms of the input."""
+    """The bound of a node. `reach` is its input in terms of the root; `variables` are in terms of the input."""
     return _limited(_bound_of_kind(node, reach, variables))
 
 
@@ -143,7 +145,7 @@ def _access(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bo
     if node.kind is NodeKind.ITERATE:
         return _then(_bound(node.children[0], reach, variables), EACH)
     if node.kind is NodeKind.INDEX and not _is_scalar(node.children[1]):
-        # A list as the key of a list searches for it.
+        # Indexing a list with a list searches for it.
         raise _Unbounded
     return _crossed(node.children, reach, variables)
 
@@ -174,7 +176,7 @@ def _structured(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) ->
 
 def _pipe(stages: tuple[Node, ...], reach: _Linear, variables: Mapping[str, _Linear]) -> _Bound:
     bound = _bound(stages[0], reach, variables)
-    # From the second stage on the input is another one, so the variables are told in terms of the root.
+    # From the second stage on, the input is a different one, so the variables are expressed in terms of the root.
     outer = {name: _in_root(size, reach) for name, size in variables.items()}
     for stage in stages[1:]:
         bound = _limited(_then(bound, _bound(stage, _in_root(bound.size, reach), outer)))
@@ -192,7 +194,7 @@ def _applied(linear: _Linear, inputs: _Bound) -> _Linear:
 
 
 def _in_root(size: _Linear, reach: _Linear) -> _Linear:
-    """A size that depends on an input, in terms of the root alone."""
+    """Express a size that depends on an input in terms of the root alone."""
     return replace(size, of_input=0.0) + reach * _Linear(constant=size.of_input)
 
 
@@ -204,7 +206,7 @@ def _sum(bounds: list[_Bound]) -> _Bound:
 
 
 def _cross(left: _Bound, right: _Bound) -> _Bound:
-    """Every output of the one combined with every output of the other."""
+    """Every output of `left` combined with every output of `right`."""
     return _Bound(left.count * right.count, left.size * right.count + right.size * left.count)
 
 
@@ -227,7 +229,7 @@ def _attempt(parts: tuple[Node, ...], reach: _Linear, variables: Mapping[str, _L
     body = _bound(parts[0], reach, variables)
     if len(parts) == 1:
         return body
-    # The handler sees what `error` was given, or a message of limited length.
+    # The handler sees the argument of `error`, or a message of limited length.
     error = _Bound(ONE, body.size + _Linear(constant=200.0, of_input=1.0))
     outer = {name: _in_root(size, reach) for name, size in variables.items()}
     handler = _bound(parts[1], _in_root(error.size, reach), outer)
@@ -261,10 +263,10 @@ def _binary(node: Node, reach: _Linear, variables: Mapping[str, _Linear]) -> _Bo
     if operator in COMPARISONS or operator in ("and", "or", "%"):
         return _scalars(crossed)
     if operator == "*" and not (_is_number(left) and _is_number(right)):
-        # A number times a text repeats the text.
+        # Multiplying a text by a number repeats the text.
         raise _Unbounded
     if operator == "-" and not (_is_scalar(left) or _is_scalar(right)):
-        # The difference of two lists compares each element with each.
+        # The difference of two lists compares every element with every other.
         raise _Unbounded
     return _Bound(crossed.count, crossed.size * _Linear(constant=4.0)) if operator == "/" else crossed
 
@@ -299,7 +301,7 @@ def _call_with_one(name: str, argument: Node, reach: _Linear, variables: Mapping
     if name in ARGUMENT_FUNCTIONS:
         return _cross(bound, SAME)
     if name in LITERAL_FUNCTIONS and argument.kind is NodeKind.LITERAL:
-        # `join` writes the argument between all elements, `split` makes a quoted text of every character.
+        # `join` writes the argument between all elements; `split` may turn every character into a quoted text.
         return _linear(4.0 + bound.size.constant / 2.0)
     raise _Unbounded
 
@@ -315,7 +317,7 @@ def _each_element(name: str, argument: Node, reach: _Linear, variables: Mapping[
 
 
 def _is_scalar(node: Node) -> bool:
-    """Certainly text, a number, true, false or null."""
+    """Whether a node certainly gives text, a number, true, false or null."""
     match node.kind:
         case NodeKind.LITERAL | NodeKind.TEXT | NodeKind.FORMAT | NodeKind.NEGATE:
             return True

@@ -1,10 +1,11 @@
-"""jq expressions: compiled once, evaluated many times, always with the same answer for the same input.
+"""jq expressions: compiled once, evaluated many times, always with the same result for the same input.
 
 A program is first checked against the deny-list of `text`, then compiled by libjq and kept in a bounded cache. The
 engine evaluates through the `Evaluator` protocol: in this process here, or with a time budget in `runtime.sandbox`.
 
-Numbers: a plain path hands its value on untouched. Everything else goes through libjq, where numbers are doubles: whole
-ones come back as int (`1.0` as `1`), integers beyond 2^53 lose their last digits, NaN and infinities are failures.
+Numbers: a plain path passes its value on untouched. Everything else goes through libjq, where numbers are doubles:
+whole numbers come back as int (`1.0` as `1`), integers beyond 2^53 lose their last digits, NaN and infinities are
+failures.
 
 Threads: libjq's bindings give every evaluation its own interpreter state, from a pool of one per program. Concurrent
 evaluations of one program are safe; the second one pays for another compilation (about a millisecond).
@@ -55,15 +56,15 @@ __all__ = [
 
 MESSAGE_CHARACTERS_MAX = 500
 NOT_FINITE_MESSAGE = "the result contains a number that JSON cannot hold (not a number, or infinite)"
-# The bindings turn NaN into null; writing and reading back shows the difference. The empty lines end a comment that
-# goes on after a backslash.
+# The bindings turn NaN into null; writing the value and reading it back shows the difference. The empty lines end a
+# comment that continues after a backslash.
 NOT_FINITE_CHECK = f'(%s\n\n) | if . == (tojson | fromjson) then . else error("{NOT_FINITE_MESSAGE}") end'
-# What the bindings give for infinities. They give a finite number of this size as int, so no finite one is mistaken.
+# What the bindings return for infinities. They return a finite number of this size as int, so the two differ.
 INFINITY = sys.float_info.max
 INFINITY_TEXT = b"1.7976931348623157e308"
 COMPILE_ERROR = re.compile(r"jq: error: (?P<message>.*?) at <top-level>, line (?P<line>\d+), column (?P<column>\d+)")
 UNDEFINED = re.compile(r"(?P<name>[\w:]+)/(?P<arity>\d+) is not defined")
-# What the names of libjq's grammar mean to a reader.
+# What the token names of libjq's grammar mean to a reader.
 GRAMMAR_WORDS = {
     "BINDING": "variable",
     "FIELD": "field",
@@ -86,12 +87,12 @@ encode: Final = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled jq program; `bounded` says that its work is limited by the size of its input."""
+    """A compiled jq program; `bounded` means that its work is limited by the size of its input."""
 
     text: str
     bounded: bool
-    # Only for `evaluate_expression`: the libjq program, the path if it is nothing but one, and what it reads. There is
-    # no program where it is compiled only when it is evaluated.
+    # Only for `evaluate_expression`: the libjq program, its path if it is a plain path, and what it reads. The program
+    # is None if it is compiled only when it is evaluated.
     program: Any = field(compare=False, repr=False)
     path: tuple[str, ...] | None = field(compare=False, repr=False)
     reads: Reads | None = field(compare=False, repr=False)
@@ -107,7 +108,7 @@ class ExpressionProblem:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The result of an evaluation; it may share parts with the root and must not be changed."""
+    """The result of an evaluation. It may share parts with the root and must not be changed."""
 
     value: JsonValue
 
@@ -121,21 +122,21 @@ class EvaluationFailed:
 
 @dataclass(frozen=True, slots=True)
 class NotAnExpression(EvaluationFailed):
-    """A program that was only compiled when it was evaluated, and is none."""
+    """A program that was compiled only when it was evaluated, and turned out to be invalid."""
 
     hint: str | None = None
 
 
-class WouldWait(Exception):  # no error: it says where the evaluation belongs
-    """An evaluation may take its time, and whoever asked cannot wait."""
+class WouldWait(Exception):  # not an error: it says where the evaluation belongs
+    """An evaluation may take long, and the caller cannot wait."""
 
 
 class Evaluator(Protocol):
-    """Whoever evaluates what a document says for the engine: its expressions and its schemas."""
+    """Evaluates the expressions and schemas of a document for the engine."""
 
     @property
     def prompt(self) -> "Evaluator":
-        """The side of it that never waits: it raises `WouldWait` instead. Often the evaluator itself."""
+        """The evaluator that never waits: it raises `WouldWait` instead. Often the evaluator itself."""
         ...
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
@@ -143,11 +144,11 @@ class Evaluator(Protocol):
         ...
 
     def violations(self, schema: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit a schema."""
+        """List the ways in which a value does not fit a schema."""
         ...
 
     def with_defaults(self, schema: JsonObject, value: JsonValue) -> JsonValue:
-        """A value with the defaults of a schema filled in."""
+        """Return a value with the defaults of a schema filled in."""
         ...
 
 
@@ -164,19 +165,19 @@ class InProcessEvaluator:
         return evaluate_expression(expression, root)
 
     def violations(self, schema: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit a schema."""
+        """List the ways in which a value does not fit a schema."""
         return violations(schema, value)
 
     def with_defaults(self, schema: JsonObject, value: JsonValue) -> JsonValue:
-        """A value with the defaults of a schema filled in."""
+        """Return a value with the defaults of a schema filled in."""
         return apply_defaults(schema, value)
 
 
 def load_expression(text: str) -> Expression | ExpressionProblem:
-    """As `compile_expression`, but a long program is only compiled where it is evaluated, in a worker.
+    """Like `compile_expression`, but a long program is compiled only where it is evaluated, in a worker.
 
-    For programs that were checked before, and for those that callers send: what is wrong with a long one shows when it
-    is evaluated, what is forbidden in it too. Nothing here takes longer than a look at its characters.
+    Use it for programs that were checked before, and for those that callers send. A mistake or a forbidden call in a
+    long program then shows when it is evaluated. Nothing here takes longer than one pass over its characters.
     """
     if len(text) <= limits.JQ_IN_PROCESS_CHARACTERS_MAX:
         return compile_expression(text)
@@ -205,7 +206,7 @@ def compile_expression(text: str) -> Expression | ExpressionProblem:
 
 
 def evaluate_expression(expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
-    """Evaluate a compiled program: no output gives null, one gives its value, several give the list of them."""
+    """Evaluate a compiled program: no output gives null, one output gives its value, several give a list of them."""
     found = path_value(expression, root)
     if found is not None:
         return found
@@ -214,20 +215,20 @@ def evaluate_expression(expression: Expression, root: JsonValue) -> Evaluated | 
 
 
 def path_value(expression: Expression, root: JsonValue) -> Evaluated | None:
-    """The result of a program that is nothing but a path, without libjq; None when libjq has to answer."""
+    """The result of a program that is a plain path, without libjq; None if libjq has to evaluate it."""
     if expression.path is None:
         return None
     value = root
     for name in expression.path:
         if not isinstance(value, dict):
-            # Null, or an error in libjq's words.
+            # Null, or an error in libjq's wording.
             return None
         value = value.get(name)
     return Evaluated(value)
 
 
 def input_text(expression: Expression, root: JsonValue) -> str | EvaluationFailed:
-    """The parts of the root that the program reads, as JSON text."""
+    """Return the parts of the root that the program reads, as JSON text."""
     try:
         return encode(root if expression.reads is None else project(root, expression.reads)).decode()
     except RecursionError:
@@ -316,7 +317,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _compile_problem(text: str, errors: str) -> ExpressionProblem:
-    """The first of libjq's errors in one line, with a hint for the usual mistakes."""
+    """The first of libjq's errors in one line, with a hint for common mistakes."""
     match = COMPILE_ERROR.search(errors)
     if match is None:
         first = errors.removeprefix("jq: error: ").partition("\n")[0]

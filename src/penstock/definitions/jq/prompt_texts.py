@@ -1,8 +1,8 @@
-"""Texts of prompts: `{{name}}` is where an argument is shown. Nothing is evaluated.
+"""Texts of prompts: `{{name}}` marks where an argument is inserted. Nothing is evaluated.
 
-What an argument says is text, whatever it looks like: placeholders and expressions inside it stay what they are.
+An argument is plain text, whatever it looks like: placeholders and expressions inside it are not expanded.
 
-Above it: `checks.exposure`, `operations.exposed_contents`. Below it: nothing but text.
+Above it: `checks.exposure`, `operations.catalogue.exposure`. Below it: nothing but text.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """The names that a text shows, each once."""
+    """Return the names of the placeholders in a text, each once."""
     return tuple(dict.fromkeys(_PLACEHOLDER.findall(text)))
 
 
 def filled_text(text: str, given: Mapping[str, str]) -> str:
-    """The text with its arguments; nothing in place of one that was not given."""
+    """Return the text with its arguments filled in; a missing argument becomes empty."""
     return _PLACEHOLDER.sub(lambda found: given.get(found[1], ""), text)

@@ -1,8 +1,10 @@
-"""Which parts of its input a jq program looks at.
+"""Which parts of its input a jq program reads.
 
-Follows every value of a program back to the path of the root it came from. `text` uses the answer to name references
-to things that do not exist; `expressions` uses it to hand libjq only the parts that matter, because reading a large
-root costs far more than evaluating a small expression on it.
+Follows every value of a program back to the path of the root it came from. The checks use the result to report
+references to things that do not exist. `expressions` uses it to pass only the relevant parts to libjq, because reading
+a large root costs far more than evaluating a small expression on it.
+
+Above it: `text` and `expressions`. Below it: `syntax`.
 """
 
 from collections.abc import Mapping
@@ -15,13 +17,13 @@ from penstock.definitions.jq.syntax import ASSIGNMENTS, Node, NodeKind
 __all__ = ["Reads", "project", "reads_of"]
 
 Path: TypeAlias = tuple[str, ...]
-# Where a value may come from: paths of the root, or None for a value the program made itself.
+# Where a value may come from: paths of the root, or None for a value that the program created.
 Origins: TypeAlias = frozenset[Path | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What is read of a value: all of it, or only some members of it if it is an object."""
+    """The parts of a value that are read: all of it, or only some members if it is an object."""
 
     whole: bool = False
     members: dict[str, "Reads"] = field(default_factory=dict)
@@ -29,17 +31,17 @@ class Reads:
 
 MADE: Origins = frozenset({None})
 NOTHING: Origins = frozenset()
-# Functions that hand on what their argument gives, and functions that do not look at their input.
+# Functions that pass on the outputs of one argument, and functions that do not look at their input.
 TRANSPARENT_ARITIES = {("first", 1): 0, ("last", 1): 0, ("limit", 2): 1}
 BLIND_ARITIES = frozenset({("empty", 0), ("error", 1), ("range", 1), ("range", 2), ("range", 3)})
-# Functions that apply their second argument to what the first gives.
+# Functions that apply their second argument to the outputs of the first.
 PIPING_ARITIES = frozenset({("all", 2), ("any", 2)})
 
 
 def reads_of(node: Node) -> Reads | None:
-    """What the program reads of its root; None when it may read anything.
+    """Return what the program reads of its root; None when it may read anything.
 
-    The answer is complete: no other part of the root can change the result, not even an error.
+    The result is complete: no other part of the root can change the result of the program, not even an error.
     """
     reader = _Reader()
     try:
@@ -51,7 +53,7 @@ def reads_of(node: Node) -> Reads | None:
 
 
 def project(value: JsonValue, reads: Reads) -> JsonValue:
-    """The parts of a value that are read; what is not an object is handed on as it is."""
+    """Return the parts of a value that are read; a value that is not an object is returned unchanged."""
     if reads.whole or not isinstance(value, dict):
         return value
     return {name: project(value[name], inner) for name, inner in reads.members.items() if name in value}
@@ -63,7 +65,8 @@ class _Unknown(Exception):
 
 class _Reader:
     def __init__(self) -> None:
-        # Read whole, and merely passed through: an access can fail even when its result is dropped.
+        # Paths that are read whole, and paths that are only passed through: an access can fail even when its result is
+        # dropped.
         self.paths: set[Path] = set()
         self.touched: set[Path] = set()
 
@@ -137,7 +140,7 @@ class _Reader:
         source, body, *keys = node.children
         bound = self.origins(source, inputs, variables)
         if keys:
-            # A destructuring pattern: its parts are not followed one by one.
+            # The parts of a destructuring pattern are not followed one by one.
             bound = self.consume(bound)
         inner = {**variables, **dict.fromkeys(node.names, bound)}
         self._consume_all(keys, inputs.union(MADE), inner)
@@ -176,7 +179,7 @@ class _Reader:
             self.consume(found)
             return self._consume_all(node.children[1:], found, variables)
         self.consume(inputs)
-        # An argument may be applied to the input or to something made from it; both are covered.
+        # An argument may be applied to the input or to a value made from it; this covers both.
         return self._consume_all(node.children, inputs.union(MADE), variables)
 
     def _consume_all(
@@ -189,7 +192,7 @@ class _Reader:
 
 def _tree(touched: set[Path], whole: set[Path]) -> Reads:
     root = Reads(whole=() in whole)
-    # Shorter paths first: below a path that is read whole nothing needs to be told apart.
+    # Shorter paths first: nothing below a path that is read whole needs its own entry.
     for path in sorted(touched | whole, key=len):
         place = root
         for length, name in enumerate(path, start=1):

@@ -1,8 +1,10 @@
 """jq programs as trees, for questions that tokens alone cannot answer.
 
-libjq compiles and runs the programs; this parser exists so that `bounds` and `reads` can tell what a program may
-cost and which parts of its input it looks at. What it does not understand, or finds too deep, it does not guess: there
-is no tree then, and the callers take the careful way.
+libjq compiles and runs the programs. This parser exists so that `bounds` and `reads` can tell what a program may cost
+and which parts of its input it reads. It does not guess: for a program that it does not understand, or that is nested
+too deeply, there is no tree, and the callers assume the worst.
+
+Above it: `text`, `bounds` and `reads`. Below it: `tokens`.
 """
 
 import json
@@ -14,13 +16,14 @@ from penstock.definitions.jq.tokens import Token, TokenKind, tokenize
 
 __all__ = ["ASSIGNMENTS", "COMPARISONS", "Node", "NodeKind", "parse_program"]
 
-# Real expressions nest three or four levels; the limits keep every walk over a tree far from the interpreter's own.
+# Real expressions nest three or four levels deep. The limits keep every walk over a tree far from Python's recursion
+# limit.
 NESTING_MAX = 24
 DEPTH_MAX = 100
 
 
 class NodeKind(StrEnum):
-    """What a node of the tree is, with its children in order."""
+    """The kinds of nodes; each comment lists the children in order."""
 
     ATTEMPT = "attempt"  # body, and perhaps handler
     BINARY = "binary"  # left, right; value is the operator
@@ -72,7 +75,7 @@ NULL = Node(NodeKind.LITERAL)
 
 
 def parse_program(program: str) -> Node | None:
-    """Parse a program; None means that it has no tree here, not that it is wrong."""
+    """Parse a program. None means that there is no tree for it here, not that it is invalid."""
     try:
         return _Parser(tokenize(program)).program()
     except _NotParsed:
@@ -140,7 +143,7 @@ class _Parser:
         return _node(NodeKind.OPAQUE, body, self._query())
 
     def _patterns(self) -> tuple[tuple[str, ...], list[Node], bool | None]:
-        """Names bound, computed keys, and whether it is a plain variable (None: alternatives with `?//`)."""
+        """The bound names, the computed keys, and whether it is a plain variable (None: alternatives with `?//`)."""
         names: list[str] = []
         keys: list[Node] = []
         plain = self._peek_kind() is TokenKind.VARIABLE
@@ -154,7 +157,7 @@ class _Parser:
         if self._peek_kind() is TokenKind.VARIABLE:
             names.append(self._take(TokenKind.VARIABLE).text)
             return
-        # A destructured value is told apart from a plain one by having computed keys.
+        # The computed keys mark a destructured value, as opposed to a plain one.
         keys.append(NULL)
         if self._accept("["):
             self._pattern(names, keys)

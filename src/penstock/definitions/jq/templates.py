@@ -1,10 +1,10 @@
-"""Templates: JSON values with jq in them, compiled once.
+"""Templates: JSON values that contain jq, compiled once.
 
-``"${ .order.id }"`` gives the value, ``"Refund ${ .input.amount }"`` a text, ``{"jq": "..."}`` the value,
-``{"literal": v}`` v untouched, and ``"${secret:NAME}"`` stays a reference: a secret's value is never known here.
+``"${ .order.id }"`` gives the value, ``"Refund ${ .input.amount }"`` a text, ``{"jq": "..."}`` the value, ``{"literal":
+v}`` v untouched, and ``"${secret:NAME}"`` stays a reference: a secret's value is never known here.
 
-Above it: `build.workflow` compiles templates, `engine.values` renders them. Below it: `expressions` (libjq).
-It does not resolve secrets and does not decide what the jq root is.
+Above it: `build.workflow` compiles templates, the engine renders them. Below it: `expressions` (libjq). It does not
+resolve secrets and does not decide what the jq root is.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ __all__ = [
     "template_secrets",
 ]
 
-# What stands in a rendered value where an executor will put a secret.
+# Replaces a secret in a rendered value until an executor fills it in.
 SECRET_MASK = "***"
-# How the places of an activity refer to a secret answer: the answer itself, sealed by the host that took it.
+# A reference to a secret answer in the fields of an activity; it holds the answer, sealed by the host that took it.
 ANSWER_REFERENCE = re.compile(r"\$\{answer:([A-Za-z0-9_-]*)\}")
 SECRET_REFERENCE = re.compile(r"\$\{secret:([A-Za-z_][A-Za-z0-9_]*)\}")
 _WHOLE = re.compile(r"\s*\$\{(?!secret:)(.*)\}\s*", re.DOTALL)
@@ -62,13 +62,13 @@ _JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class LiteralTemplate(msgspec.Struct, frozen=True):
-    """A value without jq in it."""
+    """A value without jq."""
 
     value: JsonValue
 
 
 class QueryTemplate(msgspec.Struct, frozen=True):
-    """A value that jq gives."""
+    """A value that is computed by jq."""
 
     expression: Expression
 
@@ -80,7 +80,7 @@ class TextTemplate(msgspec.Struct, frozen=True):
 
 
 class SecretTemplate(msgspec.Struct, frozen=True):
-    """A text with secret references in it; rendered as a mask, resolved only by an executor."""
+    """A text with secret references; rendered as a mask, resolved only by an executor."""
 
     text: str
     names: tuple[str, ...]
@@ -101,12 +101,13 @@ class ListTemplate(msgspec.Struct, frozen=True):
 Template: TypeAlias = "LiteralTemplate | QueryTemplate | TextTemplate | SecretTemplate | ObjectTemplate | ListTemplate"
 
 
-# By the name of a node: the JSON pointers in its output where a secret answer is not, each with the sealed answer.
+# By the id of a node: the JSON pointers in its output that hold a mask instead of a secret answer, each with the sealed
+# answer.
 SealedPlaces: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 class TemplateProblem(msgspec.Struct, frozen=True):
-    """jq in a template that does not compile, with the place inside the template."""
+    """jq in a template that does not compile, with its place inside the template."""
 
     message: str
     path: str
@@ -121,17 +122,17 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 def compile_template(value: JsonValue) -> Template | TemplateProblem:
-    """Compile a template; constant parts fold into literals so that rendering them costs nothing."""
+    """Compile a template; constant parts are folded into literals, so that rendering them costs nothing."""
     return _Compiler(compile_expression).template(value, ())
 
 
 def load_template(value: JsonValue) -> Template | TemplateProblem:
-    """As `compile_template`, for a value that was checked before: long expressions are compiled where they are used."""
+    """Like `compile_template`, for a value that was checked before: long expressions are compiled on use."""
     return _Compiler(load_expression).template(value, ())
 
 
 def load_mapping(value: JsonValue) -> Template | TemplateProblem:
-    """As `compile_mapping`, for one that was checked before."""
+    """Like `compile_mapping`, for a value that was checked before."""
     return _Compiler(load_expression).mapping(value)
 
 
@@ -141,7 +142,7 @@ def compile_mapping(value: JsonValue) -> Template | TemplateProblem:
 
 
 class _Compiler:
-    """Compiles templates with a way to compile their expressions."""
+    """Compiles templates; `expression` compiles the expressions in them."""
 
     def __init__(self, expression: Callable[[str], Expression | ExpressionProblem]) -> None:
         self._expression = expression
@@ -255,7 +256,7 @@ def _fold(template: ObjectTemplate | ListTemplate) -> Template:
 
 
 def _split(text: str) -> Iterator[tuple[bool, str] | None]:
-    """Split a text into literal and jq pieces; None for an opening that never closes."""
+    """Split a text into literal and jq pieces; None for an opening that is never closed."""
     position, literal = 0, ""
     while position < len(text):
         if text.startswith("$${", position):
@@ -279,7 +280,7 @@ def _split(text: str) -> Iterator[tuple[bool, str] | None]:
 
 
 def _closing_brace(text: str, start: int) -> int | None:
-    """The index of the brace that closes an expression, knowing jq's strings and nested braces."""
+    """The index of the brace that closes an expression; understands jq's strings and nested braces."""
     depth, position, in_string = 1, start, False
     while position < len(text):
         character = text[position]
@@ -335,10 +336,10 @@ def template_secrets(template: Template) -> Iterator[str]:
 def render(
     template: Template, root: JsonValue, evaluator: Evaluator, sealed: SealedPlaces | None = None
 ) -> Rendered | EvaluationFailed:
-    """Render a template on a jq root. Secrets become masks, listed with their places.
+    """Render a template on a jq root. Secrets become masks, and are listed with their places.
 
-    `sealed` are the places of the root that hold masks instead of secret answers. A template that is nothing but the
-    path of one, or a text of such paths, is listed like a secret of the document's own; all other jq sees masks.
+    `sealed` are the places of the root that hold masks instead of secret answers. A template that is just the path of
+    such a place, or a text of such paths, is listed like a secret of the document; all other jq sees masks.
     """
     if isinstance(template, LiteralTemplate):
         return Rendered(template.value)
@@ -355,7 +356,7 @@ def render(
 def _list_sealed(
     template: Template, value: JsonValue, path: tuple[str | int, ...], sealed: SealedPlaces, secrets: dict[str, str]
 ) -> JsonValue:
-    """List what a rendered template took from sealed places; the value, with masks for the texts that hold one."""
+    """List what a rendered template took from sealed places; return its value, with texts that hold a seal masked."""
     match template:
         case QueryTemplate(expression=Expression(path=read)) if read:
             place = json_pointer(path)
@@ -380,15 +381,15 @@ def _list_sealed(
 
 
 def _below(pointer: str, place: str) -> str | None:
-    """The rest of the way from one place to another at or below it."""
+    """The relative pointer from one place to another at or below it, or None."""
     is_below = place == pointer or place.startswith(f"{pointer}/")
     return place[len(pointer) :] if is_below else None
 
 
 def _text_of_seals(parts: tuple[str | Expression, ...], sealed: SealedPlaces) -> str | None:
-    """A text of nothing but letters from the document and secret answers, as references; None for any other.
+    """A text of only literals and secret answers, with references for the answers; None for any other text.
 
-    Data beside a secret could hold what looks like a reference to another one.
+    Data beside a secret could contain something that looks like a reference to another secret.
     """
     text, has_seal = "", False
     for part in parts:
@@ -406,7 +407,7 @@ def _text_of_seals(parts: tuple[str | Expression, ...], sealed: SealedPlaces) ->
 
 
 def answer_reference(seal: str) -> str:
-    """How a place says that a secret answer belongs there."""
+    """The reference that marks where a secret answer belongs."""
     return f"${{answer:{seal}}}"
 
 
@@ -467,7 +468,7 @@ def _render_text(
 
 
 def as_text(value: JsonValue) -> str:
-    """How a value reads inside a text: strings as they are, null as nothing, the rest as JSON."""
+    """Convert a value for use inside a text: strings unchanged, null as nothing, the rest as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else _JSON_ENCODER.encode(value)

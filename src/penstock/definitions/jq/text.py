@@ -1,8 +1,8 @@
-"""What can be told about a jq program from its text, without running it.
+"""What can be learned about a jq program from its text, without running it.
 
-The deny-list of built-ins that would make a run depend on more than its history, the bound that decides where a program
-may run, and the parts of the root it reads. The tokens, the tree and the two analyses are in `tokens`,
-`syntax`, `bounds` and `reads`; compiling and evaluating is the task of `expressions`.
+This module has the deny-list of built-ins that would make a run depend on more than its history, the bound that decides
+where a program may run, and the parts of the root that it reads. The tokens, the tree and the two analyses are in
+`tokens`, `syntax`, `bounds` and `reads`; `expressions` compiles and evaluates.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ FORBIDDEN_VARIABLES = {
 }
 FORBIDDEN_KEYWORDS = {"import": MODULE, "include": MODULE, "module": MODULE}
 
-# Calls whose results hold no number that was not there before, or only counts.
+# Calls whose results contain no new numbers, or only counts.
 FINITE_CALLS = frozenset(
     {
         *(
@@ -92,7 +92,7 @@ ARITHMETIC = frozenset({"+", "-", "*", "/", "%"}) | ASSIGNMENTS
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenUse:
-    """A name that a program must not use, where it stands (in characters from 0), and why."""
+    """A name that a program must not use, where it is (in characters from 0), and why."""
 
     name: str
     offset: int
@@ -100,12 +100,12 @@ class ForbiddenUse:
 
 
 def forbidden_uses(program: str) -> tuple[ForbiddenUse, ...]:
-    """Uses of built-ins that read the clock, the environment or other inputs, or that have side effects.
+    """Return the uses of built-ins that read the clock, the environment or other inputs, or that have side effects.
 
-    Fields and keys of these names (`.now`, `{now: 1}`, `{now}`) are data and allowed.
+    Fields and keys with these names (`.now`, `{now: 1}`, `{now}`) are data and allowed.
     """
     uses: list[ForbiddenUse] = []
-    # The brackets that are open, and the token before: together they tell a key of an object from a call.
+    # The open brackets and the previous token: together they distinguish a key of an object from a call.
     brackets: list[str] = []
     before = ""
     for token in tokenize(program):
@@ -128,19 +128,19 @@ def formats_used(program: str) -> tuple[str, ...]:
 
 
 def is_bounded(program: str) -> bool:
-    """Say whether the work of a program is certainly bounded by a small multiple of its input's size."""
+    """Whether the work of a program is certainly bounded by a small multiple of its input's size."""
     tree = parse_program(program)
     return tree is not None and has_linear_bound(tree)
 
 
 def simple_path(program: str) -> tuple[str, ...] | None:
-    """The names of a program that is nothing but a path (`.a.b["c"]`; `.` is the empty path), or None."""
+    """The names of a program that is a plain path (`.a.b["c"]`; `.` is the empty path), or None."""
     tree = parse_program(program)
     return None if tree is None else path_of(tree)
 
 
 def path_of(tree: Node) -> tuple[str, ...] | None:
-    """The names of a tree that is nothing but a path, or None."""
+    """The names of a tree that is a plain path, or None."""
     names: list[str] = []
     while tree.kind is NodeKind.INDEX:
         tree, key = tree.children
@@ -158,7 +158,7 @@ def root_keys(program: str) -> frozenset[str] | None:
 
 
 def may_give_non_finite(tree: Node) -> bool:
-    """Say whether a program could make NaN or an infinity, which libjq's bindings would silently replace."""
+    """Whether a program could produce NaN or an infinity, which libjq's bindings would silently replace."""
     match tree.kind:
         case NodeKind.OPAQUE:
             return True
@@ -173,7 +173,7 @@ def may_give_non_finite(tree: Node) -> bool:
 
 
 def constant_is_too_large(program: str) -> bool:
-    """Say whether compiling a program might build a huge text: libjq multiplies constants while it compiles."""
+    """Whether compiling a program might build a huge text: libjq multiplies constants while it compiles."""
     tree = parse_program(program)
     if tree is not None:
         return _has_large_constant(tree)
@@ -214,7 +214,7 @@ def _constant(tree: Node) -> _Constant | None:
         return None
     if tree.value in ("+", "-"):
         return _Constant(is_text=left.is_text, size=left.size + right.size)
-    # A division makes texts and numbers smaller, or fails; taking it for a product errs on the safe side.
+    # A division makes texts and numbers smaller, or fails; treating it as a product errs on the safe side.
     return _Constant(is_text=left.is_text or right.is_text, size=abs(left.size * right.size))
 
 

@@ -1,8 +1,8 @@
 """jq programs as tokens, split exactly where libjq's own scanner splits them.
 
-`syntax` parses the tokens and `text` looks for names that are not allowed, so a difference to libjq here could
-hide a call from them: strings nest through interpolation, a comment may go on after a backslash at its line's end, and
-white space is only what libjq takes for it.
+`syntax` parses the tokens and `text` looks for forbidden names, so a difference from libjq here could hide a call from
+them. Strings nest through interpolation, a comment continues after a backslash at the end of its line, and only what
+libjq treats as white space is white space.
 """
 
 import re
@@ -63,7 +63,7 @@ STRING_PIECE = re.compile(r"(?:\\[^u(]|\\u[a-zA-Z0-9]{0,4}|[^\\\"])+", re.DOTALL
 
 
 def tokenize(program: str) -> tuple[Token, ...]:
-    """Split a program into tokens; what libjq would not accept becomes an INVALID token of one character."""
+    """Split a program into tokens; a character that libjq would not accept becomes an INVALID token."""
     scanner = _Scanner(program)
     while scanner.index < len(program):
         scanner.step()
@@ -75,7 +75,7 @@ class _Scanner:
         self.program = program
         self.index = 0
         self.tokens: list[Token] = []
-        # What each open bracket is: its own character, or `"` for a string and `\` for an interpolation in one.
+        # The kind of each open bracket: its own character, or `"` for a string and `\` for an interpolation in one.
         self.open: list[str] = []
 
     def step(self) -> None:
