@@ -1,10 +1,11 @@
-"""Layers for a drawing: which row every box, label and bend is in, and in which order they stand.
+"""Layers of a drawing: the row of every box, label and bend, and their order within the rows.
 
-The steps are the classical ones. Links that close a cycle are set aside; the rest gives each box the longest distance
-from the start as its row; labels and the bends of long links become cells of their own in the rows between; rows are
-then reordered by barycentre until links cross little. Boxes stand in even rows, labels and bends in between as well.
+The steps are the classical ones of layered graph drawing (Sugiyama). Links that close a cycle are set aside. The rest
+gives each box its row, the longest distance from the start. Labels and the bends of long links become cells in the rows
+between. Rows are then reordered by barycentre until few links cross. Boxes are in even rows; labels and bends are in
+rows of either kind.
 
-Above it: `layout` turns rows into coordinates. It knows nothing of workflows.
+Above it: `layout` turns rows into coordinates. It knows nothing about workflows.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from itertools import pairwise
 
 __all__ = ["Box", "Cell", "CellKind", "Layers", "Link", "layers_of"]
 
-# Sweeps down and up the rows; more bring nothing for drawings that a person can read.
+# Sweeps down and up the rows; more do not help for drawings that a person can read.
 _SWEEPS_MAX = 12
-# Above this number of cells a drawing is a map rather than a picture, and a few sweeps must do.
+# With more cells than this a drawing is a map rather than a picture, and a few sweeps must do.
 _CELLS_MANY = 3000
 _SWEEPS_FEW = 2
-# Every row that a link passes costs a cell; without a bound, many long links would make it the square of the boxes.
+# Every row that a link passes costs a cell. Without a bound, many long links would cost the square of the boxes.
 _BENDS_MAX = 12_000
 _SHORT_BENDS = 2
 
@@ -38,7 +39,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A connection between boxes. Links of one `bundle` to the same target share their way there."""
+    """A connection between boxes. Links of one `bundle` to the same target share their path."""
 
     source: int
     target: int
@@ -49,7 +50,7 @@ class Link:
 
 
 class CellKind(StrEnum):
-    """What stands at a place of a row."""
+    """What is at a place of a row."""
 
     BOX = "box"
     LABEL = "label"
@@ -84,7 +85,7 @@ class Layers:
 
 
 def layers_of(boxes: Sequence[Box], links: Sequence[Link], last: int | None = None) -> Layers:
-    """Arrange boxes in rows. The first box is where reading begins; `last` is kept below all others."""
+    """Arrange boxes in rows. The first box is the start; `last` is kept below all others."""
     back = _links_back(boxes, links)
     forward = [index for index in range(len(links)) if index not in back]
     ranks = _ranks(boxes, links, forward, last)
@@ -146,7 +147,7 @@ def _ranks(boxes: Sequence[Box], links: Sequence[Link], forward: Iterable[int], 
         targets[links[index].source].append(links[index].target)
         waiting[links[index].target] += 1
     roots = {key: None for key, count in waiting.items() if count == 0}
-    # What nothing leads to stands below the beginning, never beside it.
+    # A box without incoming links goes below the start, never beside it.
     ranks = {box.key: 1 if box.key in roots and box.key != boxes[0].key else 0 for box in boxes}
     ready = list(roots)
     while ready:
@@ -157,7 +158,7 @@ def _ranks(boxes: Sequence[Box], links: Sequence[Link], forward: Iterable[int], 
             if waiting[target] == 0:
                 ready.append(target)
     for key in roots:
-        # A box that nothing leads to stands just above what it leads to, not at the top of the picture.
+        # A box without incoming links goes just above its targets, not at the top of the picture.
         if targets[key] and key != boxes[0].key:
             ranks[key] = min(ranks[target] for target in targets[key]) - 1
     if last is not None:
@@ -197,7 +198,7 @@ def _chain(layers: Layers, bends: dict[tuple[int, str, int], Cell], link: Link, 
             cell = _put(layers, Cell(kind=CellKind.BEND, row=row, width=0))
             bends[link.target, link.bundle, row] = cell
         chain.append(cell)
-        # From here on all cells are there; walking on is needed only to tell them that they are on a main line.
+        # All further cells exist. The walk only continues if they must be marked as part of a main line.
         if cell is shared and (cell.is_main or not link.is_main):
             break
         cell.is_main = cell.is_main or link.is_main
@@ -229,7 +230,7 @@ def _reduce_crossings(layers: Layers) -> None:
 
 
 def _order_by_discovery(layers: Layers) -> None:
-    """Begin with the order in which a walk from the top finds the cells: children of one parent stay together."""
+    """Start with the order in which a walk from the top finds the cells, so that siblings stay together."""
     seen: set[int] = set()
     found: list[list[Cell]] = [[] for _ in layers.rows]
     for row in layers.rows:
@@ -268,7 +269,7 @@ def _sort_by_barycentre(row: list[Cell], *, downwards: bool) -> None:
 
 
 def _crossings(layers: Layers) -> int:
-    """How often links between neighbouring rows cross: the number of inversions, counted in order."""
+    """How often links between neighbouring rows cross: the number of inversions."""
     total = 0
     for row in layers.rows:
         ends: list[int] = []

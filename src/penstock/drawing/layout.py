@@ -1,9 +1,9 @@
-"""Coordinates for a drawing: where boxes and labels stand and how links run between them.
+"""Coordinates for a drawing: where boxes and labels are and how links run between them.
 
 Links run downwards in smooth curves between the rows and never through a box: every row they pass has a cell for them.
 Links that lead back up, and the longest when there are too many, run in lanes beside the rows they span.
 
-Above it: `svg`. Below it: `layers` decides rows and order. It knows nothing of workflows or markup.
+Above it: `svg`. Below it: `layers` decides rows and order. It knows nothing about workflows or markup.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.drawing.layers import Box, Cell, CellKind, Layers, Link, layers_of
 
 __all__ = ["Arrangement", "Command", "Strand", "arrange"]
 
-# A step of a path, as SVG names it: M and L with a point, C with two control points and a point, Q with one.
+# A step of a path, as in SVG: M and L with a point, C with two control points and a point, Q with one of each.
 Command: TypeAlias = tuple[str, tuple[float, ...]]
 
 _BOX_GAP = 36.0
@@ -27,12 +27,12 @@ _ROW_GAP = 21.0
 # Next to the border of a panel, where rows have no height.
 _BORDER_GAP = 15.0
 _GAP_MAX = 64.0
-# How much a gap grows with the horizontal distance of its links, so that curves do not lie flat.
+# How much a gap grows with the horizontal distance of its links, so that curves are not too flat.
 _GAP_SLOPE = 0.2
 _LANE_GAP = 22.0
 _LANE_TRACK = 10.0
 _LANE_TURN = 13.0
-# How far the label of a lane reaches over its line towards the inside.
+# How far the label of a lane extends over its line towards the inside.
 _LABEL_INSET = 14.0
 _PORT_STEP = 22.0
 _PORT_MARGIN = 44.0
@@ -40,7 +40,7 @@ _PORT_SHIFT_MAX = 8.0
 _CORNER = 9.0
 _SWEEPS = 14
 _STRAIGHT = 0.75
-# How strongly cells hold to their place when there is not room for all.
+# How strongly cells keep their place when there is not enough room for all.
 _WEIGHTS = {CellKind.BOX: 4.0, CellKind.LABEL: 2.0, CellKind.BEND: 1.0}
 _MAIN_FACTOR = 24.0
 # A sideways step smaller than this looks like a mistake.
@@ -58,7 +58,7 @@ class Strand:
 
 @dataclass(slots=True, kw_only=True)
 class Arrangement:
-    """A finished layout. Boxes are given by their upper left corner, labels by their centre."""
+    """A finished layout. Boxes are placed by their upper left corner, labels by their centre."""
 
     width: float = 0
     height: float = 0
@@ -68,7 +68,7 @@ class Arrangement:
 
 
 def arrange(boxes: Sequence[Box], links: Sequence[Link], last: int | None = None) -> Arrangement:
-    """Lay boxes and links out. The first box is where reading begins; `last` is kept below all others."""
+    """Lay out boxes and links. The first box is the start; `last` is kept below all others."""
     layers = layers_of(boxes, links, last)
     _set_columns(layers)
     rows = _rows(layers, links)
@@ -106,7 +106,7 @@ def _set_columns(layers: Layers) -> None:
 
 
 def _parts(layers: Layers) -> list[list[Cell]]:
-    """The cells that hang together, each group from the left to the right."""
+    """The groups of connected cells, each from left to right."""
     seen: set[int] = set()
     parts: list[list[Cell]] = []
     for start in (cell for row in layers.rows for cell in row):
@@ -124,7 +124,7 @@ def _parts(layers: Layers) -> list[list[Cell]]:
 
 
 def _move_close(layers: Layers, part: list[Cell]) -> None:
-    """Nothing holds a part that is not linked to the rest: put it beside what is to its left."""
+    """Move a part that is not linked to the rest next to what is on its left."""
     inside = {id(cell) for cell in part}
     beside = ((layers.rows[cell.row][cell.order - 1], cell) for cell in part if cell.order > 0)
     room = [cell.x - before.x - _separation(before, cell) for before, cell in beside if id(before) not in inside]
@@ -133,7 +133,7 @@ def _move_close(layers: Layers, part: list[Cell]) -> None:
 
 
 def _straighten(row: list[Cell]) -> None:
-    """Put a cell exactly below its only or main neighbour when little is missing and nothing is in the way."""
+    """Put a cell exactly below its only or main neighbour if the distance is small and nothing is in the way."""
     for index, cell in enumerate(row):
         main = [neighbour for neighbour in cell.above if neighbour.is_main]
         chosen = main if len(main) == 1 else cell.above
@@ -146,9 +146,9 @@ def _straighten(row: list[Cell]) -> None:
 
 
 def _settle(row: list[Cell], *, downwards: bool) -> None:
-    """Move the cells of a row as near to their neighbours as order and distances allow (isotonic regression)."""
+    """Move the cells of a row as close to their neighbours as order and distances allow (isotonic regression)."""
     offset = 0.0
-    blocks: list[tuple[float, float, int]] = []  # mean of the wishes, weight, number of cells
+    blocks: list[tuple[float, float, int]] = []  # mean wish, weight, number of cells
     offsets: list[float] = []
     for index, cell in enumerate(row):
         offset += _separation(row[index - 1], cell) if index else 0.0
@@ -169,7 +169,7 @@ def _wish(cell: Cell, *, downwards: bool) -> tuple[float, float]:
     neighbours = cell.above if downwards else cell.below
     if not neighbours:
         return cell.x, 0.05
-    # The main line is kept straight; side lines give way to it.
+    # The main line stays straight; side lines give way to it.
     main = [neighbour for neighbour in neighbours if neighbour.is_main] if cell.kind is CellKind.BOX else []
     chosen = main or neighbours
     weight = _WEIGHTS[cell.kind] * (_MAIN_FACTOR if cell.is_main or main else 1)
@@ -241,7 +241,7 @@ class _Router:
         self._normalise()
 
     def _set_ports(self, cell: Cell, neighbours: list[Cell]) -> None:
-        """Spread the links of one side of a box; a link that runs straight stays in the middle."""
+        """Spread the links on one side of a box; a straight link stays in the middle."""
         ordered = sorted(neighbours, key=lambda neighbour: neighbour.x)
         straight = [index for index, neighbour in enumerate(ordered) if abs(neighbour.x - cell.x) < _PORT_SHIFT_MAX]
         middle = straight[0] if straight else (len(ordered) - 1) / 2
@@ -261,7 +261,7 @@ class _Router:
                 points.extend(self._leave(upper, lower))
             points.append((self._ports.get((id(lower), id(upper)), lower.x), self.rows[lower.row].top))
             if lower.kind is CellKind.LABEL:
-                # The line stops at the label and goes on below it.
+                # The line stops at the label and continues below it.
                 height = (self.rows[lower.row].bottom - self.rows[lower.row].top - lower.height) / 2
                 points.append((lower.x, points[-1][1] + height))
                 self._add_strand(index, points, tip=False)
@@ -328,7 +328,7 @@ class _Router:
         self.arrangement.strands.append(Strand(link=index, commands=tuple(_corners(points)), tip=points[-1]))
 
     def _lane_position(self, target: Cell, source: Cell) -> tuple[float, int]:
-        """The place of a lane beside everything in its rows, on the side that is nearer; -1 is left, 1 is right."""
+        """The place of a lane outside everything in its rows, on the nearer side; -1 is left, 1 is right."""
         first_row, last_row = sorted((source.row, target.row))
         cells = [cell for row in self.layers.rows[first_row : last_row + 1] for cell in row]
         lanes = [lane for lane in self._lanes if lane[0] <= last_row and lane[1] >= first_row]
@@ -338,14 +338,14 @@ class _Router:
         return (left, -1) if to_left < to_right - _LANE_GAP else (right, 1)
 
     def _lane_port(self, cell: Cell, side: int, neighbours: list[Cell], number: int) -> float:
-        """A place on the edge of a box beside those of its other links."""
+        """A place on the edge of a box, next to those of its other links."""
         ports = [self._ports[id(cell), id(neighbour)] for neighbour in neighbours]
         outermost = max([side * (port - cell.x) for port in ports] or [-_PORT_STEP])
         room = max(cell.width / 2 - _CORNER * 2, 0)
         return cell.x + side * min(room, outermost + _PORT_STEP * (number + 1))
 
     def _normalise(self) -> None:
-        """Move everything so that the upper left corner of what is drawn is at zero."""
+        """Move everything so that the upper left corner of the drawing is at zero."""
         arrangement = self.arrangement
         lefts = [x for x, _ in arrangement.boxes.values()] + [lane[2] for lane in self._lanes]
         rights = [cell.x + cell.width / 2 for row in self.layers.rows for cell in row]

@@ -1,8 +1,8 @@
 """Workflows as Mermaid flowcharts, for documents and chats that render Mermaid themselves.
 
-Above it: `penstock graph`. Below it: `model` says what is drawn; Mermaid decides where. Pictures that need no
-renderer are in `svg`.
-Node ids and texts come from users: figures get names of their own, and every text is escaped character by character.
+Above it: `penstock graph`. Below it: `model` says what is drawn; Mermaid decides where. `svg` draws pictures that need
+no renderer. Node ids and texts come from users, so figures get generated names, and every text is escaped character by
+character.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.drawing.model import ENTRY, EXIT, Arrow, Figure, Panel, picture_of
 
 __all__ = ["to_mermaid"]
 
-# Longer labels make renderers draw boxes that are wider than a page.
+# Longer labels make renderers draw boxes wider than a page.
 _LABEL_CHARACTERS_MAX = 64
 _SAFE_PUNCTUATION = frozenset(" .,-_/()=!+*'")
 _SHAPES: Mapping[Category, tuple[str, str]] = {
@@ -69,7 +69,7 @@ def to_mermaid(document: JsonObject) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Writer:
-    """Writes panels one inside the other and remembers what styles need at the end."""
+    """Writes nested panels and remembers what the styles at the end need."""
 
     classes: dict[str, list[str]] = field(default_factory=dict)
     links: dict[str, list[int]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class _Writer:
         indent, name = "  " * depth, f"n{figure.key}"
         self._style(name, figure.category)
         texts = [_escaped(text) for text in (figure.name, figure.caption, figure.notes) if text]
-        # Mermaid leaves room for one line above the inside of a subgraph.
+        # Mermaid leaves room for one line above the content of a subgraph.
         label = (" · " if figure.panels else "<br/>").join(texts)
         if not figure.panels:
             opening, closing = _SHAPES[figure.category]
@@ -126,14 +126,14 @@ class _Writer:
 
 
 def _escaped(text: str) -> str:
-    """A text for a quoted label; whatever could mean something to Mermaid or HTML is written as a character number."""
+    """Escape a text for a quoted label: characters that Mermaid or HTML could interpret become character numbers."""
     return "".join(
         character if _is_plain(character) else f"#{ord(character)};" for character in _shortened(clean(text))
     )
 
 
 def _plain(text: str) -> str:
-    """A text for a line that Mermaid reads to its end; it knows no escapes there."""
+    """Clean a text for a line that Mermaid reads to its end, where it has no escapes."""
     return "".join(character for character in _shortened(clean(text)) if _is_plain(character))
 
 

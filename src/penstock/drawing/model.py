@@ -1,7 +1,7 @@
-"""A workflow as a picture: figures, panels and arrows with their words, before anything has a place or a format.
+"""A workflow as a picture: figures, panels and arrows with their texts, before layout and output format.
 
-Above it: `mermaid` (Mermaid) and `svg`. Below it: `definitions.outline.document` and `placement`. Every text in it is
-cleaned but not escaped. A broken document gives a picture too: targets that do not exist become figures of their own.
+Above it: `mermaid` and `svg`. Below it: `definitions.outline.document` and `definitions.outline.placement`. Every text
+is cleaned but not escaped. A broken document gives a picture too: targets that do not exist become figures.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.definitions.outline.placement import Placement, placement_of
 
 __all__ = ["ENTRY", "EXIT", "Arrow", "Figure", "Panel", "Picture", "picture_of"]
 
-# Where an arrow comes from or leads to when that is not a figure: the border of its panel.
+# The source or target of an arrow that starts or ends at the border of its panel instead of at a figure.
 ENTRY, EXIT = -1, -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One node: its id, a line that says what it does, notes in small print, and everything in a tooltip."""
+    """One node: its id, a line that says what it does, notes in small print, and a tooltip with everything."""
 
     key: int
     name: str
@@ -48,7 +48,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One body: its figures in document order, the arrows between them, and the figure that comes first."""
+    """One body: its figures in document order, the arrows between them, and the first figure."""
 
     name: str
     entry: int | None
@@ -67,7 +67,7 @@ class Picture:
 
 
 def picture_of(document: JsonObject) -> Picture:
-    """Read the picture of a document in either format; never fails."""
+    """Read the picture of a document in either format. Never fails."""
     about = document if is_native(document) else object_or_empty(document.get("document"))
     painter = _Painter(placement=placement_of(outline_of(document)))
     return Picture(
@@ -97,7 +97,7 @@ class _Painter:
         return panel.finished("")
 
     def _is_shown(self, body: str) -> bool:
-        """Whether a body ends up in the picture; ids that contradict each other can make bodies contain themselves."""
+        """Whether a body is part of the picture; contradictory ids can make bodies contain themselves."""
         around = list(self.placement.enclosing(body))
         return around[-1] == "" and all(self._belongs_to_owner(name) for name in around[:-1])
 
@@ -106,7 +106,7 @@ class _Painter:
         return owner is not None and body in owner.bodies and self.placement.holds_nodes(body)
 
     def panels(self, node: OutlineNode) -> Iterator[Panel]:
-        """The bodies of a node; a second node with the same id has none, the first one has them."""
+        """The bodies of a node; of two nodes with the same id, the first one has them."""
         if self.placement.nodes.get(node.id) is not node:
             return
         for body_id in node.bodies:
@@ -146,7 +146,7 @@ class _PanelPainter:
             self._add_branches(key, node)
 
     def _add_branches(self, key: int, node: OutlineNode) -> None:
-        """Branches whose nodes stand beside the fork are arrows with the branch's name."""
+        """Draw branches whose nodes are beside the fork as arrows with the branch's name."""
         for body_id in node.bodies:
             body = self.painter.placement.outline.bodies.get(body_id)
             if body is not None and body.entry is not None and not self.painter.placement.holds_nodes(body_id):
@@ -157,7 +157,7 @@ class _PanelPainter:
         if entry is None:
             return
         self._entry = self._target(entry)
-        # A start node says by itself that the run begins there.
+        # A start node already shows that the run begins there.
         if not any(figure.key == self._entry and figure.category is Category.TERMINAL for figure in self.figures):
             self.arrows.insert(0, Arrow(source=ENTRY, target=self._entry, kind="entry"))
 
@@ -233,7 +233,7 @@ def _label(node: OutlineNode, route: Route) -> str:
 
 
 def _codes(raw: JsonValue, route: Route) -> str:
-    """The error codes of a route; its path tells which of several it is."""
+    """The error codes of a route; its path tells which of several routes it is."""
     index = route.path.split("/")[-2]
     chosen = raw[int(index)] if isinstance(raw, list) and index.isdigit() and int(index) < len(raw) else raw
     fields = object_or_empty(chosen)

@@ -1,9 +1,9 @@
 """How drawings look: plain attributes that every renderer knows, and a style sheet on top for light and dark.
 
-A renderer without style sheets, or one that knows no variables, sees the light colours in the attributes. Where
-variables are known (`@supports`), the style sheet takes over and follows the viewer's setting.
+A renderer without style sheets or CSS variables uses the light colours in the attributes. Where variables are supported
+(`@supports`), the style sheet takes over and follows the viewer's setting.
 
-Above it: `svg`. It knows no document.
+Above it: `svg`. It does not know documents.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME_SIZE, CAPTION_SIZE, NOTES_SIZE, LABEL_SIZE = 14.0, 12.0, 11.0, 11.5
 TITLE_SIZE = 17.0
 _FONTS = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 
-# A figure's fill, border and accent in light and dark surroundings.
+# A figure's fill and border, in light and in dark mode.
 _COLOURS: Mapping[Category, tuple[tuple[str, str], tuple[str, str]]] = {
     Category.TERMINAL: (("#e8ecf1", "#64748b"), ("#28303b", "#94a3b8")),
     Category.FAILURE: (("#fdeaea", "#c93b3b"), ("#3d2022", "#f08080")),
@@ -75,7 +75,7 @@ _DASHED_ERROR = {"stroke": "error", "stroke-dasharray": "5 3"}
 _DASHED_TIMEOUT = {"stroke": "timeout", "stroke-dasharray": "2 3"}
 _LINE = {"fill": "none", "stroke": "line", "stroke-width": "1.5"}
 _LABEL_BOX = {"fill": "page", "stroke": "line", "stroke-width": "1", "stroke-opacity": ".55"}
-# What an element of a class has, by the names of the colours above; the style sheet is made from the same.
+# The attributes of each class, by the names of the colours above; the style sheet is made from the same table.
 _LOOKS: Mapping[str, Mapping[str, str]] = {
     "page": {"fill": "page"},
     "title": _text(TITLE_SIZE, "ink", **{"font-weight": "600", "text-anchor": "start"}),
@@ -128,7 +128,7 @@ def shape_of(category: Category) -> str:
 
 
 def inner_of(category: Category) -> str:
-    """The class of the line inside of an outline and its plain attributes."""
+    """The class of the line inside an outline and its plain attributes."""
     return f'class="inner" {_attributes(_inner(category))}'
 
 
@@ -147,7 +147,7 @@ def _attributes(values: Mapping[str, str]) -> str:
 
 
 def style() -> str:
-    """The style sheet: only colours, and only for viewers that know variables."""
+    """The style sheet: only colours, and only for viewers that support variables."""
     rules = [(f".{classes.replace(' ', '.')}", values) for classes, values in _LOOKS.items()]
     rules += [
         (f".label.{kind} {tag}", values)

@@ -1,7 +1,7 @@
-"""Workflows as SVG pictures that need nothing else: no fonts, no scripts, light and dark by the viewer's setting.
+"""Workflows as self-contained SVG pictures: no fonts, no scripts, light or dark by the viewer's setting.
 
-Above it: `penstock graph` and the console. Below it: `model` says what is drawn, `layout` where.
-Every text from a document goes through `escape`; nothing else of a document reaches the markup.
+Above it: `penstock graph`. Below it: `model` says what is drawn, `layout` where. Every text from a document goes
+through `escape`; nothing else of a document reaches the markup.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["to_svg"]
 
 _LINE_HEIGHTS = {"name": 19.0, "caption": 16.0, "notes": 15.0}
 _TEXT_WIDTH_MIN, _TEXT_WIDTH_MAX = 76.0, 244.0
-# A box with bodies is wide anyway, so its head may be, too.
+# A box with bodies is wide anyway, so its head may be wide too.
 _HEAD_WIDTH_MAX = 360.0
 _SIDE_PADDING, _TOP_PADDING = 18.0, 9.0
 _POINT_PADDING = 16.0  # extra room beside the text of shapes with pointed or round sides
@@ -73,7 +73,7 @@ def to_svg(document: JsonObject) -> str:
 
 
 def escape(text: str) -> str:
-    """Text from a document as XML text or attribute value."""
+    """Escape text from a document for XML text or an attribute value."""
     return escape_markup(clean(text), {'"': "&quot;", "'": "&#39;"})
 
 
@@ -101,7 +101,7 @@ def _heading_width(picture: Picture) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drawn:
-    """A figure with its size and its markup, as if it stood at zero."""
+    """A figure with its size and its markup, drawn at the origin."""
 
     width: float
     height: float
@@ -110,14 +110,14 @@ class _Drawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LaidOut:
-    """A panel whose figures and arrows have their places."""
+    """A panel whose figures and arrows have been placed."""
 
     arrangement: Arrangement
     arrows: tuple[Arrow, ...]
     figures: Mapping[int, _Drawn]
 
     def markup(self, height: float, *, is_root: bool) -> Iterator[str]:
-        """The inside of the panel; arrows that leave it reach down to `height`."""
+        """The inside of the panel; arrows that leave it extend down to `height`."""
         yield from _strands(self, height)
         if is_root:
             yield from _dots(self.arrangement)
@@ -181,7 +181,7 @@ def _path(strand: Strand) -> str:
 
 
 def _dots(arrangement: Arrangement) -> Iterator[str]:
-    """Where a run begins and ends, when no node says so; inside a panel its border does."""
+    """Dots where a run begins and ends, if no node shows it; inside a panel its border does."""
     for key, radius, title in ((ENTRY, _DOT_RADIUS, "The run begins here"), (EXIT, 4.0, "The run ends here")):
         if key in arrangement.boxes:
             x, y = (_number(value + _DOT_RADIUS) for value in arrangement.boxes[key])
@@ -287,7 +287,7 @@ def _outline(figure: Figure, width: float, height: float) -> str:
 
 
 def _draw_group(figure: Figure) -> _Drawn:
-    """A node with bodies: a box with a head and its panels side by side."""
+    """Draw a node with bodies: a box with a head and its panels side by side."""
     panels = [(panel, _lay_out(panel, is_root=False)) for panel in figure.panels]
     widths = [max(_panel_width(panel), inside.arrangement.width + 2 * _PANEL_PADDING) for panel, inside in panels]
     panels_width = sum(widths) + _PANEL_GAP * (len(widths) - 1)
