@@ -1,10 +1,11 @@
 """Which network addresses a workflow may reach. Pure: the caller resolves names and connects.
 
-A document may name any host, and whoever writes input may choose it, so a request must not reach what only this machine
-or its neighbours should reach: loopback, private networks, link-local and metadata services, and all of these in
-disguise (mapped, translated or tunnelled IPv6, and the odd ways to write IPv4). Refused is what is not public.
+A document may name any host, and an author of input may choose it. A request must therefore not reach addresses that
+are meant for this machine or its network: loopback, private networks, link-local and metadata services, and all of
+these in disguise (mapped, translated or tunnelled IPv6, and unusual notations of IPv4). Every address that is not
+public is refused.
 
-Above it: `executors.guarded_transport` asks before every connection, and connects to the address that was asked about.
+Above it: `executors.guarded_transport` checks before every connection, and connects to the address that was checked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["Address", "AddressDenied", "AddressGuard", "literal_address"]
 Address: TypeAlias = IPv4Address | IPv6Address
 _Network: TypeAlias = IPv4Network | IPv6Network
 
-# What `allow_private` opens: this machine, its neighbours, and address space shared by a provider's customers.
+# What `allow_private` opens: this machine, its network, and address space shared by a provider's customers.
 _PRIVATE_NETWORKS: tuple[_Network, ...] = (
     IPv4Network("10.0.0.0/8"),
     IPv4Network("172.16.0.0/12"),
@@ -31,7 +32,7 @@ _PRIVATE_NETWORKS: tuple[_Network, ...] = (
     IPv6Network("fc00::/7"),
     IPv6Network("fec0::/10"),
 )
-# Where clouds serve credentials and settings to whoever asks; some of these are private, some registered as public.
+# Where clouds serve credentials and settings to any caller; some of these are private, some registered as public.
 _METADATA_NETWORKS: tuple[_Network, ...] = (
     IPv4Network("169.254.169.254/32"),
     IPv4Network("169.254.170.2/32"),
@@ -41,7 +42,7 @@ _METADATA_NETWORKS: tuple[_Network, ...] = (
     IPv6Network("fd00:ec2::/32"),
     IPv6Network("fd20:ce::254/128"),
 )
-# Neither private nor a receiver: relays, translation within a site, segment routing.
+# Neither private nor usable as a destination: relays, translation within a site, segment routing.
 _UNUSABLE_NETWORKS: tuple[_Network, ...] = (
     IPv4Network("192.88.99.0/24"),
     IPv6Network("64:ff9b:1::/48"),
@@ -55,12 +56,12 @@ _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?", re.IGNORECASE
 
 
 class AddressDenied(Exception):
-    """The host may not be reached from a workflow; the text says why."""
+    """The host may not be reached from a workflow; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressGuard:
-    """Says what may be reached. What an operator allows by name or network is reached wherever it is.
+    """Decides what may be reached. Hosts that an operator allows by name or network are always allowed.
 
     `allow_private` opens private networks, loopback and shared address space, but neither metadata services nor
     link-local addresses; those must be allowed one by one. `allow_hosts` takes names (`billing.internal`), names with a
@@ -90,7 +91,7 @@ class AddressGuard:
         object.__setattr__(self, "_networks", tuple(networks))
 
     def check(self, host: str, addresses: Iterable[Address]) -> list[Address]:
-        """The addresses of a host, all of them allowed; otherwise `AddressDenied`.
+        """Return the addresses of a host if all of them are allowed; otherwise raise `AddressDenied`.
 
         One bad address among good ones refuses the host: a public name that also points inwards is a mistake or a trap.
         """
@@ -118,7 +119,10 @@ class AddressGuard:
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a host is, or None for a name; `AddressDenied` for an address in disguise and for no host."""
+    """Return the address that a host denotes, or None for a name.
+
+    Raises `AddressDenied` for an address in disguise and for text that is not a host.
+    """
     try:
         return ip_address(host)
     except ValueError:
@@ -138,7 +142,7 @@ def _network(text: str) -> _Network | None:
 
 
 def _embedded(address: Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 address stands for, in any of the ways this is done."""
+    """Return the IPv4 address embedded in an IPv6 address, in any of the known forms."""
     if isinstance(address, IPv4Address):
         return None
     if address.ipv4_mapped is not None:

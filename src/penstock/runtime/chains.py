@@ -1,7 +1,7 @@
-"""Chains of runs: a run that ended with `continue_as_new`, the run that goes on in its place, and so on.
+"""Chains of runs: a run that ended with `continue_as_new`, the run that continues it, and so on.
 
-Every later run of a chain carries a label with the id of the first one. That is how the newest of thousands is found in
-one look at an index, also when those in between are forgotten, and how people list a chain.
+Every later run of a chain carries a label with the id of the first one. With it, one index lookup finds the newest of
+thousands of runs, even if the runs in between have been deleted, and people can list a chain.
 
 Above it: hosts, the driver, `Run`. Below it: the host port, the index of runs.
 """
@@ -19,22 +19,22 @@ from penstock.runtime.ports.runs import RunQuery, StoredRunReader
 __all__ = ["CHAIN_LABEL", "latest_in_chain", "own_labels", "start_successor", "successor_labels"]
 
 CHAIN_LABEL = "penstock.chain"
-# Somebody may have put the label on a run of their own; the newest of the chain is among the first few all the same.
+# A caller may have put the label on an unrelated run; the newest of the chain is still among the first few.
 _LOOKED_AT = 20
 
 
 def successor_labels(labels: Mapping[str, str], run_id: str) -> dict[str, str]:
-    """The labels of a run that continues another one with these."""
+    """Return the labels of the run that continues a run with these labels."""
     return {**labels, CHAIN_LABEL: chain_of(run_id)}
 
 
 def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of a run without the one that says which chain it is of: what its children and forks get."""
+    """Return the labels without the chain label: the labels that child runs and forks get."""
     return {name: value for name, value in labels.items() if name != CHAIN_LABEL}
 
 
 async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
-    """The newest run that was started to continue a run, directly or not; None when there is none."""
+    """Return the newest run that continues a run, directly or not, or None."""
     chain = chain_of(run_id)
     page = await store.list_runs(RunQuery(label=(CHAIN_LABEL, chain), limit=_LOOKED_AT))
     later = [
@@ -46,7 +46,7 @@ async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
 
 
 async def start_successor(host: RunHost, ended: RunSnapshot) -> Refused | None:
-    """Start the run that goes on in place of one that has ended; None when it is there, whoever started it."""
+    """Start the run that continues an ended one; return None if it exists, no matter who started it."""
     state, workflow = ended.state, ended.workflow
     if state.continuation is not None and state.continuation.newest:
         workflow = await host.workflow_named(state.workflow_name, tenant=state.tenant) or workflow

@@ -1,10 +1,10 @@
-"""Retention: runs that ended long ago are forgotten, a few at a time.
+"""Retention: delete runs that ended long ago, a few at a time.
 
-Each piece is one short transaction, with a pause after it, so that live runs hardly notice. A run is kept while its
-parent is live or while it still has effects to perform, whatever its age; see `RunStore.delete_runs`. The store uses
-the space again, or gives it back.
+Each batch is one short transaction, with a pause after it, so that live runs hardly notice. A run is kept while its
+parent is live or while it still has effects to perform, whatever its age; see `RunStore.delete_runs`. The store reuses
+the space, or gives it back.
 
-This is for programs that embed Penstock; a server deletes by calls of the gate.
+This is for programs that embed Penstock; a server deletes through calls of the gate.
 
 Above it: `app`. Below it: a `RunStore`.
 """
@@ -37,9 +37,9 @@ class Retention:
             raise Rejected("INVALID_RETENTION", message, "give a time of zero or more")
 
     async def sweep(self) -> int:
-        """Forget every run that ended longer ago than they are kept; how many there were.
+        """Delete every run whose retention period is over and return how many there were.
 
-        May be cancelled at any moment: what was forgotten by then is, the rest waits for the next time.
+        Can be cancelled at any time: deleted runs stay deleted, the rest waits for the next sweep.
         """
         before = self.clock.now_ms() - self.keep_ms
         forgotten = 0

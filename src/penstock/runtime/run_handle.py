@@ -1,7 +1,7 @@
 """A run as a Python object: watch it, answer it, signal it, cancel it, fork it.
 
-Above it: `app.penstock.Penstock` hands these out. Below it: the host port. It holds no state of its own beyond the id:
-two objects for one run are as good as one.
+Above it: `app.penstock.Penstock` returns these objects. Below it: the host port. A `Run` holds no state beyond the id,
+so two objects for the same run are interchangeable.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ __all__ = ["Run", "RunFailed", "refusal_error"]
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
 _DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED"})
 _REJECTED = frozenset({"VALIDATION_ERROR", "INVALID_RESUME_PAYLOAD", "SUBMIT_VALIDATION_ERROR", NOT_JSON})
-# How long one look at a run that does not move lasts before the watcher checks whether it is still wanted.
+# How long one wait for a run that does not move lasts before the watcher checks whether it is still wanted.
 _LOOK_SECONDS = 30.0
 
 
 class RunFailed(PenstockError):
-    """A run that was waited for did not complete."""
+    """A run that the caller waited for did not complete."""
 
 
 def refusal_error(refused: Refused) -> PenstockError:
-    """The exception for a refusal, by whose fault it is."""
+    """Return the exception for a refusal, depending on whose fault it is."""
     kind: type[PenstockError] = Conflict
     for codes, chosen in ((_NOT_FOUND, NotFound), (_REJECTED, Rejected), (_DENIED, Denied)):
         kind = chosen if refused.code in codes else kind
@@ -59,35 +59,35 @@ def refusal_error(refused: Refused) -> PenstockError:
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run. Every method speaks to the store; nothing is remembered here."""
+    """One run. Every method reads from the store; nothing is cached here."""
 
     id: str
     host: RunHost
     new_id: Callable[[], str]
     caller: str = ""
-    """Who asks; callers share what queries take."""
+    """Who asks. Queries of the same caller share its capacity."""
     untrusted: bool = False
-    """Whether they are outside: what they bring marks the run, see `engine.trust`."""
+    """Whether the caller is outside. Data from outside marks the run as untrusted, see `engine.folding.trust`."""
     call: CallRecord | None = None
-    """What their call leaves behind, stored with what it changes."""
+    """The record of the caller's call, stored together with what it changes."""
 
     def __repr__(self) -> str:
-        """The run, without what it is reached by."""
+        """Show the run id only, not the host."""
         return f"Run(id={self.id!r})"
 
     async def state(self) -> RunState:
-        """Everything known about the run."""
+        """Return everything known about the run."""
         state = await self.host.read(self.id)
         if state is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
         return state
 
     async def status(self) -> str:
-        """What the run is doing, in one word."""
+        """Return what the run is doing, in one word."""
         return run_status(await self.state())
 
     async def result(self, *, timeout_seconds: float | None = None) -> JsonValue:
-        """Wait for the end; the result of a completed run, `RunFailed` for any other end.
+        """Wait for the end and return the result of a completed run; raise `RunFailed` for any other end.
 
         A run that continues as a new one ends where the last run of its chain does.
         """
@@ -115,11 +115,14 @@ class Run(msgspec.Struct, frozen=True):
         raise RunFailed(code, f"run {state.run_id} {state.status}: {message}", details=details)
 
     async def newest(self) -> Run:
-        """The last run of the chain that began with this one, or goes through it; often the run itself."""
+        """Return the last run of the chain that this run belongs to, often this run itself."""
         return replace(self, id=await self.host.newest(self.id))
 
     async def stream(self, *, after_seq: int = 0) -> AsyncIterator[Record]:
-        """Every record from a point on, until the run has ended; a run that continues it has records of its own."""
+        """Yield every record after a sequence number until the run has ended.
+
+        A run that continues it has its own records.
+        """
         seen = after_seq
         while True:
             records = await self.host.history(self.id, after_seq=seen)
@@ -133,10 +136,10 @@ class Run(msgspec.Struct, frozen=True):
                 return
 
     async def live(self, *, after_seq: int = 0) -> AsyncIterator[Record | Progress]:
-        """As `stream`, and between the records what the activities of the run say about themselves.
+        """Yield the records as `stream` does, and between them the progress that the run's activities report.
 
-        Records are stored and come every time; progress is only heard while it is said, in the process that performs
-        the run.
+        Records are stored and can be read any number of times. Progress is delivered only live, in the process that
+        performs the run.
         """
         seen = after_seq
         with self.host.progress.subscribe(self.id) as news:
@@ -160,13 +163,16 @@ class Run(msgspec.Struct, frozen=True):
                     return
 
     async def progress(self) -> AsyncIterator[Progress]:
-        """What the activities of the run say about themselves, from now on until it has ended; kept nowhere."""
+        """Yield the progress that the run's activities report, from now on until the run has ended.
+
+        It is not stored.
+        """
         async for item in self.live(after_seq=(await self.state()).seq):
             if isinstance(item, Progress):
                 yield item
 
     async def history(self, *, after_seq: int = 0) -> list[Record]:
-        """The records of the run so far."""
+        """Return the records of the run so far."""
         found: list[Record] = []
         while True:
             page = await self.host.history(self.id, after_seq=found[-1].seq if found else after_seq)
@@ -175,7 +181,7 @@ class Run(msgspec.Struct, frozen=True):
                 return found
 
     async def questions(self) -> list[OpenQuestion]:
-        """The questions to people that are open, each with its prompt and the schema of its answer."""
+        """Return the open questions to people, each with its prompt and the schema of its answer."""
         return open_questions(await self.state())
 
     async def answer(
@@ -188,7 +194,7 @@ class Run(msgspec.Struct, frozen=True):
         by: str | None = None,
         answerer: inputs.Answerer | None = None,
     ) -> None:
-        """Answer the open question (name the node, its visit, or the question's own id, if there are several)."""
+        """Answer the open question. If there are several, give the node, its visit, or the interrupt id."""
         who = answerer or inputs.Answerer()
         await self._send(
             inputs.AnswerInterrupt(
@@ -213,7 +219,7 @@ class Run(msgspec.Struct, frozen=True):
         by: str | None = None,
         note: str | None = None,
     ) -> None:
-        """Send a signal; it waits in the run until somebody takes it. `by` is who sends it, for the history."""
+        """Send a signal. The run buffers it until a node waits for it. `by` is the sender, for the history."""
         sent = inputs.SendSignal(at=self._now(), name=name, payload=payload, signal_id=signal_id, by=by, note=note)
         await self._send(sent)
 
@@ -226,9 +232,9 @@ class Run(msgspec.Struct, frozen=True):
         timeout_seconds: float = 30.0,
         signal_id: str | None = None,
     ) -> JsonValue:
-        """Send a signal, wait until somebody in the run has taken it and gone on, and look at what came of it.
+        """Send a signal, wait until a node has received and handled it, and return the result of a query.
 
-        With a signal id it counts once, and may have been taken before.
+        A signal with an id counts once; it may have been received before.
         """
         run = await self.newest()
         before = (await run.state()).seq if signal_id is None else 0
@@ -239,19 +245,19 @@ class Run(msgspec.Struct, frozen=True):
     async def outcome_of_signal(
         self, signal_id: str, *, query: str = ".state", timeout_seconds: float = 30.0, after_seq: int = 0
     ) -> JsonValue:
-        """Wait until somebody has taken a signal that was sent to this run and gone on, and look at what came of it.
+        """Wait until a node has received and handled a signal sent to this run, and return the result of a query.
 
-        The run is the one that was the newest of its chain before the signal was sent, which may have taken it.
+        This run must be the one that was the newest of its chain before the signal was sent.
         """
         run = self
         async with asyncio.timeout(timeout_seconds):
-            # A run that ended without it may have been continued: the next one has the signal.
+            # A run that ended without it may have been continued: the next run has the signal.
             while not await run._took(signal_id, after_seq) and (later := await run.newest()).id != run.id:
                 run, after_seq = later, 0
         return await run.query(query)
 
     async def _took(self, signal_id: str, after_seq: int) -> bool:
-        """Wait until somebody has taken a signal and gone on; False when the run ended first."""
+        """Wait until a node has received a signal and the visit is over; return False if the run ended first."""
         taken: tuple[str, int | None] | None = None
         async for record in self.stream(after_seq=after_seq):
             match record.body:
@@ -266,17 +272,18 @@ class Run(msgspec.Struct, frozen=True):
         return taken is not None
 
     async def activities(self) -> list[PerformActivity]:
-        """The activities that wait for somebody to do them: arguments, schema, attempt, deadline, lease, key."""
+        """Return the activities that wait to be performed: arguments, schema, attempt, deadline, lease, key."""
         state = await self.state()
         return pending_activities(await self._workflow(state), state)
 
     async def lease_activity(
         self, node: str, holder: str, seconds: float, *, visit: int | None = None, extend: bool = False
     ) -> PerformActivity:
-        """Take a host-mediated activity for a while, so that nobody else does it; 0 seconds give it back.
+        """Lease a host-mediated activity, so that nobody else performs it; 0 seconds give it back.
 
-        Without a visit, one that is free. With `extend` it must be the holder's already. `Conflict` with the code
-        ACTIVITY_LEASED says who has it and until when; ACTIVITY_LEASE_LOST that somebody else took it meanwhile.
+        Without a visit, lease one that is free. With `extend`, the holder must already have the lease. Raises
+        `Conflict`: the code ACTIVITY_LEASED says who holds it and until when, ACTIVITY_LEASE_LOST that somebody else
+        took it meanwhile.
         """
         given = inputs.LeaseActivity(
             at=self._now(), node_id=node, holder=holder, lease_ms=lease_ms_of(seconds), visit=visit, extend=extend
@@ -298,9 +305,10 @@ class Run(msgspec.Struct, frozen=True):
         attempt: int | None = None,
         holder: str | None = None,
     ) -> None:
-        """Report the outcome of an activity that was done elsewhere (name its visit if there are several).
+        """Report the outcome of an activity that was performed elsewhere. If there are several, give its visit.
 
-        With an attempt, a result of an earlier one is refused; with a holder, one whose lease somebody else took.
+        With an attempt, the result of an earlier attempt is refused; with a holder, the result of a holder that lost
+        the lease.
         """
         at = self._now()
         if error is not None:
@@ -313,32 +321,32 @@ class Run(msgspec.Struct, frozen=True):
         await self._send(done)
 
     async def cancel(self, reason: str | None = None) -> None:
-        """Stop the run; what must be undone is undone first."""
+        """Cancel the run; completed nodes are compensated first."""
         await self._send(inputs.CancelRun(at=self._now(), reason=reason))
 
     async def pause(self, reason: str | None = None) -> None:
-        """Make no new moves until resumed."""
+        """Pause the run: it makes no new moves until it is resumed."""
         await self._send(inputs.PauseRun(at=self._now(), reason=reason))
 
     async def resume(self) -> None:
-        """Go on after a pause."""
+        """Resume a paused run."""
         await self._send(inputs.ResumeRun(at=self._now()))
 
     async def retry_activity(
         self, node: str, *, visit: int | None = None, by: str | None = None, note: str | None = None
     ) -> None:
-        """Try an activity of unknown outcome again."""
+        """Retry an activity whose outcome is unknown."""
         await self._send(inputs.RetryActivity(at=self._now(), node_id=node, visit=visit, by=by, note=note))
 
     async def query(self, expression: str) -> JsonValue:
-        """Evaluate jq where the run's root stands now, or stood when it ended."""
+        """Evaluate jq in the context of the run's root, as it is now or as it was when the run ended."""
         compiled = load_expression(expression)
         if isinstance(compiled, ExpressionProblem):
             raise Rejected("JQ_INVALID", compiled.message, compiled.hint)
         state = await self.state()
         workflow = await self._workflow(state)
         if state.terminal:
-            state = await self.host.fold((await self.history())[:-1])  # the last record clears what the nodes gave
+            state = await self.host.fold((await self.history())[:-1])  # the last record clears the outputs of the nodes
         turn = Turn(workflow=workflow, state=state, at=self._now(), evaluator=self.host.evaluator)
         root = turn.root(_root_scope(state))
         outcome = await self.host.evaluate_for(self.caller, compiled, root)
@@ -349,7 +357,7 @@ class Run(msgspec.Struct, frozen=True):
         return outcome.value
 
     async def fork(self, *, at_seq: int, run_id: str | None = None, by: Initiator | None = None) -> Run:
-        """A new run that begins where this one was after a record, with the same labels, and with all of its time."""
+        """Start a new run from the history of this one up to a record, with the same labels and its full timeout."""
         row = await self.host.row(self.id)
         if row is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
@@ -381,12 +389,12 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def _root_scope(state: RunState) -> Scope:
-    """Where the walk began; a run that is undoing has left it, and what the nodes gave is gone with it."""
+    """Return the root scope. A run that compensates has left it, and the outputs of its nodes are gone."""
     return state.scopes.get(0) or Scope(serial=0, body="")
 
 
 async def _either(moving: asyncio.Future[RunState | None], news: ProgressNews) -> None:
-    """Wait until a run has moved, or one of its activities has said something."""
+    """Wait until a run has moved, or one of its activities has reported progress."""
     said = asyncio.ensure_future(news.arrived())
     try:
         await asyncio.wait((moving, said), return_when=asyncio.FIRST_COMPLETED)

@@ -1,9 +1,9 @@
 """Where the values of secrets come from: the environment, a folder, or several sources in order.
 
-A source is a function from a name to a value, or None when it has none. Documents name secrets; only the process that
-performs activities knows their values. A source shows no value when it is printed, logged or compared.
+A source is a function from a name to a value, or None if it has none. Documents name secrets; only the process that
+performs activities knows their values. A source never shows a value when it is printed, logged or compared.
 
-Above it: `app` hands one to the router. Values are read anew each time: a secret can be replaced while runs wait.
+Above it: `app` passes a source to the router. Values are read each time, so a secret can be replaced while runs wait.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _Source = Callable[[str], str | None]
 
 
 def secret_name(tenant: str, name: str) -> str:
-    """What a tenant's secret is called among those of the server: a tenant reads its own and nobody else's.
+    """Return the server-wide name of a tenant's secret. A tenant can read only its own secrets.
 
-    In the default tenant a secret is called what documents call it; in `acme`, ``STRIPE_KEY`` is
-    ``TENANT_ACME__STRIPE_KEY``. An underscore and a hyphen in a tenant's name become ``_U`` and ``_H``, so that no two
-    tenants and names meet.
+    In the default tenant it is the name in the document; in `acme`, ``STRIPE_KEY`` is ``TENANT_ACME__STRIPE_KEY``. An
+    underscore and a hyphen in a tenant's name become ``_U`` and ``_H``, so that no two combinations of tenant and name
+    collide.
     """
     if tenant == DEFAULT_TENANT:
         return name
@@ -49,7 +49,7 @@ def secret_name(tenant: str, name: str) -> str:
 class EnvironmentSecrets:
     """``${secret:STRIPE_KEY}`` is the variable ``PENSTOCK_SECRET_STRIPE_KEY``.
 
-    The prefix keeps a document from reading variables that were not meant for it.
+    The prefix keeps a document from reading variables that are not meant for it.
     """
 
     def __init__(self, prefix: str = SECRET_PREFIX, environment: Mapping[str, str] | None = None) -> None:
@@ -57,7 +57,7 @@ class EnvironmentSecrets:
         self._environment = os.environ if environment is None else environment
 
     def __call__(self, name: str) -> str | None:
-        """The value of a variable."""
+        """Return the value of a variable."""
         return self._environment.get(self._prefix + name) if _NAME.fullmatch(name) else None
 
     def __repr__(self) -> str:
@@ -65,14 +65,15 @@ class EnvironmentSecrets:
 
 
 class FileSecrets:
-    """``${secret:STRIPE_KEY}`` is the file ``STRIPE_KEY`` in a folder, without the line end after its last line."""
+    """``${secret:STRIPE_KEY}`` is the file ``STRIPE_KEY`` in a folder, without its final line break."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
 
     def __call__(self, name: str) -> str | None:
-        """The content of a file; `Unavailable` if it is there and cannot be read."""
-        # A name is one plain word, so it cannot lead out of the folder. Mounted secrets are links; they are followed.
+        """Return the content of a file; raise `Unavailable` if it exists and cannot be read."""
+        # A name is one plain word, so it cannot lead out of the folder. Mounted secrets are symbolic links, which are
+        # followed.
         if not _NAME.fullmatch(name):
             return None
         try:
@@ -94,22 +95,22 @@ class FileSecrets:
 
 
 class ChainSecrets:
-    """Asks several sources; the first that has a value gives it."""
+    """Asks several sources in order; the first value found counts."""
 
     def __init__(self, *sources: _Source) -> None:
         self._sources = sources
 
     @property
     def may_block(self) -> bool:
-        """Whether asking one of them may take a while."""
+        """Whether asking one of the sources may block."""
         return any(getattr(source, "may_block", False) for source in self._sources)
 
     def __call__(self, name: str) -> str | None:
-        """The first value there is."""
+        """Return the first value found."""
         return next((value for source in self._sources if (value := source(name)) is not None), None)
 
     def __repr__(self) -> str:
-        # A source may be any function, and what it prints as may show what it holds.
+        # A source may be any function, and its repr may show the secrets that it holds.
         return f"ChainSecrets({', '.join(type(source).__name__ for source in self._sources)})"
 
 
@@ -130,7 +131,7 @@ else:
 _PURPOSE = b"penstock secret answers"
 _NONCE_BYTES = 12
 _PADDED_TO_BYTES = 64
-_PADDING = b" "  # which JSON allows at its end
+_PADDING = b" "  # JSON allows trailing spaces
 
 KeySource = Callable[[], Awaitable[bytes]]
 
@@ -139,21 +140,21 @@ class Sealer(Protocol):
     """Seals secret answers, and opens them again."""
 
     async def seal(self, tenant: str, value: JsonValue) -> str:
-        """A value that only this server can read, as letters, digits, hyphens and underscores."""
+        """Return a value in a form that only this server can read: letters, digits, hyphens and underscores."""
 
     async def open(self, tenant: str, seal: str) -> JsonValue:
-        """The value in a seal; `Unavailable` if it cannot be opened here."""
+        """Return the value in a seal; raise `Unavailable` if it cannot be opened here."""
 
 
 class AnswerSeals:
-    """Seals with the server's secret, which is asked for when the first answer needs it."""
+    """Seals answers with the server's secret, which is loaded when the first answer needs it."""
 
     def __init__(self, secret: KeySource | None = None) -> None:
         self._secret = secret
         self._cipher: aead.AESGCM | None = None
 
     async def seal(self, tenant: str, value: JsonValue) -> str:
-        """A value that only this server can read."""
+        """Return a value in a form that only this server can read."""
         text = msgspec.json.encode(value)
         padded = text + _PADDING * (-len(text) % _PADDED_TO_BYTES)
         nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -161,7 +162,7 @@ class AnswerSeals:
         return base64.urlsafe_b64encode(nonce + sealed).decode("ascii").rstrip("=")
 
     async def open(self, tenant: str, seal: str) -> JsonValue:
-        """The value in a seal."""
+        """Return the value in a seal."""
         cipher = await self._opened()
         try:
             sealed = base64.urlsafe_b64decode(seal + "=" * (-len(seal) % 4))
@@ -174,7 +175,7 @@ class AnswerSeals:
 
     async def _opened(self) -> aead.AESGCM:
         if self._cipher is None:
-            # Without a secret nothing outlives the process, and neither need the key.
+            # Without a stored secret nothing outlives the process, so the key need not either.
             secret = secrets.token_bytes(32) if self._secret is None else await self._secret()
             self._cipher = aead.AESGCM(hmac.digest(secret, _PURPOSE, "sha256"))
         return self._cipher

@@ -1,8 +1,8 @@
-"""A fair semaphore that is entered without a coroutine when there is room.
+"""A fair semaphore that can be acquired without a coroutine if it is free.
 
-It works as `asyncio.Semaphore` does: waiters are served in the order in which they came. It exists because there is
-nearly always room, and then `try_acquire` is a plain call. Every short step takes two of these; asyncio's semaphore
-costs about four times as much for each, and anyio's lock six times.
+It works like `asyncio.Semaphore`: waiters are served in order of arrival. It exists because it is nearly always free,
+and then `try_acquire` is a plain call. Every short step acquires two of these; asyncio's semaphore costs about four
+times as much for each, and anyio's lock six times.
 
 Above it: the host (one transition of a run at a time), the driver (a bounded number of activities at once).
 """
@@ -16,7 +16,7 @@ __all__ = ["FairSemaphore"]
 
 
 class FairSemaphore:
-    """Admits a bounded number of holders; with one place, it is a lock. Whoever acquired must release."""
+    """Admits a bounded number of holders; with one place, it is a lock. Every acquire needs a release."""
 
     __slots__ = ("_free", "_waiting")
 
@@ -25,18 +25,18 @@ class FairSemaphore:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def try_acquire(self) -> bool:
-        """Acquire if there is room, without waiting."""
+        """Acquire without waiting, if it is free."""
         if self._free > 0:
             self._free -= 1
             return True
         return False
 
     def locked(self) -> bool:
-        """Whether there is no room."""
+        """Whether it cannot be acquired without waiting."""
         return self._free <= 0
 
     async def acquire(self) -> None:
-        """Acquire, after everybody who came before."""
+        """Acquire, in order of arrival."""
         if self.try_acquire():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -45,11 +45,11 @@ class FairSemaphore:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self.release()  # the place was handed over at the moment in which this waiter gave up
+                self.release()  # the place was passed to this waiter just as it gave up
             raise
 
     def release(self) -> None:
-        """Hand the place over to whoever has waited longest."""
+        """Pass the place to the longest waiter, or free it."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -1,4 +1,4 @@
-"""What the runtime takes from the machine: the time, randomness, and who this process is.
+"""What the runtime takes from the machine: the time, randomness, and the identity of this process.
 
 Above it: `app`. It is the only place in the runtime that asks the operating system.
 """
@@ -20,23 +20,23 @@ from penstock.governance.keys import KEY_ID_CHARACTERS, SECRET_BYTES, ParsedKey
 __all__ = ["SystemClock", "TimeOfDay", "gone_workers", "new_key_material", "new_run_id", "new_worker_id"]
 
 
-# Goes on while the machine sleeps, which Linux's monotonic clock does not; both go on while a process is stopped.
+# Keeps running while the machine sleeps, which Linux's monotonic clock does not; both run while a process is stopped.
 _ELAPSED_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class TimeOfDay:
-    """The time of day, steadied by a clock that nobody sets: a jump is believed when it has lasted for a while.
+    """The time of day, stabilised by a monotonic clock: a jump is accepted only after it has lasted for a while.
 
-    Small corrections are followed at once. Until a jump is believed, time goes on from where it was.
+    Small corrections are followed at once. Until a jump is accepted, time continues from where it was.
     """
 
     def __init__(self) -> None:
         self._offset: int | None = None
-        self._doubted = 0  # where the time of day went
-        self._doubted_at: int | None = None  # since when, by the other clock
+        self._doubted = 0  # the offset after a jump that is not yet accepted
+        self._doubted_at: int | None = None  # since when, by the monotonic clock
 
     def read(self, wall_ms: int, elapsed_ms: int) -> int:
-        """The time to go by, of what both clocks say now."""
+        """Return the time to use, given the readings of both clocks."""
         offset = wall_ms - elapsed_ms
         if self._offset is None or abs(offset - self._offset) <= limits.CLOCK_STEP_MS_MAX:
             self._offset, self._doubted_at = offset, None
@@ -49,7 +49,7 @@ class TimeOfDay:
         return elapsed_ms + self._offset
 
 
-# One for the process: all of its clocks agree.
+# One per process, so that all of its clocks agree.
 _TIME_OF_DAY = TimeOfDay()
 
 
@@ -57,32 +57,32 @@ class SystemClock:
     """The machine's clocks."""
 
     def now_ms(self) -> int:
-        """The present instant in epoch milliseconds, steadied as `TimeOfDay` says."""
+        """Return the current time in epoch milliseconds, stabilised by `TimeOfDay`."""
         return _TIME_OF_DAY.read(time.time_ns() // 1_000_000, time.clock_gettime_ns(_ELAPSED_CLOCK) // 1_000_000)
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since the machine started, asleep or not."""
+        """Return milliseconds since the machine started, including sleep."""
         return time.clock_gettime_ns(_ELAPSED_CLOCK) // 1_000_000
 
 
 def new_run_id() -> str:
-    """A fresh run id."""
+    """Return a fresh run id."""
     return run_id_of(time.time_ns() // 1_000_000, os.urandom(ENTROPY_BYTES))
 
 
 def new_key_material() -> ParsedKey:
-    """The id and the secret of a fresh API key; its `text` is to be shown once and its secret to be hashed."""
+    """Return the id and the secret of a fresh API key. Show its `text` once, and store only a hash of the secret."""
     key_id = base64.b32encode(secrets.token_bytes(KEY_ID_CHARACTERS)).decode("ascii").lower()[:KEY_ID_CHARACTERS]
     return ParsedKey(key_id=key_id, secret=secrets.token_urlsafe(SECRET_BYTES))
 
 
 def new_worker_id() -> str:
-    """The name of this process among those that share a store: machine, process, when it began, and a nonce."""
+    """Return a unique name for this process among those that share a store: host, pid, start time, and a nonce."""
     return f"{socket.gethostname()}/{os.getpid()}/{_began(os.getpid())}/{secrets.token_hex(4)}"
 
 
 def gone_workers(worker_ids: Iterable[str]) -> list[str]:
-    """Those workers of this machine whose process is no longer there; nothing is known about other machines."""
+    """Return the workers of this machine whose process no longer exists. Workers of other machines are not checked."""
     here = socket.gethostname()
     gone = []
     for worker_id in worker_ids:
@@ -95,7 +95,7 @@ def gone_workers(worker_ids: Iterable[str]) -> list[str]:
 
 
 def _began(process: int) -> str:
-    """When a process began, as the kernel counts it; a number that was given to a new process shows here."""
+    """Return when a process began, by the kernel's count. This detects a process id that was reused."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -104,7 +104,7 @@ def _began(process: int) -> str:
 
 
 def _exists(process: int) -> bool:
-    """Whether a process exists, where there is no /proc to ask."""
+    """Whether a process exists, on systems without /proc."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,3 +1,6 @@
-"""How activities are performed: the port that executors implement (`performing`, read it first), which executor does
-which activity, and how progress is heard.
+"""How activities are performed: the port that executors implement, the routing of activities to executors, and
+progress.
+
+`performing` is the port, `routing` chooses the executor and fills in secrets, `progress` broadcasts live progress. It
+knows executors only through the port. Read `performing` first.
 """

@@ -1,4 +1,4 @@
-"""Who does the work of an activity: the port that executors implement, and what they answer.
+"""The port that executors implement to perform activities, and the outcomes that they return.
 
 Above it: hosts call `perform`. Below it: executors under `runtime.executors`, scripted ones in the simulator.
 """
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 
-# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+# `gc=False`: it holds plain JSON and cannot be part of a reference cycle, so the garbage collector can skip it.
 class ActivityDone(msgspec.Struct, frozen=True, gc=False):
-    """The work is done. `extra` is kept beside the result in history (external task id, usage)."""
+    """The work is done. `extra` is stored beside the result in the history (external task id, usage)."""
 
     result: JsonValue
     extra: JsonObject | None = None
 
 
 class ActivityError(msgspec.Struct, frozen=True):
-    """The work failed. `extra` is kept beside the error in history (what it cost all the same, external task id)."""
+    """The work failed. `extra` is stored beside the error in the history (its cost, external task id)."""
 
     error: str
     code: str
@@ -51,9 +51,9 @@ class ActivityError(msgspec.Struct, frozen=True):
 
 
 class ActivityAsks(msgspec.Struct, frozen=True):
-    """The work cannot go on until a person has answered; then it is handed out again, with `resume` and the answer.
+    """The work needs a person's answer to continue; then it is handed out again, with `resume` and the answer.
 
-    With `ask` the question is for the program that started the run: its `kind`, and the `request` that it is sent.
+    With `ask`, the question goes to the program that started the run: its `kind`, and the `request` to send.
     """
 
     question: str
@@ -63,14 +63,14 @@ class ActivityAsks(msgspec.Struct, frozen=True):
 
 
 class ActivityDeferred(msgspec.Struct, frozen=True):
-    """Somebody else will report the result later."""
+    """The result will be reported later, from elsewhere."""
 
 
 ActivityOutcome: TypeAlias = ActivityDone | ActivityError | ActivityAsks | ActivityDeferred
 
 
 def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inputs.Input:
-    """What a run is told about an attempt; a deferred one has nothing to tell yet."""
+    """Return the input that reports an attempt to its run. A deferred attempt has nothing to report yet."""
     match outcome:
         case ActivityDone(result=result, extra=extra):
             return inputs.CompleteActivity(
@@ -111,9 +111,9 @@ def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inpu
 
 
 def unfit_outcome(given: inputs.Input, decision: Decision) -> inputs.FailActivity | None:
-    """The failure of an activity whose result no history can hold; without it the run would wait for ever."""
+    """Return the failure of an activity whose result no history can store. Without it the run would wait forever."""
     if not isinstance(decision, Refused) or decision.code not in ("SUBMIT_VALIDATION_ERROR", NOT_JSON):
-        return None  # taken, or a result that comes too late, or for nobody
+        return None  # accepted, or a result that is late or was not awaited
     if not isinstance(given, inputs.CompleteActivity | inputs.FailActivity | inputs.AskInActivity):
         return None
     return inputs.FailActivity(
@@ -128,24 +128,24 @@ def unfit_outcome(given: inputs.Input, decision: Decision) -> inputs.FailActivit
 
 
 class Performer(Protocol):
-    """Does the work of activities."""
+    """Performs activities."""
 
     def perform(self, state: RunState, activity: PerformActivity) -> ActivityOutcome:
-        """Do the work of one attempt."""
+        """Perform one attempt."""
 
 
 class Ownership(Protocol):
-    """Says whether this process still owns the run that an attempt belongs to."""
+    """Whether this process still owns the run that an attempt belongs to."""
 
     def holds(self) -> bool:
-        """Whether the attempt is this process's for certain, without asking anybody."""
+        """Whether the attempt certainly belongs to this process, without asking the store."""
 
     async def confirm(self) -> None:
-        """Ask the store; the attempt is cancelled if another process has taken the run over."""
+        """Ask the store; the attempt is cancelled if another process has taken over the run."""
 
 
 class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One attempt as an executor sees it; being cancelled means that nobody wants the result any more."""
+    """One attempt as an executor sees it. Cancellation means that the result is no longer wanted."""
 
     run_id: str
     workflow_name: str
@@ -153,36 +153,37 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     values: JsonValue = None
     tenant: str = DEFAULT_TENANT
     hidden: tuple[str, ...] = ()
-    """Values of secrets that stand in the arguments: nobody may be told what contains one of them."""
+    """Secret values in the arguments. No text that contains one of them may be shown to anybody."""
     client_kinds: tuple[str, ...] = ()
-    """What the program that started the run can be asked."""
+    """The kinds of requests that the program that started the run can answer."""
     principal: str | None = None
-    """On whose behalf the run is; None where nobody said so."""
+    """On whose behalf the run acts; None if unknown."""
     epoch: int = 0
-    """Grows whenever another process begins to act for the run: a receiver refuses a lower one than it has seen."""
+    """Increases whenever another process takes over the run. A receiver refuses an epoch lower than one it has seen."""
     ownership: Ownership | None = None
-    """By which the attempt is this process's; without it nobody else can have taken it over."""
+    """How this process owns the attempt; without it, no other process can have taken it over."""
 
     async def confirm(self) -> None:
-        """Make sure that the attempt is still this process's: for executors that waited, directly before the effect.
+        """Make sure that the attempt still belongs to this process. For executors that waited, directly before the
+        effect.
 
-        Costs a look at the clock; after a gap the store is asked. An attempt that was taken over is cancelled here.
+        Costs one look at the clock; after a gap the store is asked. An attempt that was taken over is cancelled here.
         """
         if self.ownership is not None and not self.ownership.holds():
             await self.ownership.confirm()
 
 
 class AsyncPerformer(Protocol):
-    """Does the work of activities without blocking."""
+    """Performs activities without blocking."""
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Do the work of one attempt."""
+        """Perform one attempt."""
 
 
 class Unconfigured:
     """Performs nothing: every activity fails with a code that says what is missing."""
 
     def perform(self, state: RunState, activity: PerformActivity) -> ActivityOutcome:
-        """Refuse, for good: trying again cannot help."""
+        """Fail for good: a retry cannot help."""
         message = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
         return ActivityError(message, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)

@@ -1,13 +1,13 @@
-"""How far activities are, while they are under way: heard live in this process, kept nowhere.
+"""Live progress of activities: broadcast in this process, stored nowhere.
 
     with host.progress.subscribe(run.id) as news:
         async for item in news: ...
 
-Whoever performs an activity says so here; whoever listens to the run hears it from then on. A listener that is too slow
-loses the oldest news first: they are about a moment that is over. Nothing waits for a listener, and a word that nobody
-hears costs one look at a dictionary. What must not be lost belongs in a result, which is stored.
+Executors report progress here; subscribers of the run receive it from then on. A subscriber that is too slow loses the
+oldest items first, because they describe a past moment. Nothing waits for a subscriber, and progress without
+subscribers costs one dictionary lookup. Data that must not be lost belongs in a result, which is stored.
 
-Above it: a host has one; `Run.progress` and `Run.live` listen; executors speak. Below it: nothing.
+Above it: a host has one; `Run.progress` and `Run.live` subscribe; executors report. Below it: nothing.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _HIDDEN = "[secret]"
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt said about itself: how far it is (`value`, from 0 to 1), or only that it is alive (no value).
+    """What an attempt reported: how far it is (`value`, from 0 to 1), or only that it is alive (no value).
 
-    With a `level` it is a line of its log, which only those hear who asked for logs.
+    With a `level` it is a log line, delivered only to subscribers that asked for logs.
     """
 
     run_id: str
@@ -46,10 +46,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     details: JsonValue = None
     level: int | None = None
-    """How important a line of a log is, in the numbers of the standard library."""
+    """The level of a log line, as in the standard library."""
 
     def to_json(self) -> JsonObject:
-        """The news as JSON, in the words of the history."""
+        """Return the item as JSON, with the keys of the history."""
         message: JsonObject = {
             "executionId": self.run_id,
             "nodeId": self.node_id,
@@ -65,9 +65,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, eq=False)
 class ProgressNews:
-    """What one listener has not heard yet, oldest first. `missed` counts what it was too slow for.
+    """The items that one subscriber has not received yet, oldest first. `missed` counts those it lost.
 
-    `wake` is called when something arrives, for listeners who wait for other things too.
+    `wake` is called when an item arrives, for subscribers that also wait for other things.
     """
 
     wake: Callable[[], None] | None = None
@@ -77,7 +77,7 @@ class ProgressNews:
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, item: Progress) -> None:
-        """Add news; the oldest make room."""
+        """Add an item; if the buffer is full, the oldest one is dropped."""
         if len(self._waiting) >= limits.PROGRESS_BUFFERED_MAX:
             self._waiting.popleft()
             self.missed += 1
@@ -87,14 +87,14 @@ class ProgressNews:
             self.wake()
 
     def take(self) -> list[Progress]:
-        """Everything that has not been heard yet."""
+        """Return and clear all buffered items."""
         taken = list(self._waiting)
         self._waiting.clear()
         self._arrived.clear()
         return taken
 
     async def arrived(self) -> None:
-        """Wait until there is something to take."""
+        """Wait until there is an item."""
         await self._arrived.wait()
 
     def __aiter__(self) -> ProgressNews:
@@ -110,7 +110,7 @@ class ProgressNews:
 
 @dataclass(slots=True)
 class ProgressBroadcast:
-    """Brings what activities say to those who listen to their runs; all of it on the event loop."""
+    """Delivers what activities report to the subscribers of their runs, all on the event loop."""
 
     clock: Clock
     _listeners: dict[str, list[ProgressNews]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class ProgressBroadcast:
 
     @contextmanager
     def starting(self) -> Iterator[None]:
-        """Keep what runs say before anybody can listen, for whoever starts a run and listens to it right afterwards."""
+        """Buffer what runs report before a subscription is possible: for callers that start a run, then subscribe."""
         self._starting += 1
         try:
             yield
@@ -130,7 +130,7 @@ class ProgressBroadcast:
     def subscribe(
         self, run_id: str, *, wake: Callable[[], None] | None = None, logs: bool = False
     ) -> Iterator[ProgressNews]:
-        """Listen to the activities of one run, with `logs` to what they write as well; its child runs are others."""
+        """Subscribe to the activities of one run, with `logs` also to their log lines; child runs are not included."""
         news = ProgressNews(wake=wake, logs=logs)
         self._listeners.setdefault(run_id, []).append(news)
         if logs and self._early:
@@ -149,17 +149,17 @@ class ProgressBroadcast:
             news.put(item)
 
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
-        """An attempt is alive."""
+        """Report that an attempt is alive."""
         if call.run_id in self._listeners:
             self._tell(call, details=value_without(details, call.hidden))
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
-        """An attempt has come this far; a value that is not a number is ignored."""
+        """Report how far an attempt is; a value that is not finite is ignored."""
         if call.run_id in self._listeners and math.isfinite(value):
             self._tell(call, value=value, message=None if message is None else text_without(message, call.hidden))
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
-        """An attempt wrote a line."""
+        """Report a log line of an attempt."""
         if call.run_id in self._listeners or self._starting:
             line = text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
             self._tell(call, message=line, level=level)
@@ -194,7 +194,7 @@ class ProgressBroadcast:
 
 
 def text_without(text: str, hidden: tuple[str, ...]) -> str:
-    """A text in which no secret stands."""
+    """Return a text with all secrets masked."""
     for secret in hidden:
         if secret:
             text = text.replace(secret, _HIDDEN)
@@ -202,7 +202,7 @@ def text_without(text: str, hidden: tuple[str, ...]) -> str:
 
 
 def value_without(value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:
-    """A value in which no secret stands."""
+    """Return a value with all secrets masked."""
     if not hidden:
         return value
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Which executor does which activity, and the last step before it: putting secrets in their places.
+"""Route activities to executors, after filling in their secrets.
 
-Above it: `app` fills the table. Below it: executors. An activity whose type has no executor fails with a code that
-says so; nothing succeeds by default. Secrets are resolved here, for one call, and never enter a history.
+Above it: `app` fills the table. Below it: executors. An activity whose type has no executor fails with a code that says
+so; nothing succeeds by default. Secrets are resolved here, for one call, and never enter a history.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from penstock.runtime.secrets import Sealer, secret_name
 
 __all__ = ["Router", "SecretResolver", "fill_secrets", "without_secrets"]
 
-# Gives the value of a secret by name, or None when there is none. One whose attribute `may_block` is true is asked in a
-# thread.
+# Returns the value of a secret by name, or None. A resolver whose attribute `may_block` is true is called in a thread.
 SecretResolver = Callable[[str], str | None]
 _REFERENCE = re.compile(f"{SECRET_REFERENCE.pattern}|{ANSWER_REFERENCE.pattern}")
 
@@ -46,10 +45,10 @@ class Router:
 
     executors: Mapping[str, AsyncPerformer] = field(default_factory=dict)
     secrets: SecretResolver = _no_secrets
-    seals: Sealer | None = None  # open secret answers; without them, what needs one fails
+    seals: Sealer | None = None  # open secret answers; without them, activities that need one fail
 
     def perform(self, call: ActivityCall) -> Coroutine[Any, Any, ActivityOutcome]:
-        """Hand the activity to its executor, with its secrets in place; most have none, and nothing is put between."""
+        """Pass the activity to its executor, with its secrets filled in. Most have none and are passed on directly."""
         activity = call.activity
         executor = self.executors.get(activity.node_type)
         if executor is None or activity.secrets or activity.answer_secrets:
@@ -70,7 +69,7 @@ class Router:
         given = replace(activity, arguments=filled.value, secrets=None, answer=answer.value, answer_secrets=None)
         hidden = tuple(dict.fromkeys((*filled.secrets, *answer.secrets)))
         call = replace(call, activity=given, hidden=hidden)
-        await call.confirm()  # a source of secrets may take its time
+        await call.confirm()  # a source of secrets may be slow
         outcome = await executor.perform(call)
         return without_secrets(outcome, call.hidden) if call.hidden else outcome
 
@@ -82,7 +81,7 @@ class Router:
             answers = await self._answers(places, tenant)
             if isinstance(answers, ActivityError):
                 return answers
-            # A source that starts a program must not hold up everything else.
+            # A source that starts a program must not block the event loop.
             if getattr(self.secrets, "may_block", False):
                 return await asyncio.to_thread(fill_secrets, arguments, places, resolve, answers)
             return fill_secrets(arguments, places, resolve, answers)
@@ -90,7 +89,7 @@ class Router:
             return ActivityError(f"{error.message}; {error.hint}" if error.hint else error.message, error.code)
 
     async def _answers(self, places: Mapping[str, str], tenant: str) -> dict[str, JsonValue] | ActivityError:
-        """The secret answers that places refer to, by their seals."""
+        """Return the secret answers that the places refer to, by their seals."""
         answers: dict[str, JsonValue] = {}
         for seal in (seal for text in places.values() for seal in ANSWER_REFERENCE.findall(text)):
             if not seal or self.seals is None:
@@ -101,9 +100,9 @@ class Router:
 
 
 def without_secrets(outcome: ActivityOutcome, hidden: tuple[str, ...]) -> ActivityOutcome:
-    """An outcome whose words go into the history and to people, without the secrets that its activity was given.
+    """Return an outcome whose texts, which go into the history and to people, do not contain the activity's secrets.
 
-    A result is what the activity was asked for and stays as it is; what an executor says about it in words does not.
+    The result itself stays as it is, because the activity was asked for it; only an executor's messages are masked.
     """
     match outcome:
         case ActivityError(error=error, extra=extra):
@@ -121,11 +120,11 @@ def _object_without(value: JsonObject | None, hidden: tuple[str, ...]) -> JsonOb
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Arguments with their secrets in place: not to be logged or stored."""
+    """Arguments with their secrets filled in: must not be logged or stored."""
 
     value: JsonValue
     secrets: tuple[str, ...] = ()
-    """The values that were put in."""
+    """The values that were filled in."""
 
 
 def fill_secrets(
@@ -134,7 +133,7 @@ def fill_secrets(
     resolve: SecretResolver,
     answers: Mapping[str, JsonValue] | None = None,
 ) -> Filled | ActivityError:
-    """Arguments with the listed places filled in; places come from the document, never from data.
+    """Fill secrets into the listed places of the arguments. The places come from the document, never from data.
 
     `answers` are the secret answers that the places refer to, by their seals.
     """
@@ -156,7 +155,7 @@ def fill_secrets(
 def _composed(
     text: str, resolve: SecretResolver, answers: Mapping[str, JsonValue], used: list[str]
 ) -> str | ActivityError:
-    """A text with its references replaced, each once: what a secret holds is not looked at for others."""
+    """Replace the references in a text, each once. The value of a secret is not searched for further references."""
     values: dict[str, str] = {}
     for name in SECRET_REFERENCE.findall(text):
         value = resolve(name)
@@ -172,7 +171,7 @@ def _composed(
 
 
 def _texts_of(answer: JsonValue) -> Iterator[str]:
-    """How a secret answer may show in words: as a whole, and each of its texts."""
+    """Yield the texts by which a secret answer could appear in messages: the whole answer and each of its parts."""
     left: list[JsonValue] = [answer]
     while left:
         item = left.pop()
@@ -181,4 +180,4 @@ def _texts_of(answer: JsonValue) -> Iterator[str]:
         elif isinstance(item, list):
             left.extend(item)
         elif not isinstance(item, bool):
-            yield as_text(item)  # empty for null, which hides nothing
+            yield as_text(item)  # empty for null, which needs no masking

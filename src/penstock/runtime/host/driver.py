@@ -1,8 +1,8 @@
-"""The driver: performs what runs ask for, fires their timers, and looks after runs that lost their process.
+"""The driver: performs the effects of runs, fires their timers, and takes over runs that lost their process.
 
-It reacts to commits of its host. An effect is performed once at a time; when it is no longer wanted (its node timed
-out, its run was cancelled) its task is cancelled. Nothing is scheduled that a restart could not find again: at its
-start and every so often the driver claims runs with work whose owner is gone and asks `pending` what is due.
+It reacts to commits of its host. An effect is never performed twice at the same time; when it is no longer wanted (its
+node timed out, its run was cancelled), its task is cancelled. Nothing is scheduled that a restart could not find again:
+at its start and periodically the driver claims runs with work whose owner is gone and asks `pending` what is due.
 
 Above it: `Penstock`, the worker command. Below it: an `EffectHost`, an `AsyncPerformer`, `timers`, `leases`.
 """
@@ -45,14 +45,14 @@ from penstock.runtime.semaphores import FairSemaphore
 __all__ = ["Driver"]
 
 T = TypeVar("T")
-# How soon an outcome is offered again to a store that cannot take it (a full disk, a lock), and how late at most.
+# The first and the longest delay before an outcome is offered again to a store that fails (a full disk, a lock).
 _STORE_RETRY_SECONDS = 0.1
 _STORE_RETRY_SECONDS_MAX = 5.0
 
 
 @dataclass(slots=True, eq=False)
 class _ActivityTask:
-    """A task that stores a result, and takes over the next activity of its run without a new task."""
+    """A task that stores a result, and then continues with the next activity of its run without a new task."""
 
     task: asyncio.Task[None] | None
     following: PerformActivity | None = None
@@ -62,7 +62,7 @@ class _ActivityTask:
 class Driver:
     """Performs effects until it is stopped.
 
-    `report` is called with faults that nobody else would see, `observe` with everything that is stored here.
+    `report` is called with errors that would otherwise go unnoticed, `observe` with every commit of this process.
     """
 
     host: EffectHost
@@ -71,14 +71,14 @@ class Driver:
     observe: Callable[[Committed], None] = lambda committed: None
     _slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    # By the result that is being stored (its identity): who stores it.
+    # By the identity of the result being stored: the task that stores it.
     _activity_tasks: dict[int, _ActivityTask] = field(default_factory=dict)
     _stopping: bool = False
     _draining: bool = False
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
     _effects: RunEffects = field(init=False)
     _lease: WorkerLease = field(init=False)
-    _ownership: HeldLease = field(init=False)  # that of the last attempt, which is nearly always that of the next one
+    _ownership: HeldLease = field(init=False)  # of the last attempt; nearly always also that of the next one
     _silence: DeadWorkerDetector = field(init=False)
     _timers: TimerLoop = field(init=False)
     abandoned: AbandonedRuns = field(init=False)
@@ -99,7 +99,7 @@ class Driver:
         self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._report)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
-        """Take over abandoned work and begin to react. `gone` are workers known to be dead already."""
+        """Take over abandoned work and begin to react to commits. `gone` are workers already known to be dead."""
         for worker_id in gone:
             await self.host.store.remove_worker(worker_id)
         await self._lease.renew()
@@ -110,7 +110,7 @@ class Driver:
         self._loops.add(self._spawn("changes by others", self._follow_others))
 
     async def stop(self) -> None:
-        """Stop performing; what is under way is cancelled and found again by the next start."""
+        """Stop performing. Work in progress is cancelled and found again by the next start."""
         self._stopping = True
         self.host.subscribe(None)
         for task in tuple(self._tasks):
@@ -119,13 +119,13 @@ class Driver:
         await self._lease.give_up()
 
     async def drain(self, *, timeout_seconds: float) -> int:
-        """Begin nothing new and let what is under way finish; returns how much is left for the next start."""
+        """Start nothing new and let work in progress finish; return how many tasks remain for the next start."""
         self._draining = self._timers.is_draining = True
         attempts = self._tasks - self._loops
         if attempts:
             await asyncio.wait(attempts, timeout=timeout_seconds)
         for live in self.host.live_runs():
-            # Nobody has begun what is due in these runs: that must not be in doubt later.
+            # No process has begun the work due in these runs, so its outcome must not be in doubt later.
             if live.row.owner == self.host.worker_id and not live.tasks and not live.deferred:
                 await self.host.store.set_work(
                     live.state.run_id, has_work=live.row.has_work, owner=None, expected_epoch=live.row.epoch
@@ -134,15 +134,15 @@ class Driver:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is performed, waits for its turn, or is being stored."""
+        """Whether anything is being performed, queued or stored."""
         return bool(self._tasks - self._loops)
 
     def nudge(self) -> None:
-        """Look at the timers now: for clocks that are moved by hand."""
+        """Check the timers now: for clocks that are moved by hand."""
         self._timers.nudge()
 
     async def fire_timers(self) -> None:
-        """Fire the timers that are due now, without waiting until the driver looks by itself."""
+        """Fire the timers that are due now, without waiting for the timer loop."""
         await self._timers.fire()
 
     def _spawn(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
@@ -154,12 +154,12 @@ class Driver:
         return task
 
     def _report(self, where: str, error: BaseException) -> None:
-        self.report(where, error)  # read anew each time: it may be replaced after the driver was made
+        self.report(where, error)  # looked up each time: it may be replaced after the driver was created
 
     async def _guarded(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await work()
-        except Exception as error:  # a fault in one run must not stop the others
+        except Exception as error:  # an error in one run must not stop the others
             self.report(where, error)
 
     # --- reacting to commits ---------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Driver:
         mediated = live.state.mode == "host_mediated"
         for effect in effects:
             if isinstance(effect, WakeUp) or (mediated and isinstance(effect, PerformActivity)):
-                continue  # timers have their own loop; host-mediated work is done by whoever asked for it
+                continue  # timers have their own loop; the caller performs host-mediated work
             if self._draining or effect.effect_id in live.tasks or effect.effect_id in live.deferred:
                 continue
             if activity_task is not None and activity_task.task is not None and isinstance(effect, PerformActivity):
@@ -200,12 +200,14 @@ class Driver:
                 live.tasks[effect.effect_id] = self._begin(live, effect)
 
     def _hand_over(self, live: LiveRun, effects: Sequence[Effect], activity_task: _ActivityTask) -> bool:
-        """Dispatch the usual case at once: one activity follows another, or none does, and nothing else is under way.
+        """Dispatch the usual case directly: one activity follows another, or none does, and nothing else is in
+        progress.
 
-        The task that stored the result goes on with what it made due. In any other case, do nothing and return False.
+        The task that stored the result continues with the next activity. In any other case, do nothing and return
+        False.
         """
         if live.tasks or len(live.deferred) != 1 or len(effects) > 1 or self._draining:
-            return False  # the one that is deferred is the activity whose result was stored
+            return False  # the deferred one is the activity whose result was stored
         if effects:
             effect = effects[0]
             if type(effect) is not PerformActivity or activity_task.task is None or live.state.mode == "host_mediated":
@@ -228,11 +230,11 @@ class Driver:
         try:
             await self._with_retries(effect.effect_id, partial(self._perform_for_others, live, effect))
         except Exception:
-            live.deferred.discard(effect.effect_id)  # nobody performs it now; the watchdog finds it
+            live.deferred.discard(effect.effect_id)  # no task performs it now; the watchdog will find it
             raise
 
     async def _perform_for_others(self, live: LiveRun, effect: Effect) -> None:
-        """Do what a run asks of other runs. Doing it again is harmless."""
+        """Perform an effect on other runs. Repeating it is harmless."""
         refused = await self._effects.perform(live, effect)
         if refused is not None:
             self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
@@ -240,25 +242,25 @@ class Driver:
             await self._effect_done(live, effect)
 
     async def _perform_activities(self, live: LiveRun, first: PerformActivity) -> None:
-        """Perform an activity, store its result, and go on with what the result made due."""
+        """Perform an activity, store its result, and continue with the activity that the result made due."""
         activity_task = _ActivityTask(asyncio.current_task(), first)
         try:
             while (effect := activity_task.following) is not None:
                 activity_task.following = None
                 outcome = await self._attempt(live, effect)
-                # From here on the result is being stored: a commit must not cancel the task that makes it.
+                # From here on the result is being stored: a commit must not cancel the task that stores it.
                 live.tasks.pop(effect.effect_id, None)
                 live.deferred.add(effect.effect_id)
                 if isinstance(outcome, ActivityDeferred):
                     return
                 await self._store(live, effect, input_of(self.host.clock.now_ms(), effect, outcome), activity_task)
-        except Exception as error:  # a fault in one run must not stop the others
+        except Exception as error:  # an error in one run must not stop the others
             self.report(first.effect_id, error)
 
     async def _store(self, live: LiveRun, effect: Effect, given: inputs.Input, activity_task: _ActivityTask) -> None:
-        """Store an outcome; the work is done and must not be done twice."""
+        """Store an outcome. The work is done and must not be repeated."""
         wanted: inputs.Input | None = given
-        live.users += 1  # it stays in memory until the outcome is stored
+        live.users += 1  # keep it in memory until the outcome is stored
         try:
             while wanted is not None:
                 self._activity_tasks[id(wanted)] = activity_task
@@ -273,19 +275,19 @@ class Driver:
                     del self._activity_tasks[id(wanted)]
                 wanted = unfit_outcome(wanted, decision)
         except Exception:
-            live.deferred.discard(effect.effect_id)  # nobody performs it now; the watchdog finds it
+            live.deferred.discard(effect.effect_id)  # no task performs it now; the watchdog will find it
             raise
         finally:
             live.users -= 1
 
     async def _store_again(self, run_id: str, given: inputs.Input, error: Unavailable) -> Decision:
-        """Offer an outcome again to a store that could not take it, until it can."""
+        """Offer an outcome again to a store that failed, until the store accepts it."""
         self.report(run_id, error)
         await asyncio.sleep(_STORE_RETRY_SECONDS)
         return await self._with_retries(run_id, partial(self.host.send, run_id, given))
 
     async def _with_retries(self, where: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do some idempotent work on the store, again and again for as long as the store is unavailable."""
+        """Do idempotent work on the store, and repeat it for as long as the store is unavailable."""
         nap = _STORE_RETRY_SECONDS
         while True:
             try:
@@ -336,11 +338,11 @@ class Driver:
                 await self._follow_owned_runs()
                 if not self._draining:
                     await self.abandoned.look()
-            except Exception as error:  # the store may be back in a moment; the lease says when it is too late
+            except Exception as error:  # the store may recover; the lease decides when it is too late
                 self.report("lease", error)
 
     def _drop_everything(self, lost: str) -> None:
-        """This process lost its lease: others own its runs now, so it drops them and goes on as after a restart."""
+        """Drop all runs after losing the lease: other processes own them now. Continue as after a restart."""
         self.host.worker_id = self._lease.worker_id
         message = "this process gave no sign of life for too long; others took over its runs"
         self.report("lease", Conflict("WORKER_LEASE_LOST", message, "was it suspended, or the machine overloaded?"))
@@ -349,13 +351,13 @@ class Driver:
                 self._dispatch(live, ())
 
     async def _remove_dead_workers(self) -> None:
-        """Let the runs of processes without a heartbeat be taken over, here or elsewhere."""
+        """Remove processes without a heartbeat, so that this or another process can take over their runs."""
         others = [row for row in await self.host.store.workers() if row.worker_id != self.host.worker_id]
         for worker in self._silence.look(others):
             await self.host.store.remove_worker(worker.worker_id, beats=worker.beats)
 
     async def _follow_others(self) -> None:
-        """Notice soon what other processes did: they may have made work due, or cancelled a run."""
+        """Poll for changes by other processes: they may have made work due, or cancelled a run."""
         seen: int | None = None
         while True:
             await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
@@ -367,11 +369,11 @@ class Driver:
                     await self._claim(begun=False)
                 await self._follow_moves()
                 seen = mark
-            except Exception as error:  # the store may be back in a moment
+            except Exception as error:  # the store may recover
                 self.report("changes by others", error)
 
     async def _take_over(self) -> None:
-        """Claim work that nobody has, and work whose owner is gone, and go on with it."""
+        """Claim work without an owner, and work whose owner is gone, and continue it."""
         for begun in (False, True):
             while await self._claim(begun=begun) >= limits.CLAIM_BATCH_MAX:
                 pass
@@ -393,14 +395,14 @@ class Driver:
         return len(claimed)
 
     async def _adopt(self, run_id: str, *, begun: bool) -> None:
-        """Go on with a run. At-most-once activities that another process may have begun wait for a decision."""
+        """Continue a claimed run. At-most-once activities that another process may have begun wait for a decision."""
         live = await self.host.reloaded(run_id)
         if live is None:
             return
         await self._go_on(live, [item for item in self.host.due(live) if begun and item.effect_id not in live.tasks])
 
     async def _pick_up(self, live: LiveRun) -> None:
-        """Go on with an abandoned run. At-most-once activities that may have begun wait for a decision."""
+        """Continue an abandoned run. At-most-once activities that may have begun wait for a decision."""
         await self._go_on(live, unattended(live, self.host.due(live)))
 
     async def _go_on(self, live: LiveRun, maybe_done: Sequence[Effect]) -> None:
@@ -415,21 +417,22 @@ class Driver:
         self._dispatch(live, self.host.due(live))
 
     async def _follow_owned_runs(self) -> None:
-        """Find what other processes did to the runs that are worked on here, and whether they took them over."""
+        """Find out what other processes did to the runs in progress here, and whether they took them over."""
         for live in self._worked_on():
             row = await self.host.row(live.state.run_id)
             if row is not None and (row.seq != live.state.seq or row.owner != live.row.owner):
                 await self._catch_up(live)
 
     async def _follow_moves(self) -> None:
-        """As `_follow_owned_runs`, for moves only, and in one read for all runs."""
+        """Like `_follow_owned_runs`, but only for moves, and in one read for all runs."""
         worked_on = self._worked_on()
         if not worked_on:
             return
         positions = await self.host.positions([live.state.run_id for live in worked_on])
         for live in worked_on:
             position = positions.get(live.state.run_id)
-            # A run that is just being moved here finds out by itself; and what was read may be older than what is here.
+            # A run in the middle of a transition finds out by itself, and the position read may be older than the live
+            # state.
             if position is not None and position.seq > live.state.seq and not live.lock.locked():
                 await self._catch_up(live)
 

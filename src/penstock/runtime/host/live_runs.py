@@ -1,10 +1,10 @@
-"""The runs in memory: a cache bounded by their number and by the memory they take, least recently used out first.
+"""The runs in memory: an LRU cache bounded by the number of runs and by the memory they take.
 
-Memory is estimated from what a run holds as JSON. A megabyte of empty lists takes thirty times as much as Python
-objects, a megabyte of text little more than itself; so structure counts as well as bytes. A run is measured again when
-it has grown; until then, what was added counts as if it were nothing but structure.
+Memory is estimated from the JSON of a run. A megabyte of empty lists takes thirty times as much as Python objects, a
+megabyte of text little more than itself, so structure counts as well as bytes. A run is measured again when it has
+grown; until then, its growth is counted as if it were pure structure.
 
-Above it: the embedded host. Below it: the engine's state. What is dropped here is loaded from the store again.
+Above it: the embedded host. Below it: the engine's state. A run that is evicted here is loaded from the store again.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from penstock.runtime.ports.host import LiveRun
 
 __all__ = ["LiveRuns", "MemoryUse", "memory_of"]
 
-# Bytes of memory per byte of JSON, where that is nothing but structure.
+# Bytes of memory per byte of JSON if the JSON is pure structure.
 _FACTOR_MAX = 32
 # A run is measured again when it may have grown by this much.
 _GROWTH_BYTES = 1_048_576
 _ELEMENT_BYTES = 64
 _OBJECT_BYTES = 240
-# What every run takes: its state, its row, its place.
+# The fixed cost of a run: its state, its row, its cache entry.
 _EVERY_BYTES = 8_192
 
 _encode = msgspec.json.Encoder().encode
 
 
 def memory_of(state: RunState) -> int:
-    """About how many bytes of memory a state takes."""
+    """Estimate how many bytes of memory a state takes."""
     held = (
         *(state.input, state.values, state.result, state.error, state.owed, state.continuation),
         *(list(state.scopes.values()), state.signals, state.compensations, list(state.children.values())),
@@ -46,16 +46,16 @@ def memory_of(state: RunState) -> int:
 
 
 class MemoryUse:
-    """About how much memory each run takes, and the sum."""
+    """Estimates of the memory that each run takes, and their sum."""
 
     def __init__(self) -> None:
         self.total = 0
         self._measured: dict[str, tuple[int, int]] = {}
-        """By run: what it took, and the length of its history then."""
+        """By run: its memory, and the size of its history at that time."""
         self._counted: dict[str, int] = {}
 
     def note(self, state: RunState) -> None:
-        """A run is in memory, or has moved on."""
+        """Count a run that was loaded or has moved."""
         run_id = state.run_id
         held, at = self._measured.get(run_id, (_EVERY_BYTES, 0))
         grown = (state.history_bytes - at) * _FACTOR_MAX
@@ -66,34 +66,37 @@ class MemoryUse:
         self._counted[run_id] = held + grown
 
     def drop(self, run_id: str) -> None:
-        """A run is no longer in memory."""
+        """Stop counting a run that was evicted."""
         self._measured.pop(run_id, None)
         self.total -= self._counted.pop(run_id, 0)
 
 
 class LiveRuns(OrderedDict[str, LiveRun]):
-    """Runs by id. Whoever uses one moves it to the end; runs that somebody is busy with are never dropped."""
+    """Runs by id, least recently used first: a caller that uses one moves it to the end.
+
+    Runs in use are never evicted.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.memory = MemoryUse()
 
     def keep(self, live: LiveRun) -> LiveRun:
-        """The run in memory: this one, unless somebody loaded or started it meanwhile and it may have moved since."""
+        """Add a run and return the one in memory, which differs if it was loaded or started concurrently."""
         known = self.setdefault(live.state.run_id, live)
         self.note(known)
         return known
 
     def note(self, live: LiveRun) -> None:
-        """Count what a run takes now, and make room if all of them take too much."""
+        """Update the memory that a run takes, and evict others if the total is too high."""
         if self.get(live.state.run_id) is live:
             self.memory.note(live.state)
-        # As `_are_too_many`, which would be called for every commit.
+        # Inlines `_are_too_many`, because this runs for every commit.
         if len(self) > limits.LIVE_RUNS_MAX or self.memory.total > limits.LIVE_RUNS_BYTES_MAX:
             self._make_room(live)
 
     def drop(self, run_id: str) -> None:
-        """Keep a run in memory no longer."""
+        """Remove a run from memory."""
         self.pop(run_id, None)
         self.memory.drop(run_id)
 
