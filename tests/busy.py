@@ -1,9 +1,9 @@
-"""The whole suite, again and again, while something else keeps every core busy.
+"""Run the whole suite several times while other processes keep every core busy.
 
     python -m tests.busy [--runs 3] [--burners 2] [ARGUMENTS FOR PYTEST]
 
-Each core gets a process that only computes. Such a process ends with the one that started it, however that ends: it
-computes in short pieces, and looks between them whether its pipe is still open.
+Each core gets a process that only computes. That process ends when its parent does, however the parent ends: it
+computes in short pieces, and checks between them whether its pipe is still open.
 
 Above it: `scripts/busy`. Below it: pytest.
 """
@@ -26,7 +26,7 @@ __all__ = ["burning", "failures", "main"]
 
 ROOT = Path(__file__).parents[1]
 
-# The pipe says nothing; when whoever holds its other end is gone, it can be read, and the process ends.
+# Nothing is ever written to the pipe. It becomes readable when the other end is closed, and then the process ends.
 _BURN = """
 import select, sys
 print("begun", flush=True)
@@ -39,7 +39,7 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", re.MULTILINE)
 
 @contextmanager
 def burning(count: int) -> Iterator[list[int]]:
-    """So many processes that compute, until the block ends; their ids."""
+    """Run `count` processes that compute until the block ends; yields their ids."""
     command = [sys.executable, "-I", "-S", "-c", _BURN]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
     try:
@@ -59,7 +59,7 @@ def failures(output: str) -> list[str]:
 
 
 def _run(arguments: Sequence[str]) -> tuple[int, str]:
-    """Run the tests, show what they say as they say it, and keep it."""
+    """Run the tests, pass on their output as it comes, and return it."""
     cores = len(os.sched_getaffinity(0))
     command = [sys.executable, "-m", "pytest", "-n", str(cores + 1), "--dist", "worksteal", *arguments]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the suite so many times; 0 if every run passed."""
+    """Run the suite as often as asked; return 0 if every run passed."""
     parser = argparse.ArgumentParser(prog="scripts/busy", description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=3, help="how often the suite is run")
     parser.add_argument("--burners", type=int, default=len(os.sched_getaffinity(0)), help="processes that compute")

@@ -1,4 +1,7 @@
-"""Settings that hold for every test."""
+"""Settings for every test: Hypothesis profiles, collection without garbage collection, and our pytest plugins.
+
+The plugins are `deadline`, `durations` and `skips`. Fixtures are beside the tests that use them, not here.
+"""
 
 import gc
 import os
@@ -26,7 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without looking for garbage: what comes, tests and modules, stays, and is not looked at later either."""
+    """Collect tests with garbage collection off: they stay to the end, so later collections can skip them too."""
     gc.disable()
     try:
         return (yield)
@@ -36,7 +39,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where there are workers, the process that hears of all of them keeps the accounts."""
+    """Register our plugins. With xdist, the controller counts, because it gets the reports of all workers."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(ModuleSeconds(config))
         config.pluginmanager.register(Skips())

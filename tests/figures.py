@@ -1,4 +1,4 @@
-"""How large the source is and how its packages hang together, counted.
+"""Count the source: files, lines, large modules, import edges and tests.
 
     python -m tests.figures [--quick]
 
@@ -88,7 +88,7 @@ def tests_collected() -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the figures, one in a line and then all of them as JSON."""
+    """Print the figures, one per line and then all of them as JSON."""
     parser = argparse.ArgumentParser(prog="scripts/figures", description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="do not collect the tests")
     given = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""Only what a platform may lack is skipped, and what was skipped is counted at the end.
+"""A pytest plugin that counts skipped tests, and allows only skips for something that a platform may lack.
 
 Above it: `conftest.py`, which registers it. Below it: pytest. A test that is skipped for any other reason fails the
-run: what does not run proves nothing, and nobody looks for it.
+run: a test that does not run proves nothing, and nobody notices that it is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 
 __all__ = ["OPTIONAL", "Skips", "unexpected"]
 
-# The reasons for which a test may be skipped, and what is missing there.
+# The allowed reasons for a skip (patterns), each with what the platform lacks.
 OPTIONAL: dict[str, str] = {
     r"there is no browser for a machine of the kind \S+": "a browser that can be installed without root",
     r"needs a handle on a process": "Linux",
@@ -30,12 +30,12 @@ OPTIONAL: dict[str, str] = {
 
 
 def unexpected(reasons: Counter[str]) -> list[str]:
-    """The reasons that are none."""
+    """Return the reasons that are not allowed."""
     return sorted(reason for reason in reasons if not any(re.fullmatch(known, reason) for known in OPTIONAL))
 
 
 class Skips:
-    """Counts them: where there are workers, in the process that hears of all of them."""
+    """Counts skips. With xdist it runs in the controller, which gets the reports of all workers."""
 
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
@@ -45,20 +45,20 @@ class Skips:
             self.reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Called for each part of each test."""
+        """Called for the setup, the call and the teardown of each test."""
         self._count(report)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Called for each module: one may be skipped as a whole."""
+        """Called for each module, which may be skipped as a whole."""
         self._count(report)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A run in which something else was skipped has failed."""
+        """Fail the run if something was skipped for any other reason."""
         if unexpected(self.reasons) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say how many were skipped, and for what."""
+        """Print how many tests were skipped, and why."""
         if not self.reasons:
             terminalreporter.write_line("Nothing was skipped.")
             return

@@ -1,15 +1,15 @@
-"""The tests that a change touches, the nearest first, as many as fit into a minute.
+"""Run the tests that a change touches, the nearest first, as many as fit into a minute.
 
     python -m tests.touched [--base REF] [--seconds 60] [--list] [-- ARGUMENTS FOR PYTEST]
 
-A change is what differs from the branch point with `main`, committed or not; where nothing does, it is the last commit.
-The import graph leads from each changed module to the test modules that import it, directly or through others. A test
-module that was changed itself comes first, then unit tests, then the others, each by the length of that way. They are
-taken in this order as long as the time that they took before (or, not known, a guess) fits; what is left out is named.
-Where the machine is busy and they take longer than that, no further test begins after a minute (`deadline`).
+The change is everything that differs from the branch point with `main`, committed or not; if nothing differs, it is the
+last commit. The import graph leads from each changed module to the test modules that import it, directly or through
+others. Changed test modules and unit tests come first, then the others, each ordered by the number of imports between.
+They are taken in this order as long as their recorded time (or a guess) fits; the rest is named at the end. If the
+machine is busy and they take longer, no test begins once the time is nearly up (`deadline`).
 
-It sees imports only. A test that starts a server reaches all of Penstock by a process, and is here because it imports
-something of ours too; whether everything holds together is what `scripts/test` says.
+It sees imports only. A test that starts a server reaches all of Penstock through a process, and is chosen only by what
+it imports itself. Whether everything works together is for `scripts/test` to say.
 
 Above it: `scripts/test --fast`. Below it: git, grimp, pytest.
 """
@@ -43,16 +43,16 @@ __all__ = [
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("penstock", "tests", "docs", "benchmarks")
 
-# With what starts, is collected and is told, this stays within a minute on two cores.
+# Processor time of the chosen tests. On two cores this leaves room for starting, collecting and reporting.
 _SECONDS_MAX = 60.0
-# No test begins later than this after the start; those under way then have the rest of the minute.
+# No test begins later than this after the start; running ones have the rest of the minute.
 _BEGIN_SECONDS_MAX = 52.0
 _ALWAYS = ("tests/tidy",)
 # A guess for modules that never ran here. A unit test is quick; whatever starts processes is not.
 _UNIT_SECONDS = 2.0
 _OTHER_SECONDS = 20.0
 _NAMES_SHOWN = 12
-# What is no module is read by these.
+# Which tests read files that are not modules.
 _READERS: dict[str, tuple[str, ...]] = {
     "docs/": ("tests/docs",),
     "examples/": ("tests/examples", "tests/docs"),
@@ -64,16 +64,16 @@ _READERS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Test modules in the order in which they matter: those that fit, and the others."""
+    """Test modules, the most relevant first: those that fit, and those that are left out."""
 
     taken: tuple[str, ...]
     left_out: tuple[str, ...]
     seconds: float
-    """The processor time that those which fit took before, as far as it is known."""
+    """The time that the chosen modules took before, with a guess for those that never ran here."""
 
 
 def changed_files(root: Path, base: str | None = None) -> tuple[str, list[str]]:
-    """With what the folder was compared, and the files that differ: changed, added or deleted, committed or not."""
+    """Return what the folder was compared with, and the files that differ: changed, added or deleted."""
 
     def git(*arguments: str) -> str | None:
         done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
@@ -100,7 +100,7 @@ def changed_files(root: Path, base: str | None = None) -> tuple[str, list[str]]:
 
 
 def import_graph() -> dict[str, frozenset[str]]:
-    """For each of our files those that import it; a test has each `conftest.py` of its folder and of those above."""
+    """For each file, the files that import it. A test counts as importing the `conftest.py` of each folder above it."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     files = {module: path for module in graph.modules if (path := _file_of(module)) is not None}
     importers: dict[str, set[str]] = {path: set() for path in files.values()}
@@ -117,7 +117,7 @@ def import_graph() -> dict[str, frozenset[str]]:
 
 
 def _file_of(module: str) -> str | None:
-    """The file of a module, if it is one: a folder without `__init__.py` has none."""
+    """The file of a module; None for a folder without `__init__.py`."""
     stem = module.replace(".", "/")
     above = "src/" if module.split(".", 1)[0] == "penstock" else ""
     candidates = (f"{above}{stem}.py", f"{above}{stem}/__init__.py")
@@ -125,14 +125,14 @@ def _file_of(module: str) -> str | None:
 
 
 def roots_of(changed: Iterable[str], graph: Mapping[str, frozenset[str]]) -> set[str]:
-    """The modules from which a change spreads: the changed ones, and who reads a changed file that is no module."""
+    """The modules from which a change spreads: the changed ones, and those that read changed data files and pages."""
     found: set[str] = set()
     for path in changed:
         if path in graph:
             found.add(path)
             continue
         folder = os.path.dirname(path)
-        # Data lies beside the modules that read it, or below them.
+        # Data files are beside the modules that read them, or below.
         while folder and path.startswith(("src/", "tests/")):
             beside = {module for module in graph if os.path.dirname(module) == folder}
             found |= beside
@@ -145,7 +145,7 @@ def roots_of(changed: Iterable[str], graph: Mapping[str, frozenset[str]]) -> set
 
 
 def distances(roots: Iterable[str], graph: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """How many imports lie between each module and the nearest that was changed."""
+    """The number of imports between each module and the nearest changed one."""
     found = dict.fromkeys(roots, 0)
     edge = list(found)
     while edge:
@@ -160,7 +160,7 @@ def distances(roots: Iterable[str], graph: Mapping[str, frozenset[str]]) -> dict
 
 
 def chosen(found: Mapping[str, int], seconds: Mapping[str, float], seconds_max: float = _SECONDS_MAX) -> Choice:
-    """The test modules in their order, as many as fit; one that is too long does not keep out a short one behind it."""
+    """Choose test modules in order, as many as fit; a long one that does not fit does not keep out a shorter one."""
 
     def rank(path: str) -> tuple[bool, int, str]:
         is_near = found[path] == 0 or path.startswith("tests/unit/")
@@ -193,7 +193,7 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Choose, tell, run; the exit code is that of pytest."""
+    """Choose tests, print the choice and run it; the exit code is that of pytest."""
     parser = argparse.ArgumentParser(prog="scripts/test --fast", description=__doc__.partition("\n")[0])
     parser.add_argument("--base", help="compare with this commit or branch")
     parser.add_argument("--seconds", type=float, default=_SECONDS_MAX, help="processor time that the tests may take")

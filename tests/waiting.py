@@ -1,9 +1,9 @@
-"""Waiting until something holds of which nobody tells: the one place where tests look again after a pause.
+"""Polling: wait until a condition holds that nothing reports. This is the only place where tests sleep and look again.
 
-Above it: every test that waits for what it cannot be told. What can be waited for, an event, a task or a line that a
-process prints, is waited for by itself.
+Above it: every test that waits for such a condition. A test that can await an event, a task or a line that a process
+prints awaits that directly.
 
-Every wait of a test has a bound, so that a test that cannot succeed ends. It is far longer than any test takes: a test
+Every wait has a bound, so that a test that cannot succeed ends. The bound is far longer than any test takes: a test
 fails because something is wrong, never because the machine is busy.
 """
 
@@ -24,15 +24,15 @@ _Found = TypeVar("_Found")
 
 
 async def until_found(look: Callable[[], Awaitable[_Found | None]], seconds_max: float = SECONDS_MAX) -> _Found:
-    """What a look finds, as soon as it finds something."""
+    """Call `look` until it returns something, and return that."""
     async with asyncio.timeout(seconds_max):
-        while (found := await look()) is None:  # noqa: ASYNC110  # there is no event, or it would be waited for
+        while (found := await look()) is None:  # noqa: ASYNC110  # there is no event to await
             await asyncio.sleep(_PAUSE_SECONDS)
         return found
 
 
 async def until(holds: Callable[[], bool | Awaitable[bool]], seconds_max: float = SECONDS_MAX) -> None:
-    """Return as soon as it holds."""
+    """Return as soon as the condition holds."""
 
     async def look() -> bool | None:
         said = holds()
@@ -42,7 +42,7 @@ async def until(holds: Callable[[], bool | Awaitable[bool]], seconds_max: float 
 
 
 def wait_until(holds: Callable[[], object], seconds_max: float = SECONDS_MAX) -> None:
-    """Return as soon as it holds; for tests without an event loop. It blocks the thread."""
+    """Block the thread until the condition holds; for tests without an event loop."""
     deadline = time.monotonic() + seconds_max
     while not holds():
         if time.monotonic() > deadline:
@@ -51,6 +51,6 @@ def wait_until(holds: Callable[[], object], seconds_max: float = SECONDS_MAX) ->
 
 
 async def turns(count: int = 100) -> None:
-    """Let everybody else have this many turns of the event loop: what is ready to happen has happened then."""
+    """Yield to the event loop this many times, so that everything that is ready to run has run."""
     for _ in range(count):
         await asyncio.sleep(0)

@@ -1,11 +1,11 @@
-"""Everything that users and programs see of this tree, as files that can be compared with those of another tree.
+"""Write everything that users and programs see of this tree to files, and compare those of two trees.
 
     python -m tests.wires DIR
     python -m tests.wires --compare BEFORE AFTER
 
-It knows no module of Penstock but the command line: it calls commands, starts a server and reads what that answers. So
-the same file works in an older tree, and a tree that was rearranged can prove that nothing changed outside. Whatever
-differs from run to run (ports, keys, times) stays out of the files.
+It knows no module of Penstock but the command line: it calls commands, starts a server and reads its answers. So the
+same file works in an older tree, and a refactoring can prove that nothing changed outside. Values that differ from run
+to run (ports, keys, times) stay out of the files.
 
 Above it: `scripts/wires`. Below it: the command line, and a server on a loopback port.
 """
@@ -59,7 +59,7 @@ _DOCUMENTS = {
     "rest/workflows.json": "/api/v0/workflows",
     "rest/bad-limit.json": "/api/v0/workflows?limit=none",
 }
-# A member of an answer that is another one each time.
+# Members of answers whose values differ from call to call.
 _VARIES = re.compile(rb'"(request_id|requestId|instance|created_at|updated_at|last_changed_at)":("[^"]*"|null)')
 
 Files = Iterator[tuple[str, bytes]]
@@ -75,7 +75,7 @@ def _entry_point() -> tuple[Callable[[], None], typer.Typer]:
 
 
 def _called(arguments: Sequence[str]) -> bytes:
-    """What a command prints, with its exit code at the end; it runs in this process, which is much faster."""
+    """Run a command in this process, which is much faster; return what it prints, and its exit code at the end."""
     call, _ = _entry_point()
     printed, code, given = io.StringIO(), 0, sys.argv
     sys.argv = ["penstock", *arguments]
@@ -90,14 +90,14 @@ def _called(arguments: Sequence[str]) -> bytes:
 
 
 def _commands() -> Iterator[tuple[str, ...]]:
-    """The words of each command and group, with those that help does not list."""
+    """The names of every command and group, hidden ones too."""
     _, app = _entry_point()
     found: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(app))]
     while found:
         words, command = found.pop()
         yield words
         if hasattr(command, "list_commands"):
-            # The class of the context comes with the library that Typer brings, which may have another name.
+            # `make_context` avoids naming the class: it is Click's, or that of Typer's own copy of Click.
             context = command.make_context("penstock", [], resilient_parsing=True)
             for name in command.list_commands(context):
                 found.append(((*words, name), command.get_command(context, name)))
@@ -213,7 +213,7 @@ def _started(lines: queue.Queue[str | None]) -> Mapping[str, Any]:
 
 
 def _result(content_type: str, body: bytes) -> bytes:
-    """The JSON of an answer over MCP, which may come as the only event of a stream."""
+    """The JSON of an answer over MCP, which may be the only event of a stream."""
     if content_type.startswith("text/event-stream"):
         data = [line[5:].strip() for line in body.splitlines() if line.startswith(b"data:") and line[5:].strip()]
         return data[-1]
@@ -245,7 +245,7 @@ def _handshake(server: _Server, query: str) -> Files:
 
 
 def served(folder: Path) -> Files:
-    """What a server says about itself, over REST, MCP and OpenWOP; its metrics; and the tables of its file."""
+    """What a server publishes over REST, MCP and OpenWOP; its metrics; and the tables of its file."""
     with _serving(folder) as server:
         for name, path in _DOCUMENTS.items():
             status, headers, body = server.request("GET", path)
@@ -271,7 +271,7 @@ def served(folder: Path) -> Files:
 
 
 def pages() -> Files:
-    """The reference pages, without the line that says where they come from, and the files of the operating guide."""
+    """The reference pages without the line that names their source, and the files of the operating guide."""
     for folder in ("reference", "operating"):
         for path in sorted((ROOT / "docs" / folder).glob("*")):
             yield f"pages/{path.name}", re.sub(rb"<!-- Made by .*?-->\n", b"", path.read_bytes())
@@ -304,7 +304,7 @@ GROUPS = ("help", "schemas", "outputs", "rest", "mcp", "openwop", "file", "pages
 
 
 def write(target: Path) -> dict[str, Any]:
-    """Write every file below a folder, and say what was written."""
+    """Write every file below a folder, and return a summary."""
     os.environ.update(COLUMNS="100", LINES="50", TERM="dumb", NO_COLOR="1", LC_ALL="C.UTF-8", TZ="UTC")
     for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
         del os.environ[name]
@@ -345,7 +345,7 @@ def _is_complete(found: Mapping[str, bytes]) -> bool:
 
 
 def compare(before: Path, after: Path) -> list[str]:
-    """What differs, one line for each place."""
+    """The differences between two folders, one line each."""
     files = [{str(path.relative_to(top)): path for path in top.rglob("*") if path.is_file()} for top in (before, after)]
     differences = []
     for path in sorted({*files[0], *files[1]}):

@@ -1,13 +1,15 @@
-"""Processes of the command line that are born with everything imported.
+"""A zygote: one process per test worker that imports the command line once, and forks for every command of a test.
 
-Hundreds of commands and servers are run by the tests, and most of the time of each is importing. So one process per
-test worker imports the command line once and forks for every command: each still is a process with a folder, an
-environment and an exit code of its own, and can be killed. Commands that have a terminal are started from nothing, and
-so is whatever is measured.
+Tests run hundreds of commands and servers, and each would spend most of its time importing. A fork is still a process
+with its own folder, environment and exit code, and can be killed. Commands that need a terminal are started afresh, and
+so is everything whose start is measured.
 
-What others start, a client its server, Penstock a server of tools, a shell a command, is started by a command line.
-`piped_command` and `piped_script` give one that runs `tests/fixtures/piped.py`: a small process that hands its streams
-to a fork, passes signals on to it, and lives as long as it does.
+Some commands are started by others: a client starts its server, Penstock starts a tool server, a shell starts a
+command. These take a command line. `piped_command` and `piped_script` return one that runs `tests/fixtures/piped.py`: a
+small process that hands its streams to a fork, forwards signals to it, and ends when it ends.
+
+Above it: tests that start processes. Below it: Linux (`pidfd_open`, abstract sockets), the modules that it imports in
+advance.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ _IMPORTED = (
     "uvloop",
     "httptools",
 )
-# What is imported by what others start; only workers that run such a thing need it.
+# Imported in advance only by workers that start programs through a pipe.
 _IMPORTED_BY_PIPED = ("mcp.server.mcpserver", "anyio._backends._asyncio")
 _PIPED = Path(__file__).parent / "fixtures" / "piped.py"
 _MESSAGE_BYTES_MAX = 1 << 20
@@ -62,7 +64,7 @@ class _Zygote:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # A name that is no file: it is gone when the process is.
+        # An abstract socket has no file, and disappears with the process.
         self.address = f"penstock-tests-{os.getpid()}-{secrets.token_hex(8)}"
         piped = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         piped.bind(f"\0{self.address}")
@@ -85,7 +87,7 @@ class _Zygote:
         self._process.wait(timeout=30)
 
     def ask(self, request: dict[str, Any], streams: Sequence[int] = ()) -> int:
-        """What it answers: an id, or an exit code."""
+        """Send a request, and return the answer: a process id, or an exit code."""
         with self._lock:
             socket.send_fds(self._ours, [json.dumps(request).encode()], list(streams))
             answer = self._ours.recv(_MESSAGE_BYTES_MAX)
@@ -98,7 +100,7 @@ _starting = threading.Lock()
 
 
 class Forked:
-    """A process that the zygote made for us, with what tests use of `subprocess.Popen`."""
+    """A process that the zygote forked, with the part of `subprocess.Popen` that tests use."""
 
     def __init__(self, zygote: _Zygote, arguments: Sequence[str], pid: int) -> None:
         self._zygote = zygote
@@ -108,14 +110,14 @@ class Forked:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code, if it has ended."""
+        """The exit code, or None while it runs."""
         try:
             return self.wait(0)
         except subprocess.TimeoutExpired:
             return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once it has ended."""
+        """Wait until it has ended, and return the exit code."""
         if self.returncode is None:
             poll = select.poll()
             poll.register(self._handle, select.POLLIN)
@@ -139,7 +141,7 @@ def _the_zygote() -> _Zygote:
 
 
 def piped_script(script: Path, *arguments: str) -> tuple[str, ...]:
-    """A command that runs a script of Python as `python script` does, with what it imports imported already."""
+    """A command that runs a Python script as `python script` does, with its imports done in advance."""
     return (sys.executable, "-I", "-S", str(_PIPED), _the_zygote().address, str(script), *arguments)
 
 
@@ -149,7 +151,7 @@ def piped_command(*arguments: str) -> tuple[str, ...]:
 
 
 def piped_folder(folder: Path) -> Path:
-    """A folder for the search path of a shell, in which `penstock` is such a command, and `python SCRIPT` too."""
+    """A folder for a shell's PATH in which `penstock` and `python SCRIPT` are such commands."""
     folder.mkdir(exist_ok=True)
     for name, command in (("penstock", piped_command()), ("python", piped_command()[:-1])):
         script = folder / name
@@ -225,7 +227,7 @@ def _serve(requests: socket.socket, piped: socket.socket) -> None:
 
 
 def _keep(caller: socket.socket) -> None:
-    """Run what the process at the other end asks for; neither outlives the other."""
+    """Run what the process at the other end requests; neither outlives the other."""
     message, streams, _, _ = socket.recv_fds(caller, _MESSAGE_BYTES_MAX, _STREAMS)
     if message:
         child = os.fork()
@@ -236,7 +238,7 @@ def _keep(caller: socket.socket) -> None:
             os.close(stream)
         ended = os.pidfd_open(child)
         while ended not in select.select([ended, caller.fileno()], [], [])[0]:
-            # What is passed on is the number of a signal; nothing at all means that nobody is there any more.
+            # A message is the number of a signal to forward; an empty one means that the other end is gone.
             os.kill(child, int(caller.recv(_MESSAGE_BYTES_MAX) or signal.SIGKILL))
         _, status = os.waitpid(child, 0)
         with suppress(OSError):
@@ -267,7 +269,7 @@ def _be(request: dict[str, Any], streams: array.array[int] | list[int]) -> None:
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # what a process of its own would print
+    except BaseException:  # print what a process of its own would print
         sys.excepthook(*sys.exc_info())
         code = 1
     finally:
