@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    """Write every page; with `--check` only compare, and return 1 when one is stale."""
+    """Write every page; with `--check` only compare, and return 1 if one is stale."""
     parser = argparse.ArgumentParser(prog="scripts/docs", description="Make docs/reference from the source.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is stale")
     check = parser.parse_args().check
@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def _pages() -> Iterator[tuple[str, str]]:
-    # First: the command line, which has a page of its own, is made from one of them.
+    # First, because the command line is made from one of them, and pages are made from the command line.
     yield from sources().items()
     for name, render in PAGES.items():
         yield f"docs/{name}", render()

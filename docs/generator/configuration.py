@@ -11,7 +11,8 @@ from penstock.app.settings.sources import CONFIG_VARIABLE, DEFAULT_FILE, OTHER_V
 
 __all__ = ["MISTAKES", "configuration_page"]
 
-# What `penstock config validate` and every command that reads settings may say; tests compare this with the source.
+# Codes that `penstock config validate` and every command that reads settings may report; tests compare them with the
+# source.
 MISTAKES: Mapping[str, str] = {
     "SECRET_IN_SETTINGS": "A value stands where only a reference to a secret may stand, or a credential in plain text.",
     "SETTINGS_UNREADABLE": "The file is not there, may not be read, or is not text.",
@@ -93,7 +94,7 @@ def _row(setting: Setting) -> list[str]:
 
 
 def _records(path: str, record: Record) -> Iterator[str]:
-    """An object, and every object in it that has members of its own to be explained."""
+    """An object, and every object inside it whose members need an explanation."""
     yield f"### {path}"
     yield prose(record.made.__doc__ or "")
     yield _record(record)

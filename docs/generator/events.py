@@ -1,4 +1,4 @@
-"""The page about events: what streams and webhooks tell, read from the tables that make them.
+"""The page about events: what streams and webhooks send, read from the tables that define it.
 
 A new type of event needs a line in `STREAM_EVENTS` or `WEBHOOK_EVENTS` here; a test compares them with the source.
 """

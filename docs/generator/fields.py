@@ -1,4 +1,4 @@
-"""The pages about documents and nodes, made from the tables that also make the editor schema and the checks."""
+"""The pages about documents and nodes, made from the tables behind the editor schema and the checks."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ DOCUMENT_PAGE = "document.md"
 
 _NODE_TYPE: JsonObject = {"anyOf": [{"type": "one of the types above"}]}
 _WORDS = {"array": "list", "integer": "whole number", "string": "text", "null": "null"}
-# Pieces of the schema that are no tables of their own.
+# Parts of the schema that have no table of their own.
 _SPECIAL = {
     "nodes": ("list of nodes", "Fields of every node"),
     "compensate": ("activity without an id", "Fields of every activity"),

@@ -12,7 +12,7 @@ __all__ = ["FINDINGS", "findings_page"]
 
 
 class Note(NamedTuple):
-    """What a code means and what helps."""
+    """What a code means, and what to do about it."""
 
     meaning: str
     remedy: str

@@ -1,7 +1,7 @@
-"""The pictures of ARCHITECTURE.md: what is inside each package below `penstock`, and who imports whom there.
+"""The pictures of ARCHITECTURE.md: the members of each package below `penstock`, and which imports which.
 
-They are drawn from the import graph. The members of a package have no cycles (a contract holds this), so an arrow that
-follows from others is left out, and the picture has the fewest arrows that say the same.
+They are drawn from the import graph. The members of a package have no import cycles (a contract checks this), so an
+arrow that follows from others can be left out: the pictures show the transitive reduction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SENTENCE_CHARACTERS_MAX = 90
 
 
 def with_pictures(text: str) -> str:
-    """A page with each picture drawn anew."""
+    """The page with every picture redrawn."""
     return _BLOCK.sub(lambda found: f"{found['open']}{floor_picture(found['name'])}{found['close']}", text)
 
 
@@ -49,7 +49,7 @@ def _members(package: str) -> list[str]:
 
 
 def _edges(package: str, members: list[str]) -> dict[str, set[str]]:
-    """For each member those that it imports, itself or by what is in it."""
+    """For each member, the members that it or a module inside it imports."""
     above = f"penstock.{package}."
     found: dict[str, set[str]] = {member: set() for member in members}
     graph = _graph()
@@ -64,7 +64,7 @@ def _edges(package: str, members: list[str]) -> dict[str, set[str]]:
 
 
 def fewest_edges(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """The edges of a graph without cycles that do not follow from others."""
+    """The transitive reduction of a graph without cycles."""
 
     @cache
     def reached(node: str) -> frozenset[str]:
@@ -82,7 +82,7 @@ def _name(member: str) -> str:
 
 
 def _box(package: str, member: str) -> str:
-    """A box for a package, one with round corners for a module; each with what it says of itself."""
+    """A box for a package, with round corners for a module, and the first sentence of its docstring."""
     folder = ROOT / "src" / "penstock" / package / member
     is_package = (folder / "__init__.py").is_file()
     path = folder / "__init__.py" if is_package else folder.with_suffix(".py")
@@ -91,7 +91,7 @@ def _box(package: str, member: str) -> str:
 
 
 def _sentence(path: Path) -> str:
-    """The first sentence of a docstring, or what comes before its first pause where it is long."""
+    """The first sentence of a docstring; if it is long, only the part before its first colon, semicolon or comma."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     sentence = " ".join(text.partition("\n\n")[0].split())
     sentence = re.split(r"(?<=[\w)])\.(?:\s|$)", sentence)[0]

@@ -6,7 +6,7 @@ __all__ = ["anchor", "code", "link", "page", "prose", "table"]
 
 
 def page(title: str, source: str, parts: Iterable[str]) -> str:
-    """A whole page, with a note where its content comes from."""
+    """A whole page, with a note that says where its content comes from."""
     note = f"<!-- Made by `scripts/docs` from {source}. Change that, and run `scripts/docs`. -->"
     return "\n\n".join([f"# {title}", note, *(part.strip("\n") for part in parts)]) + "\n"
 
@@ -22,7 +22,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def code(text: object) -> str:
-    """Text in code letters."""
+    """Text as inline code."""
     return f"`{text}`"
 
 
@@ -33,7 +33,7 @@ def anchor(heading: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A sentence from the source; what Markdown would take for markup outside of code letters is escaped."""
+    """A sentence from the source, with markup outside of inline code escaped."""
     parts = text.split("`")
     parts[::2] = [part.replace("<", "&lt;").replace("__", "\\_\\_") for part in parts[::2]]
     return "`".join(parts)

@@ -108,7 +108,7 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
 
 
 def plain_schema(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema without the alternative of null, and with what it refers to in its place."""
+    """A schema without the alternative `null`, and with references replaced by what they refer to."""
     options = [option for option in schema.get("anyOf") or () if option.get("type") != "null"]
     if len(options) == 1:
         schema = {**options[0], **{name: value for name, value in schema.items() if name not in ("anyOf", "default")}}
@@ -119,7 +119,7 @@ def plain_schema(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> M
 
 
 def kind_of(schema: Mapping[str, Any]) -> tuple[Kind, Kind | None, tuple[str, ...]]:
-    """The kind of a value, that of its members, and the texts it may be."""
+    """The kind of a value, the kind of its members, and the texts that it may be."""
     named = schema.get("type")
     choices = tuple(str(choice) for choice in schema.get("enum") or ())
     if named is None:

@@ -17,14 +17,14 @@ __all__ = ["KEYS", "RECORDS", "history_page"]
 
 
 class Note(NamedTuple):
-    """What a record says; keys that may be missing end in `?`."""
+    """What a record means, and its keys; keys that may be missing end in `?`."""
 
     meaning: str
     keys: str
 
 
 def _note(kind: type[Body]) -> Note:
-    """A type of record as the page tells it: the first line of its docstring, and its keys."""
+    """A type of record as the page shows it: the first line of its docstring, and its keys."""
     known = (field for field in fields(kind) if field.name != "execution_id" and field.name not in kind.theirs)
     keys = (field.encode_name if is_always_written(field) else f"{field.encode_name}?" for field in known)
     return Note((kind.__doc__ or "").partition("\n")[0], " ".join(keys))

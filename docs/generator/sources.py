@@ -17,13 +17,13 @@ _SECONDS_MAX = 60
 
 
 def sources() -> Mapping[str, str]:
-    """Each file as it should be, formatted as the project is."""
+    """The content that every generated file should have, formatted with the project's settings."""
     made = {f"{_CLIENT}/{name}": text for name, text in client_files().items()}
     return {f"{_CLIENT}/operations.json": operations_file(), **_formatted(made)}
 
 
 def _formatted(files: Mapping[str, str]) -> dict[str, str]:
-    """The files as ruff leaves them."""
+    """The files, formatted by ruff."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for path, text in files.items():

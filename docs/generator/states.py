@@ -13,7 +13,7 @@ from penstock.engine.transitions import (
 
 __all__ = ["RUN_MOVES", "VISIT_MOVES", "states_page"]
 
-# One picture of all transitions is a knot. The phases are listed in groups; each group is told by its first phase.
+# One picture of all transitions would be unreadable. The phases are in groups; each group is named by its first phase.
 GROUPS: Mapping[Phase, str] = {
     Phase.SCHEDULING: "Being scheduled",
     Phase.REQUESTED: "Activities",

@@ -1,4 +1,4 @@
-"""Console transcripts in pages: each command is run, and what it prints takes the place of what stood there.
+"""Console transcripts in pages: run each command again, and replace the output below it.
 
 A transcript is a fenced block of the kind `console`. A line that begins with `$ ` is a command, which goes on in the
 next line after a backslash; the rest is output. Commands run in a folder with `examples` and every file that the page
@@ -75,7 +75,7 @@ def _commands(transcript: str) -> Iterator[str]:
 
 
 def _run(command: str, folder: Path, commands: Path) -> str:
-    """What a command prints, on both channels."""
+    """What a command prints to standard output and standard error."""
     environment = {
         **os.environ,
         "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),

@@ -1,4 +1,4 @@
-"""The resources of the Python client: a typed method for every operation, awaited and waiting."""
+"""The resources of the Python client: a typed method for every operation, asynchronous and synchronous."""
 
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -12,11 +12,11 @@ from penstock.client.operations import Operation, Parameter, method_name, resour
 __all__ = ["client_files"]
 
 CLIENT = Path(__file__).parents[3] / "src" / "penstock" / "client"
-# Modules of `client/asynchronous` that the waiting client has too.
+# Modules of `client/asynchronous` that the synchronous client has too.
 _WRITTEN_BY_HAND = ("client", "connection", "executions")
 # Resources with methods of their own, which call the generated ones.
 _EXTENDED = frozenset({"execution"})
-# More than these are better read in the documentation than in a signature.
+# Longer lists of values are easier to read in the documentation than in a signature.
 _CHOICES_MAX = 5
 _TYPES = {"text": "str", "integer": "int", "number": "float", "boolean": "bool", "any": "Any"}
 
@@ -37,7 +37,7 @@ def client_files() -> dict[str, str]:
 
 
 def _waiting(name: str) -> str:
-    """A module of the waiting client whose original is written by hand."""
+    """A module of the synchronous client whose asynchronous original is written by hand."""
     source = (CLIENT / "asynchronous" / f"{name}.py").read_text(encoding="utf-8")
     head, end, rest = sync_source(source).partition('"""\n\nfrom __future__')
     return f"{head}\nMade by `scripts/docs` from `asynchronous/{name}.py`.\n{end}{rest}"

@@ -1,14 +1,14 @@
-"""The waiting client, made from the awaited one: everything about calls is written once, in `client/asynchronous`.
+"""The synchronous client, generated from the asynchronous one: calls are written once, in `client/asynchronous`.
 
-A module of the waiting client is the awaited one without `async` and `await`, and with the names below in place of
-those for an event loop. httpcore and psycopg make their clients in the same way.
+A module of the synchronous client is the asynchronous one without `async` and `await`, and with the names below in
+place of those for an event loop. httpcore and psycopg generate their clients in the same way.
 """
 
 import re
 
 __all__ = ["sync_source"]
 
-# What differs beside the keywords: names of libraries and of ours, longest first where one begins another.
+# What differs besides the keywords: names of libraries and of ours. If one begins with another, the longer comes first.
 _NAMES = {
     "asyncio.get_running_loop().time": "time.monotonic",
     "asyncio": "time",
@@ -20,7 +20,7 @@ _NAMES = {
     "penstock.client.asynchronous": "penstock.client.sync",
     "penstock.client.generated.asynchronous": "penstock.client.generated.sync",
 }
-# Sentences that are true for one kind of client only.
+# Sentences that are true of one kind of client only.
 _SENTENCES = {
     "that are awaited:": "that wait for their answer:",
     "calls are awaited.": "calls wait for their answer.",
@@ -40,7 +40,7 @@ _YIELD_LOOP = re.compile(r"for (\w+) in (.+):\n +yield \1\n")
 
 
 def sync_source(source: str) -> str:
-    """The module of the waiting client that has the same content as this one of the awaited client."""
+    """The source of a synchronous module, from the source of the asynchronous one."""
     for ours, theirs in _SENTENCES.items():
         source = source.replace(ours, theirs)
     for ours, theirs in _NAMES.items():

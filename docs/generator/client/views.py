@@ -1,7 +1,7 @@
 """The types of answers for the Python client, made from the output schemas of the catalogue.
 
-One module for each resource; what many resources answer with stands in `shared`. Types are tolerant: a member
-that a newer server adds is ignored, a text that may be one of a few is just a text.
+One module for each resource; types of several resources are in `shared`. Types are tolerant: a member that a newer
+server adds is ignored, and a text with a fixed set of values is typed as any text.
 """
 
 import textwrap
@@ -41,7 +41,7 @@ def _named(schema: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
 
 
 def result_types(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The types of an answer, the fullest first."""
+    """The types of an answer, the most complete first."""
     if schema is None:
         return ()
     if "title" in schema:
@@ -94,7 +94,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def module_of(view: str) -> str:
-    """The module that a type stands in."""
+    """The module that a type is in."""
     return f"penstock.client.generated.views.{_owners()[view]}"
 
 
