@@ -1,12 +1,12 @@
-"""Decisions without holding others up: at once where that is quick, in a thread where it may take its time.
+"""Decisions that do not block the event loop: made directly if that is quick, in a thread if it may take long.
 
-The engine is pure, so a decision that turns out to need an evaluation of its own process, or to go on and on, is given
-up and made again in a thread; nothing was changed by the first attempt. A workflow that needed this once is decided in
-a thread from then on. A plain move is made by the workflow's plan, every other decision by `decide`. What is secret in
-an answer is sealed before the engine, which records the answer without it, gets to see it.
+The engine is pure. So a decision that turns out to need a separate evaluation process, or that takes too many records,
+is given up and made again in a thread; the first attempt changed nothing. A workflow that needed this once is decided
+in a thread from then on. Plain moves are made from the workflow's plan, all other decisions by `decide`. The secret
+parts of an answer are sealed before the engine sees the answer, and it records the answer without them.
 
-Above it: the embedded host, which lets nobody else change the run meanwhile. Below it: the engine; an evaluator;
-seals; threads that tenants share.
+Above it: the embedded host, which locks the run meanwhile. Below it: the engine; an evaluator; seals; threads that
+tenants share.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Decider:
         self._threads = FairThreadPool.for_workers("penstock-deciding")
 
     def try_decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision | None:
-        """A decision, if it can be made at once; None if it may take long."""
+        """Return a decision if it can be made quickly, or None if it may take long."""
         if workflow.hash in self._slow:
             return None
         try:
@@ -68,13 +68,13 @@ class Decider:
             return None
 
     def try_take(self, workflow: Workflow, state: RunState, given: Input) -> Accepted | None:
-        """A decision that is a plain move; None for any other, and if finding out would take long."""
+        """Return a decision that is a plain move; None for any other, and if finding out would take long."""
         if workflow.hash in self._slow:
             return None
         try:
             return take(self._plans.get(workflow.hash) or self._planned(workflow), state, given, self._prompt)
         except WouldWait:
-            return None  # it is asked again as any other
+            return None  # it is decided again like any other input
 
     def _planned(self, workflow: Workflow) -> Plan:
         if len(self._plans) >= limits.PLANS_KEPT_MAX:
@@ -83,7 +83,7 @@ class Decider:
         return plan
 
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
-        """Make a decision in a thread, so that it may take long without holding others up."""
+        """Make a decision in a thread, so that it may take long without blocking others."""
         tenant = given.tenant if isinstance(given, StartRun) else state.tenant
         if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
             found = await self._threads.run(tenant, secrets_of_answer, workflow, state, given)
@@ -91,7 +91,7 @@ class Decider:
         return await self._threads.run(tenant, decide, workflow, state, given, evaluator=self._evaluator)
 
     async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit a schema; large values are checked in a thread."""
+        """Return every violation of a schema by a value; large values are checked in a thread."""
         try:
             return self._prompt.violations(schema, value)
         except WouldWait:
@@ -99,7 +99,7 @@ class Decider:
 
 
 def _value_of(given: Input) -> JsonValue:
-    """What an input brings from outside, which may be large."""
+    """Return the value that an input brings from outside, which may be large."""
     match given:
         case StartRun(input=value) | CompleteActivity(result=value) | FinishChild(result=value):
             return value
@@ -110,13 +110,13 @@ def _value_of(given: Input) -> JsonValue:
 
 
 class SlicedFold:
-    """Folds long histories in slices: others get a turn of the event loop between two of them."""
+    """Folds long histories in slices, so that other tasks get a turn of the event loop in between."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
     async def fold(self, records: Sequence[Record]) -> RunState:
-        """The state that a history leads to."""
+        """Return the state that a history leads to."""
         size = limits.FOLDED_AT_ONCE
         if len(records) <= size:
             return fold(records)
@@ -125,6 +125,6 @@ class SlicedFold:
             async with self._turn:
                 for record in records[first : first + size]:
                     apply(state, record)
-                # The lock is handed on only after everybody else had a turn.
+                # Release the lock only after all other tasks have had a turn.
                 await asyncio.sleep(0)
         return state

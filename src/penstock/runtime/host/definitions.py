@@ -1,4 +1,4 @@
-"""Definitions of a store as a host needs them: compiled once, and kept by hash.
+"""The definitions of a store as a host needs them: compiled once and cached by hash.
 
 Above it: `EmbeddedHost`. Below it: the definitions of a `RunStore`, the builder of workflows.
 """
@@ -35,7 +35,7 @@ else:
 
 
 def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:
-    """A compiled workflow as a store keeps it."""
+    """Return the row in which a store keeps a compiled workflow."""
     return DefinitionRow(
         hash=workflow.hash,
         name=workflow.name,
@@ -49,7 +49,7 @@ def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, a
 
 @dataclass(slots=True, kw_only=True)
 class StoredWorkflows:
-    """The part of a host that knows workflows: compiled once, kept by hash."""
+    """The part of a host that knows workflows: compiled once and cached by hash."""
 
     store: RunStore
     clock: Clock
@@ -64,10 +64,10 @@ class StoredWorkflows:
         expected_hash: str | AnyHash | None = ANY,
         call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
-        """Keep a definition: new runs of its name get it, running ones stay with theirs.
+        """Store a definition: new runs of its name use it, existing runs keep theirs.
 
-        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `call` is what
-        the call that keeps it leaves behind.
+        With `expected_hash`, only if that is the newest of the name now; None: only if the name is free. `call` returns
+        the record of the call that stores it.
         """
         known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
         if known is None or known.hash != workflow.hash:
@@ -79,7 +79,7 @@ class StoredWorkflows:
         return DefinitionPut()
 
     async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
-        """A compiled definition by hash; with a tenant only if that one has put it."""
+        """Return a compiled definition by hash; with a tenant, only if that tenant has stored it."""
         if tenant is not None and await self.store.definition(definition_hash, tenant=tenant) is None:
             return None
         workflow = self._workflows.get(definition_hash)
@@ -92,7 +92,7 @@ class StoredWorkflows:
         return workflow
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
-        """The newest definition of a tenant's name."""
+        """Return the newest definition of a tenant's workflow name."""
         stored = await self.store.definition_named(name, tenant=tenant)
         return None if stored is None else await self.workflow(stored.hash)
 
@@ -106,7 +106,7 @@ _WHERE = {
 
 
 def name_taken(workflow_name: str, taken: DefinitionNameTaken) -> Conflict:
-    """The error for a workflow that asks for a name which belongs to another one."""
+    """Return the error for a workflow that claims a name of another one."""
     message = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
     other = f"choose another in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
     hint = f"{other}, or change or delete {taken.owner} first"

@@ -1,8 +1,8 @@
-"""What a run asks of other runs and of executors, on any host: each effect as the call and the inputs that it comes to.
+"""What performing an effect means on any host: the calls and inputs that each effect leads to.
 
-A host decides when an effect is performed and that it is performed at least once; what performing means is the same on
-every host and stands here. All of it may be done again: a child that exists is not started twice, a signal has its id,
-and an input that comes twice is refused by the engine.
+A host decides when an effect is performed and guarantees that it is performed at least once. What performing means is
+the same on every host and is defined here. All of it can be repeated: a child that exists is not started twice, a
+signal has an id, and the engine refuses a duplicate input.
 
 Above it: the driver; hosts that perform effects themselves. Below it: the host port, `chains`.
 """
@@ -32,7 +32,7 @@ __all__ = ["ChildRuns", "RunEffects", "activity_call"]
 
 
 def activity_call(run: RunSnapshot, effect: PerformActivity, ownership: Ownership | None = None) -> ActivityCall:
-    """An attempt of an activity as an executor gets it; `ownership` where others may take the run over."""
+    """Build the call of an activity for its executor; pass `ownership` if another process could take over the run."""
     state = run.state
     return ActivityCall(
         run_id=state.run_id,
@@ -49,12 +49,12 @@ def activity_call(run: RunSnapshot, effect: PerformActivity, ownership: Ownershi
 
 @dataclass(frozen=True, slots=True)
 class RunEffects:
-    """Performs what runs want of other runs, through their host."""
+    """Performs the effects of runs on other runs, through their host."""
 
     host: RunHost
 
     async def perform(self, run: RunSnapshot, effect: Effect) -> Refused | None:
-        """Do what one run asks of others. The refusal of a successor that cannot begin is returned.
+        """Perform an effect on other runs. Return the refusal of a successor that cannot start.
 
         Activities and timers concern no other run: they are left to the host.
         """
@@ -72,7 +72,7 @@ class RunEffects:
         return None
 
     async def ended(self, state: RunState) -> None:
-        """Tell the parent of a run that it has ended."""
+        """Report the end of a run to its parent."""
         await ChildRuns(self.host).tell_parent(state)
 
     async def _deliver(self, run: RunSnapshot, effect: DeliverSignal) -> None:
@@ -84,7 +84,7 @@ class RunEffects:
             signal_id=effect.effect_id,
             untrusted=state.untrusted,
         )
-        # A document names runs as callers of its tenant do.
+        # A document uses the run ids that callers of its tenant use.
         target = id_in_tenant(state.tenant, effect.target_run_id)
         decision = await self.host.send(target, signal, tenant=state.tenant)
         refused = decision if isinstance(decision, Refused) else None
@@ -101,12 +101,12 @@ class RunEffects:
 
 @dataclass(frozen=True, slots=True)
 class ChildRuns:
-    """Performs what parents ask of their children."""
+    """Performs the effects of parents on their child runs."""
 
     host: RunHost
 
     async def start(self, live: RunSnapshot, effect: StartChild) -> None:
-        """Start a child unless it exists; if it has ended already, tell the parent again."""
+        """Start a child unless it exists; if it has already ended, report its end to the parent again."""
         child = await self.host.read(effect.child_id)
         if child is not None and child.continuation is not None:
             child = await self.host.read(await self.host.newest(effect.child_id))
@@ -124,7 +124,7 @@ class ChildRuns:
                 return
             wanted = live.state.children.get(effect.child_id)
             if wanted is None or wanted.abandoned:
-                await self._cancel(effect.child_id)  # the parent left while the child began, and found none to cancel
+                await self._cancel(effect.child_id)  # the parent gave up while it started, and found none to cancel
         elif child.terminal:
             await self.tell_parent(child)
 
@@ -169,13 +169,13 @@ class ChildRuns:
             await self.tell_parent(child)
 
     async def tell_parent(self, child: RunState) -> None:
-        """Tell the parent of a run that has ended; in a chain, only the last run does so."""
+        """Report the end of a run to its parent; in a chain, only the last run does so."""
         if child.parent_run_id is None or child.continuation is not None:
             return
         failure = child.failure
         finished = inputs.FinishChild(
             at=self.host.clock.now_ms(),
-            child_id=chain_of(child.run_id),  # the parent knows the first run of a chain only
+            child_id=chain_of(child.run_id),  # the parent knows only the first run of a chain
             status=str(child.status),
             result=child.result,
             final_state=child.values,

@@ -1,13 +1,14 @@
-"""The embedded host: runs in this process, on any store, with no engine beside it.
+"""The embedded host: runs in this process, on any store, with no separate engine.
 
-Every transition takes one path: load the run, `decide`, store the records with the index row in one piece, and only
-then let anybody know and dispatch what `pending` says is due. A restart does the same: it claims runs with work, loads
-them, and dispatches what is due. Two processes may share a store: a decision made on an outdated state is not stored
-but made again, and work is done by the process that owns the run. A waiting run costs neither task nor thread.
+Every transition takes one path: load the run, `decide`, store the records with the index row in one transaction, and
+only then notify waiters and dispatch what `pending` says is due. A restart does the same: it claims runs with work,
+loads them, and dispatches what is due. Several processes may share a store: a decision made on an outdated state is not
+stored but made again, and work is done by the process that owns the run. A waiting run costs neither a task nor a
+thread.
 
-It is one implementation of `ports.host`; `app` chooses it, and nobody else knows of it.
+It is one implementation of `ports.host`; only `app` knows of it and chooses it.
 
-Above it: `app`; the driver, by the port. Below it: a `RunStore`, the pure engine.
+Above it: `app`; the driver, through the port. Below it: a `RunStore`, the pure engine.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ else:
 
 __all__ = ["EmbeddedHost"]
 
-_NOTHING = RunState()  # what there is of a run before it starts
+_NOTHING = RunState()  # the state of a run before it starts
 
 
 def _tell_nobody(committed: Committed) -> None:
-    """Nobody listens."""
+    """Ignore a commit: the default when there is no listener."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,21 +79,21 @@ class EmbeddedHost(StoredWorkflows):
     store: RunStore
     worker_id: str
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
-    query_evaluator: Evaluator | None = None  # for what people ask about runs, beside the one that runs need
+    query_evaluator: Evaluator | None = None  # for queries about runs, separate from the one that runs use
     query_threads: FairThreadPool = field(default_factory=lambda: FairThreadPool.for_workers("penstock-queries"))
     folding: SlicedFold = field(default_factory=SlicedFold)
     performs: bool = True
-    root_run_id: str | None = None  # a run id: only it and its child runs are performed here
-    seals: Sealer = field(default_factory=AnswerSeals)  # for what is secret in answers
+    root_run_id: str | None = None  # if set, only this run and its child runs are performed here
+    seals: Sealer = field(default_factory=AnswerSeals)  # for the secret parts of answers
     on_commit: Callable[[Committed], None] = _tell_nobody
     _live: LiveRuns = field(default_factory=LiveRuns)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
-    _outdated: set[str] = field(default_factory=set)  # runs that moved while they were loaded
+    _outdated: set[str] = field(default_factory=set)  # runs that moved while they were being loaded
     _transcripts: Transcripts = field(default_factory=Transcripts)
     _watch: RunWatch = field(init=False)
     _decider: Decider = field(init=False)
     try_move: Callable[[LiveRun, Input], Commit[AppendOutcome] | None] = field(init=False)  # see `writes.FastPath`
-    progress: ProgressBroadcast = field(init=False)  # what activities say while they are under way
+    progress: ProgressBroadcast = field(init=False)  # live progress of activities
 
     def __post_init__(self) -> None:
         self.progress = ProgressBroadcast(self.clock)
@@ -100,19 +101,19 @@ class EmbeddedHost(StoredWorkflows):
         self._decider = Decider(self.evaluator, self.seals)
         self.try_move = FastPath(self._decider, self.store, self._moved).try_move
 
-    # --- what documents say ----------------------------------------------------------------------
+    # --- evaluation ------------------------------------------------------------------------------
 
     async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit a schema that a tenant wrote."""
+        """Return every violation of a tenant's schema by a value."""
         return await self._decider.violations(schema, value, tenant=tenant)
 
     async def evaluate_for(self, caller: str, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
-        """Evaluate what somebody asks: it may take its time, and the runs that go on do not wait for it."""
+        """Evaluate a caller's query. It may take long; runs in progress do not wait for it."""
         evaluator = self.query_evaluator or self.evaluator
         return await self.query_threads.run(caller, evaluator.evaluate, expression, root)
 
     async def fold(self, records: Sequence[Record]) -> RunState:
-        """The state that a history leads to, without keeping everybody else waiting."""
+        """Fold a history without blocking the event loop."""
         return await self.folding.fold(records)
 
     # --- transitions -----------------------------------------------------------------------------
@@ -126,7 +127,7 @@ class EmbeddedHost(StoredWorkflows):
         tenant: str | None = None,
         call: CallRecord | None = None,
     ) -> Decision:
-        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names."""
+        """Start a run; accepted only after it is durable. Without a tenant, `given` names the tenant."""
         if tenant is not None:
             given = replace(given, tenant=tenant)
         workflow = await self.workflow(workflow_hash)
@@ -148,9 +149,9 @@ class EmbeddedHost(StoredWorkflows):
     async def send(
         self, run_id: str, given: Input, *, tenant: str | None = None, call: CallRecord | None = None
     ) -> Decision:
-        """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown.
+        """Give a run an input; accepted only after it is durable. A run of another tenant counts as unknown.
 
-        What is meant for a run as a whole goes to the last run of its chain.
+        Inputs for a run as a whole go to the last run of its chain.
         """
         live = self._live.get(run_id)
         if live is None:
@@ -178,7 +179,7 @@ class EmbeddedHost(StoredWorkflows):
         return decision
 
     async def newest(self, run_id: str) -> str:
-        """The id of the last run of a chain. A successor that is due and not started yet is started here."""
+        """Return the id of the last run of a chain. A successor that is due and not yet started is started here."""
         run_id = await latest_in_chain(self.store, run_id) or run_id
         live = await self.live(run_id)
         if live is None or live.state.continued_as is None:
@@ -207,9 +208,9 @@ class EmbeddedHost(StoredWorkflows):
             await self._reload(live)
 
     async def _append(self, write: RunWrite, follow: Callable[[], None]) -> bool:
-        """Store a decision and do what follows from it; False when it was made on an outdated state.
+        """Store a decision and call `follow`; return False if the decision was made on an outdated state.
 
-        The two are one piece: a caller that is cancelled meanwhile notices when both are done.
+        Both happen together: a caller that is cancelled meanwhile notices only when both are done.
         """
 
         def settled(outcome: AppendOutcome | None) -> None:
@@ -228,28 +229,31 @@ class EmbeddedHost(StoredWorkflows):
             self._moved(live, decision, write, given)
 
     def _moved(self, live: LiveRun, decision: Accepted, write: RunWrite, given: Input) -> None:
-        """A decision with its effects was stored."""
+        """Apply a decision that was stored with its effects."""
         if write.call is not None:
             write.committed()
         live.state, live.row = decision.state, write.row
         self._committed(Committed(live, decision.page, decision.effects or (), given))
 
     def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
-        """Tell somebody of each commit here, before whoever waits for it goes on; it must not block. None: nobody."""
+        """Call a listener with each commit of this process, before its waiters continue; it must not block.
+
+        None removes it.
+        """
         self.on_commit = listener or _tell_nobody
 
     def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
-        """What is to be done for a run now, or at a moment.
+        """Return the effects of a run that are due now, or at a given time.
 
-        The history of an ended run takes no more records, so that nothing in it can say that a child was cancelled;
-        the index does, and then nothing is due any more.
+        The history of an ended run takes no more records, so no record can say that a child was cancelled. The index
+        says it, and then nothing is due any more.
         """
         if live.state.terminal and not live.row.has_work:
             return []
         return pending(live.workflow, live.state, self.clock.now_ms() if at is None else at)
 
     async def release(self, live: LiveRun) -> None:
-        """Note that an ended run needs nobody any more."""
+        """Note that an ended run has no work left."""
         await self.store.set_work(live.state.run_id, has_work=False, owner=None, expected_epoch=live.row.epoch)
         live.row = replace(live.row, has_work=False, owner=None)
         live.deferred.clear()
@@ -257,16 +261,16 @@ class EmbeddedHost(StoredWorkflows):
             self._live.drop(live.state.run_id)
 
     async def _is_outdated(self, live: LiveRun) -> bool:
-        """Whether another process moved the run, so that what it refuses here may be what it waits for now."""
+        """Whether another process moved the run, so that an input refused here may be valid by now."""
         row = await self.store.row(live.state.run_id)
         return row is not None and row.seq != live.state.seq
 
     def may_perform(self, run_id: str) -> bool:
-        """Whether the work of a run may be done here."""
+        """Whether the work of a run may be performed here."""
         return self.performs and in_run_tree(run_id, self.root_run_id)
 
     def _owner_of(self, run_id: str) -> str | None:
-        """Who performs work of a run that nobody has: this process, if it may."""
+        """Return who performs the work of a run without an owner: this process, if it may."""
         return self.worker_id if self.may_perform(run_id) else None
 
     def _committed(self, committed: Committed) -> None:
@@ -290,12 +294,12 @@ class EmbeddedHost(StoredWorkflows):
         labels: dict[str, str] | None = None,
         call: CallRecord | None = None,
     ) -> Refused | None:
-        """Store a history that was made elsewhere (a fork, an import) as a run of its own, and go on with it."""
+        """Store a history from elsewhere (a fork, an import) as a new run, and continue it."""
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
         at = self.clock.now_ms()
-        # What follows is stored in the same piece: a crash in between would leave a run that nobody goes on with.
+        # Stored in the same transaction: a crash in between would leave a run that no process continues.
         decision = await self._decider.decide(workflow, state, ContinueRun(at=at))
         if isinstance(decision, Refused):
             return decision
@@ -312,7 +316,7 @@ class EmbeddedHost(StoredWorkflows):
     # --- runs in memory --------------------------------------------------------------------------
 
     async def live(self, run_id: str) -> LiveRun | None:
-        """A run in memory, loaded if need be; two callers share one load."""
+        """Return a run in memory, loading it if needed; concurrent callers share one load."""
         live = self._live.get(run_id)
         if live is not None:
             self._live.move_to_end(run_id)
@@ -333,7 +337,7 @@ class EmbeddedHost(StoredWorkflows):
             state = None if stored is None else await self.folding.fold(stored.records)
             if run_id not in self._outdated:
                 break
-            self._outdated.discard(run_id)  # it moved while it was read, and may not be in memory any more
+            self._outdated.discard(run_id)  # it moved while it was read, and may have been evicted since
         if stored is None or state is None:
             return None
         workflow = await self.workflow(stored.row.definition_hash)
@@ -343,7 +347,7 @@ class EmbeddedHost(StoredWorkflows):
         return self._live.keep(LiveRun(workflow, state, stored.row))
 
     async def reloaded(self, run_id: str) -> LiveRun | None:
-        """A run as it is stored now, whatever was in memory."""
+        """Return a run as stored now, ignoring the state in memory."""
         live = self._live.get(run_id)
         if live is None:
             return await self.live(run_id)
@@ -352,18 +356,18 @@ class EmbeddedHost(StoredWorkflows):
         return live
 
     async def _reload(self, live: LiveRun) -> None:
-        """Somebody else moved the run: take over what is stored."""
+        """Load the stored state after another process moved the run."""
         stored = await self.store.load(live.state.run_id)
         if stored is None:
             raise CorruptHistory("RUN_VANISHED", f"run {live.state.run_id} is no longer in the store")
         live.state, live.row = await self.folding.fold(stored.records), stored.row
 
     def live_runs(self) -> list[LiveRun]:
-        """The runs in memory."""
+        """Return the runs in memory."""
         return list(self._live.values())
 
     def _begun(self, begun: LiveRun, page: Page, effects: tuple[Effect, ...]) -> None:
-        """A run was stored for the first time."""
+        """Register a run that was stored for the first time."""
         live = self._live.keep(begun)
         if live.state.seq != begun.state.seq:
             effects = tuple(self.due(live))
@@ -372,9 +376,9 @@ class EmbeddedHost(StoredWorkflows):
     # --- reading and waiting ---------------------------------------------------------------------
 
     async def read(self, run_id: str) -> RunState | None:
-        """The state of a run as stored."""
+        """Return the state of a run as stored."""
         live = self._live.get(run_id)
-        # While a transition is under way, its records may be stored already and its state not yet known here.
+        # During a transition, its records may already be stored while its state is not yet known here.
         if live is not None and self._owns(live) and not live.lock.locked():
             return live.state
         stored = await self.store.load(run_id)
@@ -384,31 +388,31 @@ class EmbeddedHost(StoredWorkflows):
         return self.performs and live.row.owner == self.worker_id
 
     async def watched_state(self, run_id: str) -> RunState | None:
-        """The state of a run for those who watch it: what was committed here last, without a look at the store.
+        """Return the state of a run for watchers: the last commit of this process, without reading the store.
 
-        What is being stored just now may be missing in it. Who watches the run hears of that in a moment.
+        A commit in progress may be missing from it. A watcher of the run is notified of that commit shortly.
         """
         live = self._live.get(run_id)
         return live.state if live is not None and self._owns(live) else await self.read(run_id)
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
-        """Records of a run."""
+        """Return records of a run."""
         return await self.store.history(run_id, after_seq=after_seq, limit=limit)
 
     async def row(self, run_id: str) -> RunRow | None:
-        """The index row of a run."""
+        """Return the index row of a run."""
         return await self.store.row(run_id)
 
     async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
-        """How far some runs are, in one read; those that do not exist are left out."""
+        """Return the positions of some runs, in one read; runs that do not exist are omitted."""
         return await self.store.positions(run_ids)
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        """Runs by filter, from an index."""
+        """Return runs by filter, from an index."""
         return await self.store.list_runs(query)
 
     async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
-        """The state of a run once it has moved past a sequence number, or when time is up; None without such a run."""
+        """Wait until a run has moved past a sequence number, or until the timeout; return its state if it exists."""
         with self._watch.entered(run_id, after_seq=after_seq) as moved:
             live = self._live.get(run_id)
             if live is not None and self._owns(live) and live.state.seq > after_seq:
@@ -419,13 +423,13 @@ class EmbeddedHost(StoredWorkflows):
             state = await self.read(run_id) if row.seq > after_seq or row.terminal else None
             if state is not None and (state.seq > after_seq or state.terminal):
                 return state
-            # What was just committed here may not have reached the state in memory: its transition goes on in a moment.
+            # A commit made just now may not have reached the state in memory; its transition finishes shortly.
             await moved_within(moved, timeout_seconds)
         state = moved.result() if moved.done() else None
         return state or await self.read(run_id)
 
     def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
-        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait.
+        """Like `wait`, for callers that read and wait themselves: enter, check whether the run has moved, else wait.
 
         A state that is stored here and is not `wanted` does not wake them.
         """
@@ -434,16 +438,16 @@ class EmbeddedHost(StoredWorkflows):
         return self._watch.entered(run_id, after_seq=after_seq, wanted=wanted)
 
     def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
-        """What is stored here of a run meanwhile, for those who are about to start it and wait for its end."""
+        """Collect what this process stores of a run: for callers about to start it and wait for its end."""
         return self._transcripts.of(run_id)
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
-        """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""
+        """Wait until the last run of a chain has ended, or until the timeout; return its state, or None if unknown."""
         deadline = asyncio.get_running_loop().time() + timeout_seconds
         state = await self._wait_for_one(run_id, deadline)
         while state is not None and state.continued_as is not None and asyncio.get_running_loop().time() < deadline:
             later = await latest_in_chain(self.store, state.run_id) or state.continued_as
-            # A run that is not there yet is started just now by whoever has its predecessor.
+            # A successor that does not exist yet is about to be started by the owner of its predecessor.
             state = await self._wait_for_one(later, deadline) or await self._soon(state, later, deadline)
         return state
 
@@ -463,9 +467,9 @@ class EmbeddedHost(StoredWorkflows):
         return found or await self.read(run_id)
 
     def stop_waiting(self) -> None:
-        """Let nobody wait for the end of a run any more; for a server that stops."""
+        """End all waits for the end of a run: for a server that stops."""
         self._watch.stop_waiting()
 
     async def next_commit(self, *, timeout_seconds: float) -> None:
-        """Wait for any commit here, or until time is up."""
+        """Wait for any commit of this process, or until the timeout."""
         await self._watch.next_commit(timeout_seconds=timeout_seconds)

@@ -1,13 +1,13 @@
-"""The lease of this process: whether what it owns is still its own, known without asking the store each time.
+"""The lease of this process: whether it still owns its runs, known without asking the store each time.
 
-A worker is listed in the store, and what it owns is its own until another process strikes it off, which that does only
-after it heard nothing of the worker for the length of a lease. So this process knows, by a clock that nobody sets and
-that goes on while it is suspended, for how long after a sign of life nobody can have struck it off. Within that time
-beginning an activity costs one look at the clock. After it (the process was suspended, or could not write) the store is
-asked before anything begins. A worker that was struck off drops what it has and goes on under a name that nobody had.
+A worker is registered in the store and owns its runs until another process removes it. The other process does so only
+if it has seen no heartbeat for the length of a lease. So after a heartbeat this process knows for how long it cannot
+have been removed, by a monotonic clock that also runs while the process is suspended. Within that time, starting an
+activity costs one look at the clock. After it (the process was suspended, or could not write) the store is asked before
+anything starts. A worker that was removed drops its runs and continues under a new name.
 
-Above it: the driver; executors by way of `ActivityCall.confirm`. Below it: a `WorkStore`, a `Clock`.
-What remains is the instant between the look and the effect; the epoch of a run lets a receiver close that gap.
+Above it: the driver; executors through `ActivityCall.confirm`. Below it: a `WorkStore`, a `Clock`. The moment between
+the check and the effect remains; a receiver can close that gap with the epoch of the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.runtime.ports.runs import WorkerRow, WorkStore
 
 __all__ = ["DeadWorkerDetector", "HeldLease", "WorkerLease"]
 
-# How soon a store that cannot answer is asked again, and how late at most.
+# The first and the longest delay before a store that is unavailable is asked again.
 _RETRY_SECONDS = 0.1
 _RETRY_SECONDS_MAX = 5.0
 
@@ -47,18 +47,18 @@ class WorkerLease:
         self._first_id = self.worker_id
 
     def holds(self, holder: str | None) -> bool:
-        """Whether a name is this process's and cannot have been removed yet."""
+        """Whether a name belongs to this process and cannot have been removed yet."""
         return holder == self.worker_id and self.clock.elapsed_ms() < self._valid_until
 
     async def renew(self) -> None:
-        """Send a heartbeat, or find out that it comes too late; concurrent callers share one."""
+        """Send a heartbeat, or find out that it is too late; concurrent callers share one."""
         if self._renewing is None:
             self._renewing = asyncio.ensure_future(self._renew())
             self._renewing.add_done_callback(self._renewed)
         await asyncio.shield(self._renewing)
 
     async def confirm(self, holder: str | None) -> bool:
-        """Ask the store whether a name is still this process's; waits while the store is unavailable."""
+        """Ask the store whether a name still belongs to this process; wait while the store is unavailable."""
         nap = _RETRY_SECONDS
         while holder == self.worker_id and not self.holds(holder):
             try:
@@ -70,9 +70,9 @@ class WorkerLease:
         return holder == self.worker_id
 
     async def give_up(self) -> None:
-        """Unregister this process: its runs can be taken over at once."""
+        """Unregister this process, so that its runs can be taken over at once."""
         if self._renewing is not None:
-            await asyncio.wait((self._renewing,))  # or it would list the process again
+            await asyncio.wait((self._renewing,))  # or it would register the process again
         self._valid_until = -1
         self._is_listed = False
         await self.store.remove_worker(self.worker_id)
@@ -80,10 +80,10 @@ class WorkerLease:
     def _renewed(self, task: asyncio.Task[None]) -> None:
         self._renewing = None
         if not task.cancelled():
-            task.exception()  # whoever waited has it; if nobody did, the next sign of life tells the same
+            task.exception()  # retrieved: callers of `renew` have seen it, or the next heartbeat fails too
 
     async def _renew(self) -> None:
-        began = self.clock.elapsed_ms()  # not when it was stored: from then on others may have counted
+        began = self.clock.elapsed_ms()  # the time before it is stored: others may count from the moment it is stored
         if self._is_listed and not await self.store.heartbeat(self.worker_id, at=self.clock.now_ms()):
             lost, self._is_listed, self._valid_until = self.worker_id, False, -1
             self._names += 1
@@ -98,13 +98,13 @@ class WorkerLease:
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """The lease as one attempt holds it: under the name that the worker had when it began."""
+    """The lease as seen by one attempt: under the name that the worker had when the attempt began."""
 
     lease: WorkerLease
     holder: str
 
     def holds(self) -> bool:
-        """Whether the attempt is this process's for certain, without asking anybody."""
+        """Whether the attempt certainly belongs to this process, without asking the store."""
         return self.lease.holds(self.holder)
 
     async def confirm(self) -> None:
@@ -123,8 +123,8 @@ class _Heartbeats:
 class DeadWorkerDetector:
     """Finds workers without a heartbeat for the length of a lease, by the clock of this process.
 
-    The time of day at another process is never looked at: what counts is for how long its number of heartbeats has not
-    changed. Time in which this process was suspended counts little: the other may have been suspended with it.
+    It never looks at another process's time of day: it measures for how long a worker's number of heartbeats has not
+    changed. Time in which this process was suspended counts little, because the other may have been suspended with it.
     """
 
     clock: Clock
@@ -132,7 +132,7 @@ class DeadWorkerDetector:
     _looked_at: int | None = None
 
     def look(self, workers: Iterable[WorkerRow]) -> list[WorkerRow]:
-        """The workers that are dead by now. Call it a few times within the length of a lease."""
+        """Return the workers that are dead by now. Call it several times within the length of a lease."""
         now = self.clock.elapsed_ms()
         passed = 0 if self._looked_at is None else min(now - self._looked_at, limits.WORKER_LEASE_MS // 2)
         self._looked_at = now

@@ -1,11 +1,11 @@
 """A host in memory: keeps histories in lists, performs effects in the calling thread, knows parents and children.
 
-It is the substrate of tests, of `penstock simulate` and of the conformance harness. Nothing survives the process. It is
-no `RunHost`: it works when it is told to, in steps, and nobody waits for it.
+It is the basis of tests, of `penstock simulate` and of the conformance harness. Nothing survives the process. It is not
+a `RunHost`: it works step by step when it is called, and callers cannot wait for it.
 
-Above it: the control plane, the simulator. Below it: the pure engine; a `Performer` for the work; a clock and a
-resolver of workflow references from outside. Time passes only when the clock says so: a wait that is not due returns
-to the caller, it never blocks.
+Above it: the control plane, the simulator. Below it: the pure engine; a `Performer`; a clock and a resolver of workflow
+references, both passed in. Time passes only when the clock says so: a wait that is not due returns to the caller and
+never blocks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HostedRun:
     workflow: Workflow
     state: RunState
     records: list[Record] = field(default_factory=list)
-    deferred: set[str] = field(default_factory=set)  # effects that somebody else will report
+    deferred: set[str] = field(default_factory=set)  # effects whose results will be reported from elsewhere
 
 
 def _resolve_nothing(reference: str, version_pin: str | None) -> Workflow | None:
@@ -67,14 +67,15 @@ def _resolve_nothing(reference: str, version_pin: str | None) -> Workflow | None
 
 @dataclass(slots=True, kw_only=True)
 class MemoryHost:
-    """Runs by id. `clock` gives epoch milliseconds."""
+    """Runs by id. `clock` returns epoch milliseconds."""
 
     clock: Callable[[], int]
     performer: Performer = field(default_factory=Unconfigured)
     resolve: Resolver = _resolve_nothing
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     runs: dict[str, HostedRun] = field(default_factory=dict)
-    # Stand-ins for child runs and for other runs that get signals; None from them means: do the real thing.
+    # Stand-ins for child runs and for the runs that receive signals. If one returns None or False, the real thing is
+    # done.
     stand_in_child: Callable[[RunState, Child], ActivityOutcome | None] = lambda state, child: None
     stand_in_target: Callable[[RunState, DeliverSignal], bool] = lambda state, effect: False
     observe: Callable[[str, tuple[Record, ...]], None] = lambda run_id, records: None
@@ -83,7 +84,7 @@ class MemoryHost:
     _moves: int = 0
 
     def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
-        """Start a run; a known id is refused."""
+        """Start a run; an existing id is refused."""
         if given.run_id in self.runs:
             return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
         decision = decide(workflow, RunState(), given, evaluator=self.evaluator)
@@ -93,7 +94,7 @@ class MemoryHost:
         return decision
 
     def send(self, run_id: str, given: inputs.Input, *, tenant: str | None = None) -> Decision:
-        """Give a run an input and keep what follows from it. A run of another tenant than given is unknown."""
+        """Give a run an input and store what follows from it. A run of another tenant counts as unknown."""
         run = self.runs.get(run_id)
         if run is None or tenant not in (None, run.state.tenant):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
@@ -112,7 +113,7 @@ class MemoryHost:
     def _keep(self, run_id: str, decision: Accepted) -> None:
         run = self.runs[run_id]
         run.state = decision.state
-        # A history adopted from elsewhere may number its rows differently; the stored order is what counts.
+        # A history adopted from elsewhere may number its rows differently; the stored order counts.
         offset = len(run.records) + 1
         run.records.extend(
             record if record.seq == offset + index else replace(record, seq=offset + index)
@@ -131,7 +132,7 @@ class MemoryHost:
             moved = self._moves > before
 
     def _run_tree(self, run_id: str) -> list[str]:
-        """The run, its children and its parents: an effect of one can be due because of another."""
+        """Return the run, its children and its parents: an effect of one can be due because of another."""
         root = run_id
         while (parent := self.runs[root].state.parent_run_id) in self.runs and parent is not None:
             root = parent
@@ -146,7 +147,7 @@ class MemoryHost:
             before = self._moves
             self._perform(run_id, run, effect)
             if self._moves > before:
-                return  # the state moved: what is due may be something else now
+                return  # the state moved, so other effects may be due now
 
     def _perform(self, run_id: str, run: HostedRun, effect: Effect) -> None:
         match effect:
@@ -235,14 +236,14 @@ class MemoryHost:
             )
 
     def newest(self, run_id: str) -> HostedRun:
-        """The last run of a chain, started if nobody has yet."""
+        """Return the last run of a chain, starting it if needed."""
         run = self.runs[run_id]
         while run.state.continued_as is not None and self._start_successor(run):
             run = self.runs[run.state.continued_as]
         return run
 
     def _start_successor(self, run: HostedRun) -> bool:
-        """Start the run that continues an ended one, if it is wanted; whether it is there."""
+        """Start the run that continues an ended one, if it is wanted; return whether it exists."""
         going_on = run.state.continuation
         if going_on is None or not self.follows(run.state):
             return False

@@ -1,9 +1,9 @@
-"""Fires the timers of runs: those that are due by the clock, and those that a clock which was ahead put too late.
+"""Fires the timers of runs: those that are due by the clock, and those that a fast clock set too late.
 
-A timer is a moment in the state of a run. When the clock is set back, what a run has set meanwhile lies as far in the
-future as the clock was ahead. Such a run is known by its last record, which lies in the future too: its timers are
-fired after the time that they were to take, at the moments that its history knows. That is measured in memory; a
-process that ends before such a run has moved on finds it again at its start.
+A timer is a point in time in the state of a run. When the clock is set back, the timers that a run set before lie too
+far in the future, by as much as the clock was ahead. Such a run is recognised by its last record, which lies in the
+future too. Its timers fire after the duration that they were meant to take, with the times that the history expects.
+That duration is measured in memory; if the process ends before the run has moved, it is found again at the next start.
 
 Above it: the driver. Below it: an `EffectHost`. Nothing is scheduled that a restart could not find again.
 """
@@ -23,13 +23,13 @@ from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["TimerLoop"]
 
-# The longest nap between two looks at the timers: finds what another process scheduled, and a clock that was set.
+# The longest pause between two checks of the timers: finds timers of other processes, and a clock that was set.
 _LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _LateTimer:
-    """A timer that is late because the clock was ahead: its moment, and when it is due by the monotonic clock."""
+    """A timer that is late because the clock was ahead: its time, and when it is due by the monotonic clock."""
 
     wake_at: int
     due_elapsed_ms: int
@@ -37,7 +37,7 @@ class _LateTimer:
 
 @dataclass(slots=True, kw_only=True)
 class TimerLoop:
-    """Looks at the timers until it is cancelled; `report` is called with faults that nobody else would see."""
+    """Checks the timers until it is cancelled; `report` is called with errors that would otherwise go unnoticed."""
 
     host: EffectHost
     report: Callable[[str, BaseException], None]
@@ -48,11 +48,11 @@ class TimerLoop:
     _looked_at: int | None = None
 
     def nudge(self) -> None:
-        """Look now: for clocks that are moved by hand."""
+        """Check now: for clocks that are moved by hand."""
         self._wake.set()
 
     def committed(self, row: RunRow) -> None:
-        """Take notice of a run that was just stored."""
+        """Take note of a run that was just stored."""
         wake_at = row.wake_at
         if wake_at is None:
             return
@@ -69,7 +69,7 @@ class TimerLoop:
             nap = _LOOK_SECONDS
             try:
                 nap = await self.fire()
-            except Exception as error:  # the store may be back in a moment
+            except Exception as error:  # the store may recover
                 self.report("timers", error)
             try:
                 async with asyncio.timeout(max(nap, 0.001)):
@@ -78,7 +78,7 @@ class TimerLoop:
                 continue
 
     async def fire(self) -> float:
-        """Fire every timer that is due; returns for how many seconds there is nothing to do."""
+        """Fire every timer that is due; return for how many seconds there is nothing to do."""
         now = self.host.clock.now_ms()
         await self._look_back(now)
         due = {} if self.is_draining else dict.fromkeys(await self._due(now), now) | self._due_late()
@@ -98,7 +98,7 @@ class TimerLoop:
         )
 
     async def _look_back(self, now: int) -> None:
-        """At the first look, and when the clock was set back: find the runs that were stored while it was ahead."""
+        """Find runs stored while the clock was ahead: on the first check, and after the clock was set back."""
         before, self._looked_at = self._looked_at, now
         if before is not None and now >= before - limits.CLOCK_STEP_MS_MAX:
             return
@@ -113,7 +113,7 @@ class TimerLoop:
             self._wake.set()
 
     def _due_late(self) -> dict[str, int]:
-        """The runs whose late timers are due, with the moments at which they fire."""
+        """Return the runs whose late timers are due, with the times at which they fire."""
         elapsed = self.host.clock.elapsed_ms()
         due = {run_id: late.wake_at for run_id, late in self._late.items() if late.due_elapsed_ms <= elapsed}
         for run_id in due:
@@ -121,7 +121,7 @@ class TimerLoop:
         return due
 
     async def _wake_run(self, run_id: str, at: int) -> bool:
-        """Fire every timer of a run that is due at a moment; False when there was none after all."""
+        """Fire every timer of a run that is due at a time; return False if there was none."""
         fired = False
         try:
             live = await self.host.live(run_id)

@@ -1,9 +1,9 @@
-"""Waiting for runs to move: any number of waiters, one look at the store for all of them.
+"""Wait for runs to move: any number of waiters, one poll of the store for all of them.
 
-What this process commits wakes its waiters at once. What other processes commit is found by looking at the sequence
-numbers of the runs that are waited for, all in one read; the more runs there are, the longer the pause between two
-looks, so that thousands of idle waiters cost next to nothing. Nobody waits, nobody looks; and nobody looks at a run
-that was moved here since the last look, because what was stored here was decided on everything that others had stored.
+A commit of this process wakes its waiters at once. Commits of other processes are found by polling the sequence numbers
+of the awaited runs, all in one read. The more runs are awaited, the longer the pause between two polls, so that
+thousands of idle waiters cost next to nothing. Without waiters there is no polling. A run that this process moved since
+the last poll is skipped: its commit was decided on everything that others had stored.
 
 Above it: a host. Below it: the store's `positions`.
 """
@@ -28,7 +28,8 @@ from penstock.runtime.ports.runs import RunPosition, StoredRunReader
 
 __all__ = ["RunWatch", "Transcripts", "moved_within"]
 
-# Who waits for shorter has a timer of their own, to the millisecond; for others a quarter of a second is nothing.
+# Shorter waits have a timer of their own, precise to the millisecond; for longer ones a quarter of a second is no
+# matter.
 _SHARED_SECONDS_MIN, _SHARED_TICK_SECONDS = 5.0, 0.25
 _TICKS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, set[Moved]]] = WeakKeyDictionary()
 
@@ -38,7 +39,7 @@ def _anything(state: RunState) -> bool:
 
 
 class _Awaited(msgspec.Struct, frozen=True):
-    """What somebody waits for: a move past a sequence number, or the end; and of states stored here, only some."""
+    """What a waiter waits for: a move past a sequence number, or the end; `wanted` filters the states stored here."""
 
     after_seq: int | None
     wanted: Wanted
@@ -48,7 +49,7 @@ class _Awaited(msgspec.Struct, frozen=True):
 
 
 class _Watched:
-    """Those who wait for one run, and whether it was moved here since the last look at it."""
+    """The waiters of one run, and whether this process moved it since the last poll."""
 
     __slots__ = ("moved_here", "waiting")
 
@@ -59,7 +60,7 @@ class _Watched:
 
 @dataclass(slots=True, kw_only=True)
 class RunWatch:
-    """Who waits for which run."""
+    """The waiters of all runs."""
 
     store: StoredRunReader
     _watched: dict[str, _Watched] = field(default_factory=dict)
@@ -71,14 +72,14 @@ class RunWatch:
     def entered(
         self, run_id: str, *, after_seq: int | None, wanted: Wanted = _anything
     ) -> AbstractContextManager[Moved]:
-        """Wait for a run to pass a sequence number, or to end if there is none; inside, look whether it has already.
+        """Wait for a run to pass a sequence number, or to end if there is none; inside, check whether it already has.
 
-        A state that is stored here and is not `wanted` wakes nobody.
+        A state that is stored here and is not `wanted` does not wake the waiter.
         """
         return _Entered(self, run_id, _Awaited(after_seq, wanted))
 
     def enter(self, run_id: str, awaited: _Awaited) -> Moved:
-        """Begin to wait; whoever does must `leave`."""
+        """Begin to wait; the caller must call `leave`."""
         moved: Moved = asyncio.get_running_loop().create_future()
         watched = self._watched.get(run_id)
         if watched is None:
@@ -91,7 +92,7 @@ class RunWatch:
         return moved
 
     def leave(self, run_id: str, moved: Moved) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         watched = self._watched.get(run_id)
         if watched is not None:
             watched.waiting.pop(moved, None)
@@ -99,7 +100,7 @@ class RunWatch:
                 del self._watched[run_id]
 
     def stop_waiting(self) -> None:
-        """Let nobody wait for the end of a run any more: waiters return with what there is now."""
+        """End all waits for the end of a run: waiters return with the current state."""
         self._no_patience = True
         for watched in self._watched.values():
             for moved, awaited in watched.waiting.items():
@@ -107,7 +108,7 @@ class RunWatch:
                     moved.set_result(None)
 
     async def next_commit(self, *, timeout_seconds: float) -> None:
-        """Wait for any commit here, or until time is up."""
+        """Wait for any commit of this process, or until the timeout."""
         moved: Moved = asyncio.get_running_loop().create_future()
         self._for_any.add(moved)
         try:
@@ -116,13 +117,13 @@ class RunWatch:
             self._for_any.discard(moved)
 
     def committed(self, state: RunState) -> None:
-        """Wake those who wait for what was just stored here."""
+        """Wake the waiters of a commit that was just stored here."""
         watched = self._watched.get(state.run_id)
         if watched is not None:
             watched.moved_here = True
             is_over, seq = state.terminal, state.seq
             for moved, awaited in watched.waiting.items():
-                # As `is_met_by`, which would be called for every commit of every run that is waited for.
+                # Inlines `is_met_by`, because this runs for every commit of every awaited run.
                 after = awaited.after_seq
                 if (is_over or (after is not None and seq > after)) and not moved.done() and awaited.wanted(state):
                     moved.set_result(state)
@@ -131,7 +132,7 @@ class RunWatch:
                 moved.set_result(state)
 
     async def _look(self) -> None:
-        """Find what other processes stored, for as long as anybody waits."""
+        """Poll for commits of other processes while there are waiters."""
         try:
             while True:
                 known = len(self._watched)
@@ -145,7 +146,7 @@ class RunWatch:
             self._looking = None
 
     def _unmoved(self) -> list[str]:
-        """The runs that were not moved here since this was asked last."""
+        """Return the runs that this process did not move since the last call."""
         unmoved = []
         for run_id, watched in self._watched.items():
             if not watched.moved_here:
@@ -157,7 +158,7 @@ class RunWatch:
         try:
             positions = await self.store.positions(run_ids)
         except PenstockError:
-            return  # the store may be back at the next look; who waits has a time limit
+            return  # the store may recover by the next poll; every waiter has a timeout
         for run_id in run_ids:
             position, watched = positions.get(run_id), self._watched.get(run_id)
             for moved, awaited in watched.waiting.items() if watched is not None else ():
@@ -166,7 +167,7 @@ class RunWatch:
 
 
 class _Entered(AbstractContextManager["Moved"]):
-    """Somebody who waits, for as long as a block lasts."""
+    """One waiter, for the duration of a block."""
 
     __slots__ = ("_awaited", "_moved", "_run_id", "_watch")
 
@@ -186,10 +187,10 @@ class _Entered(AbstractContextManager["Moved"]):
 
 
 async def moved_within(moved: Moved, timeout_seconds: float) -> None:
-    """Wait until a run has moved, or until time is up; cheaper than `asyncio.wait` by two turns of the loop.
+    """Wait until a run has moved, or until the timeout; cheaper than `asyncio.wait` by two turns of the loop.
 
-    Waits rarely run out of time, and a timer for each would cost more than everything else. So long waits share a
-    timer with others that end at about the same time, and may last up to `_SHARED_TICK_SECONDS` longer.
+    Waits rarely time out, and a timer for each would cost more than everything else. So long waits share a timer with
+    others that end at about the same time, and may last up to `_SHARED_TICK_SECONDS` longer.
     """
     loop = asyncio.get_running_loop()
     if timeout_seconds < _SHARED_SECONDS_MIN:
@@ -208,7 +209,7 @@ async def moved_within(moved: Moved, timeout_seconds: float) -> None:
 
 
 def _those_until(loop: asyncio.AbstractEventLoop, tick: int) -> set[Moved]:
-    """Those for whom time is up at a tick of a loop's clock."""
+    """Return the waiters whose timeout falls on one tick of the loop's clock."""
     ticks = _TICKS.get(loop)
     if ticks is None:
         ticks = _TICKS[loop] = {}
@@ -230,14 +231,14 @@ def _give_up(waiting: Iterable[Moved]) -> None:
 
 
 class Transcripts:
-    """The transcripts that are being taken, by run."""
+    """The transcripts in progress, by run."""
 
     def __init__(self) -> None:
         self.taken: dict[str, list[Transcript]] = {}
 
     @contextmanager
     def of(self, run_id: str) -> Iterator[Transcript]:
-        """Take one while the block lasts."""
+        """Take a transcript for the duration of the block."""
         transcript = Transcript()
         taken = self.taken.setdefault(run_id, [])
         taken.append(transcript)
@@ -249,7 +250,7 @@ class Transcripts:
                 del self.taken[run_id]
 
     def committed(self, committed: Committed) -> None:
-        """Note what was just stored here."""
+        """Add a commit that was just stored here to the transcripts of its run."""
         if self.taken:
             for transcript in self.taken.get(committed.live.state.run_id, ()):
                 transcript.take(committed.page, committed.live.row)

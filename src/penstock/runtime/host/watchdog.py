@@ -1,12 +1,12 @@
-"""The watchdog: runs that this process owns, that have work, and that nobody here has.
+"""The watchdog: finds runs that this process owns and that have work, but that no task performs.
 
-Nothing should ever leave one behind: a commit and what follows from it are one piece, and what fails is tried again.
-If it happens all the same, it must be seen, and must not take a restart to mend. So every so often the runs that the
-store says are ours are compared with what is under way. A run that has not moved between two looks, and whose due work
-nobody does, is reported and handed to the driver to go on with; one that does not move after that either is stuck, and
-counted as such.
+This should never happen: a commit and what follows from it are one unit, and failures are retried. If it happens all
+the same, it must be visible and must not need a restart to fix. So the runs that this process owns, according to the
+store, are periodically compared with the work in progress. A run that has not moved between two checks, and whose due
+work no task performs, is reported and passed to the driver to continue. If it does not move after that either, it
+counts as stuck.
 
-Above it: the driver, which looks and picks up. Below it: an `EffectHost`, the store's list of owned runs.
+Above it: the driver, which calls `look` and picks runs up. Below it: an `EffectHost`, the store's list of owned runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["AbandonedRuns", "unattended"]
 
 
 def unattended(live: LiveRun, due: list[Effect]) -> list[Effect]:
-    """The work of a run that is due and that nobody in this process does, has done or waits for."""
+    """Return the due work of a run that this process neither performs, nor has done, nor waits for."""
     return [
         effect
         for effect in due
@@ -37,27 +37,27 @@ def unattended(live: LiveRun, due: list[Effect]) -> list[Effect]:
 
 @dataclass(slots=True, kw_only=True)
 class AbandonedRuns:
-    """Looks at the runs of this process, one page at a time; `pick_up` goes on with an abandoned one."""
+    """Checks the runs of this process, one page at a time; `pick_up` continues an abandoned one."""
 
     host: EffectHost
     pick_up: Callable[[LiveRun], Awaitable[None]]
     report: Callable[[str, BaseException], None]
     found: int = 0
-    """How many there have been; a number that only grows."""
+    """How many abandoned runs were found; it only increases."""
     _position: int = 0
     _before: dict[str, int] = field(default_factory=dict)
-    """Sequence numbers of the runs as they were in the last round."""
+    """The sequence numbers of the runs in the last round."""
     _now: dict[str, int] = field(default_factory=dict)
     _tried: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """How often a run was picked up that is still where it was."""
+    """By run that still has not moved: its sequence number, and how often it was picked up."""
 
     @property
     def stuck(self) -> tuple[str, ...]:
-        """Runs that were picked up as often as is sensible, and have not moved."""
+        """The runs that were picked up as often as allowed and have not moved."""
         return tuple(name for name, (_, tries) in self._tried.items() if tries >= limits.ABANDONED_PICK_UPS_MAX)
 
     async def look(self) -> None:
-        """Look at the next page."""
+        """Check the next page."""
         page = await self.host.store.owned(
             owner=self.host.worker_id, after=self._position, limit=limits.ABANDONED_RUNS_PER_LOOK
         )
@@ -72,7 +72,7 @@ class AbandonedRuns:
             self._position = page[-1][0]
 
     async def _look_at(self, run_id: str, seq: int) -> None:
-        """Look at a run that has not moved since the last round."""
+        """Check a run that has not moved since the last round."""
         live = await self.host.live(run_id)
         if live is None or live.lock.locked() or live.state.seq != seq or live.row.owner != self.host.worker_id:
             return
@@ -81,7 +81,7 @@ class AbandonedRuns:
             self._tried.pop(run_id, None)
             return
         if await self._is_with_children(lost):
-            # It waits for child runs and was forgotten meanwhile, to save memory.
+            # It waits for child runs, and its list of started effects was evicted from memory meanwhile.
             live.deferred.update(effect.effect_id for effect in lost)
             return
         known, tries = self._tried.get(run_id, (seq, 0))
@@ -96,7 +96,7 @@ class AbandonedRuns:
         await self.pick_up(live)
 
     async def _is_with_children(self, lost: list[Effect]) -> bool:
-        """Whether all the work that nobody does is to start child runs which exist and have not ended."""
+        """Whether all the unattended work is to start child runs that exist and have not ended."""
         for effect in lost:
             row = await self.host.row(effect.child_id) if isinstance(effect, StartChild) else None
             if row is None or row.terminal:

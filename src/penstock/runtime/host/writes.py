@@ -1,13 +1,13 @@
-"""Writes: what the store is given for a decision, and the fast path of a result that leads straight on.
+"""Writes: what is stored for a decision, and the fast path for a result that leads to a plain move.
 
 A `RunWrite` has the records of a decision and the new index row of its run: status, next timer, whether there is work,
 and who does it.
 
 `FastPath` is for most results of most runs: plain moves (see `engine.moves`) of a run that is in memory, that this
-process owns, and that nobody else is just changing. Nothing has to be waited for then but the disk. The run is decided,
-row and page are handed to the store, and what follows happens when the commit is settled. So whoever brings the result
-waits for the commit itself, with no coroutine of the host in between. In every other case nothing is done here, and the
-host's `send` takes the result as it takes any input.
+process owns, and that nothing else is changing. Then the only thing to wait for is the disk: the run is decided, row
+and page are given to the store, and the rest happens when the commit is settled. The caller waits for the commit
+itself, with no coroutine of the host in between. In every other case the fast path does nothing, and the host's `send`
+handles the result like any input.
 
 Above it: the embedded host, which offers the fast path as `try_move`. Below it: `deciding`, a `RunStore`.
 """
@@ -39,7 +39,7 @@ __all__ = ["FastPath", "first_row", "first_write", "is_work", "next_move", "next
 def first_row(
     state: RunState, effects: tuple[Effect, ...], *, created_at: int, labels: dict[str, str], owner: str | None
 ) -> RunRow:
-    """The row of a run that is stored for the first time; `owner` is who does its work, if it has any."""
+    """Build the row of a run that is stored for the first time; `owner` performs its work, if it has any."""
     has_work = _has_work(state, effects)
     owner = owner if has_work else None
     return RunRow(
@@ -63,7 +63,7 @@ def first_row(
 
 
 def first_write(row: RunRow, decision: Accepted, call: CallRecord | None = None) -> RunWrite:
-    """A decision to be stored for a run that does not exist yet, and what the call that starts it leaves behind."""
+    """Build the write of a decision for a run that does not exist yet, with the record of the call that starts it."""
     page = decision.page
     if call is not None:
         call.decided(decision)
@@ -81,7 +81,7 @@ def next_write(
     owner: str | None,
     call: CallRecord | None = None,
 ) -> RunWrite:
-    """A decision to be stored for a run that exists: of its index row only what has changed is new."""
+    """Build the write of a decision for a run that exists; only the changed fields of its index row are new."""
     if call is not None:
         call.decided(decision)
     state = decision.state
@@ -101,9 +101,9 @@ def next_write(
 
 
 def next_move(was: RunRow, move: Move, decision: Accepted) -> RunWrite:
-    """As `next_write`, for a plain move of a run that has work and an owner.
+    """Like `next_write`, for a plain move of a run that has work and an owner.
 
-    Nearly always one activity follows another and neither has a deadline: then the index stays as it is.
+    Nearly always one activity follows another and neither has a deadline: then the index does not change.
     """
     state, effects = decision.state, decision.effects or ()
     if was.wake_at is None and state.deadline is None and effects and was.status == "waiting_activity":
@@ -120,11 +120,11 @@ def next_move(was: RunRow, move: Move, decision: Accepted) -> RunWrite:
 
 
 def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int | None, bool, bool]:
-    """Of a run after a decision: its status, its next timer, whether it has work, and whether it has ended."""
+    """Return the status of a run after a decision, its next timer, whether it has work, and whether it has ended."""
     state = decision.state
     if not isinstance(decision.page, Move):
         return run_status(state), next_wake_up_at(state), _has_work(state, effects), state.terminal
-    # A plain move leads to one activity, or to the end; then there is nothing else to look at.
+    # A plain move leads to one activity or to the end, so there is nothing else to check.
     if not effects:
         return str(state.status), None, False, True
     (effect,) = effects
@@ -136,14 +136,14 @@ def _index_of(decision: Accepted, effects: tuple[Effect, ...]) -> tuple[str, int
 
 
 def _has_work(state: RunState, effects: tuple[Effect, ...]) -> bool:
-    for effect in effects:  # noqa: SIM110  # asked after every decision, and a generator costs three times as much
+    for effect in effects:  # noqa: SIM110  # runs after every decision, and a generator costs three times as much
         if is_work(state, effect):
             return True
     return False
 
 
 def is_work(state: RunState, effect: Effect) -> bool:
-    """True for what this process must do itself: not timers, and not what the caller said it would do."""
+    """Whether this process must perform an effect itself: not timers, and not the activities of host-mediated runs."""
     if isinstance(effect, PerformActivity):
         return state.mode != "host_mediated"
     return not isinstance(effect, WakeUp)
@@ -153,7 +153,7 @@ Moved: TypeAlias = Callable[[LiveRun, Accepted, RunWrite, Input], None]
 
 
 class FastPath:
-    """Plain moves on a store; `moved` is called with each that was stored, before its waiters go on."""
+    """Plain moves on a store; `moved` is called with each stored move, before its waiters continue."""
 
     __slots__ = ("_decider", "_moved", "_store")
 
@@ -163,9 +163,9 @@ class FastPath:
         self._moved = moved
 
     def try_move(self, live: LiveRun, given: Input) -> Commit[AppendOutcome] | None:
-        """Decide and store, if the input is a plain move and nothing else is under way; None where it is not.
+        """Decide and store, if the input is a plain move and nothing else is in progress; otherwise return None.
 
-        Another outcome than `Appended` changed nothing: the run is elsewhere by now.
+        Any outcome but `Appended` changed nothing: the run has moved elsewhere.
         """
         row, lock = live.row, live.lock
         if not row.has_work or row.owner is None or not lock.try_acquire():
@@ -192,9 +192,9 @@ class FastPath:
 
 
 def next_owner(was: RunRow, *, has_work: bool, candidate: str | None) -> tuple[str | None, int]:
-    """The owner of a run and its epoch. A new epoch begins with every new ownership, even of the same owner.
+    """Return the owner of a run and its epoch. Every new ownership begins a new epoch, even of the same owner.
 
-    The owner of a run with work may be busy with it: it keeps the run, and will notice the change.
+    The owner of a run with work may be performing it: it keeps the run, and will notice the change.
     """
     if not has_work:
         return None, was.epoch

@@ -1,12 +1,12 @@
-"""Commits that outlast whoever asked for them.
+"""Commits that outlive the caller who asked for them.
 
-A caller may be cancelled at any `await`: a client hangs up, a timeout runs out. What is on its way to the disk is
-stored all the same, and so what follows from it has to happen all the same. A `Commit` is a future that cannot be
-cancelled: a task that is cancelled while it waits for one learns of it when the commit is settled, which takes as long
-as the disk takes. It costs no task and no turn of the loop. What follows from a commit is said with it (`and_then`) and
-happens in one piece with it, whoever waits. `ShieldedTasks` is for what takes several steps, and has a task.
+A caller may be cancelled at any `await`: a client hangs up, a timeout expires. A write that is on its way to the disk
+is stored all the same, so everything that follows from it must happen too. A `Commit` is a future that cannot be
+cancelled: a task that is cancelled while it waits for one notices when the commit is settled, which takes as long as
+the disk takes. It costs no task and no turn of the loop. `and_then` registers what follows from a commit; it runs
+together with the commit, whether anybody waits or not. `ShieldedTasks` is for work of several steps, and uses a task.
 
-Above it: the stores make commits, the host waits for them. Below it: asyncio.
+Above it: the stores create commits, the host waits for them. Below it: asyncio.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ T = TypeVar("T")
 
 
 class Commit(asyncio.Future[T], Generic[T]):
-    """A future that no cancellation reaches; see above."""
+    """A future that cannot be cancelled; see the module docstring."""
 
     _follow: Callable[[T | None], None] | None = None
 
     def and_then(self, follow: Callable[[T | None], None]) -> None:
-        """Do something once it is settled, before whoever waits for it goes on; it is given None if that failed."""
+        """Register a callback that runs once it is settled, before waiters continue; it gets None on failure."""
         if self.done():
             follow(None if self.exception() is not None else self.result())
         else:
             self._follow = follow
 
     def settle(self, outcome: T) -> None:
-        """It is done: acknowledged first, so that whoever asked for it goes on before those who hear what follows."""
+        """Complete the commit.
+
+        It is acknowledged first, so that its caller continues before listeners of the callback.
+        """
         self.set_result(outcome)
         self._go_on(outcome)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing was stored."""
+        """Fail the commit: nothing was stored."""
         self.set_exception(error)
         self._go_on(None)
 
@@ -48,30 +51,30 @@ class Commit(asyncio.Future[T], Generic[T]):
             return
         try:
             self._follow(outcome)
-        except Exception as error:  # what was stored is stored, and others were stored with it
+        except Exception as error:  # the write is durable, and other writes were stored with it
             context = {"message": "what follows from a commit failed", "exception": error, "future": self}
             self.get_loop().call_exception_handler(context)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Refuse: what was handed to the store cannot be taken back."""
+        """Refuse: a write that was given to the store cannot be taken back."""
         return False
 
 
 def in_this_context(follow: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A follow-up that runs in the context variables of the current caller, and so do the tasks it starts."""
+    """Return a callback that runs in the context variables of the current caller, as do the tasks it starts."""
     context = copy_context()
     return lambda outcome: context.run(follow, outcome)
 
 
 def settled(outcome: T) -> Commit[T]:
-    """A commit that is done already, for stores that need not wait."""
+    """Return a commit that is already done, for stores that need not wait."""
     commit: Commit[T] = Commit(loop=asyncio.get_running_loop())
     commit.set_result(outcome)
     return commit
 
 
 def commit_of(appending: Awaitable[T]) -> Commit[T]:
-    """What a store returned, as a commit. Any other awaitable is waited for in a task of its own."""
+    """Return a store's result as a commit. Any other awaitable is awaited in a task of its own."""
     if isinstance(appending, Commit):
         return appending
     work = asyncio.ensure_future(appending)
@@ -90,13 +93,13 @@ def commit_of(appending: Awaitable[T]) -> Commit[T]:
 
 
 class ShieldedTasks:
-    """Work of several steps that is done to its end although its caller may be cancelled."""
+    """Work of several steps that runs to its end even if its caller is cancelled."""
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of the work, in a task that the caller's cancellation does not reach."""
+        """Run the work in a task that the caller's cancellation does not reach, and return its result."""
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.ensure_future(self._carried(work, outcome))
         self._under_way.add(task)
@@ -105,11 +108,11 @@ class ShieldedTasks:
         finally:
             if task.done():
                 self._under_way.discard(task)
-            else:  # the caller was cancelled; or the task is about to end
+            else:  # the caller was cancelled, or the task is about to end
                 task.add_done_callback(self._under_way.discard)
 
     async def _carried(self, work: Coroutine[Any, Any, T], outcome: asyncio.Future[T]) -> None:
-        """Tell the caller what comes of the work, if anybody waits: not `shield`, which takes two turns of the loop."""
+        """Pass the result to the caller, if it still waits. Not `shield`, which takes two turns of the loop."""
         try:
             result = await work
         except BaseException as error:
@@ -124,6 +127,6 @@ class ShieldedTasks:
                 outcome.set_result(result)
 
     async def finish(self) -> None:
-        """Wait for what is under way; for a process that stops."""
+        """Wait for the work in progress: for a process that stops."""
         while self._under_way:
             await asyncio.wait(tuple(self._under_way))

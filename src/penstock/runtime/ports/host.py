@@ -1,28 +1,28 @@
-"""The host port: what everybody may ask of whatever hosts the runs.
+"""The host port: what any caller may ask of a host of runs.
 
 The pure engine is hosted, it does not host. A host makes four promises, and everything else is built on these:
 
 1. **One transition of a run at a time.** An input is decided on the run as it is stored, and the records, the index row
    and the effects that follow from them are stored in one piece or not at all (`RunInputs`).
-2. **Effects are performed at least once**, and their outcomes come back as inputs. An outcome that comes twice counts
-   once, because it names its node, visit and attempt.
-3. **Timers are durable**: what a history waits for is fired after a restart too, if late.
-4. **Read and wait** (`RunReader`): what was acknowledged is read from then on, and waiting costs no polling.
+2. **Effects are performed at least once**, and their outcomes come back as inputs. A duplicate outcome counts once,
+   because it names its node, visit and attempt.
+3. **Timers are durable**: a timer that a history waits for fires after a restart too, if late.
+4. **Read and wait** (`RunReader`): an acknowledged write can be read from then on, and waiting costs no polling.
 
-`RunHost` is what operations, schedules, the control plane, the delivery of events and `Run` are written against.
-`EffectHost` is what the driver is written against. Only hosts that leave promises 2 and 3 to our driver have it: those
-whose runs lie in a `RunStore` that several processes share by leases. A host on top of another engine performs effects
-by `effects` and an `AsyncPerformer` instead, and fires timers as that engine does.
+Operations, schedules, the control plane, the delivery of events and `Run` are written against `RunHost`. The driver is
+written against `EffectHost`. Only hosts that leave promises 2 and 3 to our driver implement it: those whose runs are in
+a `RunStore` that several processes share by leases. A host on top of another engine performs effects with `effects` and
+an `AsyncPerformer` instead, and fires timers with that engine.
 
 **How to add a host.** One on PostgreSQL: implement `ports.RunStore` with `claim`, `set_work` and `heartbeat` as single
-statements, and hand it to the embedded host; `tests/conformance/test_stores.py` says what is missing. One on a
-distributed engine: implement `RunHost`, with one keyed object per run that takes inputs in turn (load, `decide`,
-append; no other I/O), a service without a key for effects, delayed messages for timers, and a projector that keeps the
-rows and records where `row`, `list_runs` and `history` find them. `tests/conformance/mailbox_host.py` is such a host in
-small. Either is done when `tests/conformance/test_hosts.py` passes with it.
+statements, and pass it to the embedded host; `tests/conformance/test_stores.py` shows what is missing. One on a
+distributed engine: implement `RunHost`, with one keyed object per run that handles inputs one at a time (load,
+`decide`, append; no other I/O), a service without a key for effects, delayed messages for timers, and a projector that
+writes the rows and records to where `row`, `list_runs` and `history` find them. `tests/conformance/mailbox_host.py` is
+a small host of this kind. Either is done when `tests/conformance/test_hosts.py` passes with it.
 
-Above it: all who use runs. Below it: `ports` for the rows, the engine for inputs and state. `app` chooses the host, and
-nobody else knows which it is; no notion of an engine below a host shows through here.
+Above it: all code that uses runs. Below it: `ports` for the rows, the engine for inputs and state. `app` chooses the
+host, and only `app` knows which one it is; nothing here is specific to an engine below a host.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ __all__ = [
 
 
 class RunSnapshot(Protocol):
-    """A run as it is stored: what may be known of it by whoever performs an effect of it, on any host."""
+    """A run as it is stored: what the performer of an effect may know about it, on any host."""
 
     @property
     def workflow(self) -> Workflow:
@@ -91,35 +91,35 @@ class RunSnapshot(Protocol):
 
     @property
     def state(self) -> RunState:
-        """What its history amounts to."""
+        """The state that its history leads to."""
 
     @property
     def row(self) -> RunRow:
-        """How it stands in the index."""
+        """Its row in the index."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveRun:
-    """A run in memory: its state as stored, which the host keeps current, and who is busy with it."""
+    """A run in memory: its stored state, which the host keeps current, and the tasks that use it."""
 
     workflow: Workflow
     state: RunState
     row: RunRow
     lock: FairSemaphore = field(default_factory=FairSemaphore)  # one transition at a time
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    deferred: set[str] = field(default_factory=set)  # effects done here whose outcome comes from elsewhere
-    finished: set[str] = field(default_factory=set)  # effects of an ended run that need not be done again
+    deferred: set[str] = field(default_factory=set)  # effects performed here whose outcome comes from elsewhere
+    finished: set[str] = field(default_factory=set)  # effects of an ended run that need not be performed again
     users: int = 0
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """What was just stored, for whoever dispatches, watches or counts."""
+    """What was just stored, for dispatching, watching and counting."""
 
     live: LiveRun
     page: Page
     effects: tuple[Effect, ...]
     given: Input | None = None
-    """What led to it. Where it is the very object that was sent, the driver spares a task; a copy does as well."""
+    """The input that led to it. If it is the very object that was sent, the driver saves a task; a copy works too."""
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -127,27 +127,27 @@ class Committed(msgspec.Struct, frozen=True):
         return records_of(self.page)
 
     def record(self, number: int) -> Record:
-        """One of them, counted from 0; the others of a move are not made for that."""
+        """Return one of the records, counted from 0, without building the others of a move."""
         return self.page.record(number) if isinstance(self.page, Move) else self.page[number]
 
     def seq(self, number: int) -> int:
-        """The sequence number of one of them, which is not made for that."""
+        """Return the sequence number of one of the records, without building it."""
         return self.page.first_seq + number if isinstance(self.page, Move) else self.page[number].seq
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the records, which are not made for that."""
+        """The names of the records, without building them."""
         return names_of(self.page)
 
 
 Moved: TypeAlias = "asyncio.Future[RunState | None]"
-"""Done when a run has moved: with its state if that was here, with None if it was elsewhere or the run is gone."""
+"""Done when a run has moved: with its state if this process moved it, with None if another did or the run is gone."""
 
 Wanted: TypeAlias = "Callable[[RunState], bool]"
 
 
 class Transcript:
-    """The pages of one run from its first record on, as far as they were stored here, and a bounded number of them."""
+    """The pages of one run from its first record on, as far as this process stored them, up to a limit."""
 
     __slots__ = ("_pages", "_row", "_seq")
 
@@ -157,7 +157,7 @@ class Transcript:
         self._seq = 0
 
     def take(self, page: Page, row: RunRow) -> None:
-        """Note what was stored; `row` is how the run stands since."""
+        """Add what was stored; `row` is the run's row after it."""
         first, last = _range(page)
         if first != self._seq + 1 or last > limits.FOLDED_AT_ONCE:
             self._pages, self._row, self._seq = [], None, limits.FOLDED_AT_ONCE
@@ -166,7 +166,7 @@ class Transcript:
         self._row, self._seq = row, last
 
     def stored(self, seq: int) -> StoredRun | None:
-        """The run with its whole history up to a record; None if not all of that is here."""
+        """Return the run with its whole history up to a record, or None if this process did not store all of it."""
         if self._row is None or self._seq != seq:
             return None
         records: list[Record] = []
@@ -185,52 +185,52 @@ class RunReader(Protocol):
     """Reading runs and waiting for them. Nothing here gives a run an input."""
 
     async def read(self, run_id: str) -> RunState | None:
-        """The state of a run as stored."""
+        """Return the state of a run as stored."""
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
-        """Records of a run."""
+        """Return records of a run."""
 
     async def row(self, run_id: str) -> RunRow | None:
-        """The index row of a run."""
+        """Return the index row of a run."""
 
     async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
-        """How far some runs are, in one read; those that do not exist are left out."""
+        """Return the positions of some runs, in one read; runs that do not exist are omitted."""
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        """Runs by filter, from an index."""
+        """Return runs by filter, from an index."""
 
     async def newest(self, run_id: str) -> str:
-        """The id of the last run of a chain, often the run itself.
+        """Return the id of the last run of a chain, often the run itself.
 
-        Where a history says that another run goes on and nobody has started that yet, the host does it now.
+        If a history says that another run continues it and that run is not started yet, the host starts it now.
         """
 
     async def wait(self, run_id: str, *, after_seq: int, timeout_seconds: float) -> RunState | None:
-        """The state of a run once it has moved past a sequence number, or when time is up; None without such a run."""
+        """Wait until a run has moved past a sequence number, or until the timeout; return its state if it exists."""
 
     def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
-        """As `wait`, for those who read and wait themselves: enter, look whether the run has moved, else wait.
+        """Like `wait`, for callers that read and wait themselves: enter, check whether the run has moved, else wait.
 
         A state that is stored here and is not `wanted` need not wake them.
         """
 
     async def watched_state(self, run_id: str) -> RunState | None:
-        """The state of a run for those who watch it: what is being stored just now may be missing in it."""
+        """Return the state of a run for watchers; a commit in progress may be missing from it."""
 
     def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
-        """What this process stores of a run meanwhile, for those who are about to start it and wait for its end.
+        """Collect what this process stores of a run: for callers about to start it and wait for its end.
 
-        A host that does not see that gives one that stays empty: its callers then read the history.
+        A host that does not see its commits returns an empty transcript; its callers then read the history.
         """
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
-        """The state of the last run of a chain once it has ended, or when time is up; None without such a run."""
+        """Wait until the last run of a chain has ended, or until the timeout; return its state if it exists."""
 
     async def next_commit(self, *, timeout_seconds: float) -> None:
-        """Wait for any commit of this process, or until time is up."""
+        """Wait for any commit of this process, or until the timeout."""
 
     def stop_waiting(self) -> None:
-        """Let nobody wait for the end of a run any more; for a server that stops."""
+        """End all waits for the end of a run: for a server that stops."""
 
 
 class RunInputs(Protocol):
@@ -245,18 +245,18 @@ class RunInputs(Protocol):
         tenant: str | None = None,
         call: CallRecord | None = None,
     ) -> Decision:
-        """Start a run; accepted only after it is durable. Without a tenant it is in the one that `given` names.
+        """Start a run; accepted only after it is durable. Without a tenant, `given` names the tenant.
 
-        `call` is what the call that starts it leaves behind: stored with the run, both or neither.
+        `call` is the record of the call that starts it, stored with the run: both or neither.
         """
 
     async def send(
         self, run_id: str, given: Input, *, tenant: str | None = None, call: CallRecord | None = None
     ) -> Decision:
-        """Give a run an input; accepted only after it is durable. A run of another tenant than given is unknown.
+        """Give a run an input; accepted only after it is durable. A run of another tenant counts as unknown.
 
-        What is meant for a run as a whole goes to the last run of its chain. `call` is what the call that gives it
-        leaves behind, stored with what the run decides; a run that decides nothing stores nothing.
+        Inputs for a run as a whole go to the last run of its chain. `call` is the record of the call that sends the
+        input, stored with what the run decides; if the run decides nothing, it is not stored.
         """
 
     async def adopt(
@@ -267,17 +267,17 @@ class RunInputs(Protocol):
         labels: dict[str, str] | None = None,
         call: CallRecord | None = None,
     ) -> Refused | None:
-        """Store a history that was made elsewhere (a fork, an import) as a run of its own, and go on with it."""
+        """Store a history from elsewhere (a fork, an import) as a new run, and continue it."""
 
 
 class WorkflowReader(Protocol):
     """Definitions as runs use them: compiled."""
 
     async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
-        """A compiled definition by hash; with a tenant only if that one has put it."""
+        """Return a compiled definition by hash; with a tenant, only if that tenant has stored it."""
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
-        """The newest definition of a tenant's name."""
+        """Return the newest definition of a tenant's workflow name."""
 
 
 class WorkflowRegistry(Protocol):
@@ -292,75 +292,78 @@ class WorkflowRegistry(Protocol):
         expected_hash: str | AnyHash | None = ANY,
         call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
-        """Keep a definition: new runs of its name get it, running ones stay with theirs.
+        """Store a definition: new runs of its name use it, existing runs keep theirs.
 
-        With `expected_hash` only if that is the newest of the name now; None: only if the name is free. `call` is what
-        the call that keeps it leaves behind.
+        With `expected_hash`, only if that is the newest of the name now; None: only if the name is free. `call` returns
+        the record of the call that stores it.
         """
 
 
 class RunHost(RunReader, RunInputs, WorkflowReader, WorkflowRegistry, Protocol):
-    """A host of runs. Beside its promises it lends what the process around it has: a clock, evaluators, news."""
+    """A host of runs. Beside its promises it offers what its process has: a clock, evaluators, progress."""
 
     @property
     def clock(self) -> Clock:
-        """The time that inputs carry."""
+        """The clock whose time inputs carry."""
 
     @property
     def evaluator(self) -> Evaluator:
-        """Evaluates what documents say."""
+        """Evaluates the expressions of documents."""
 
     @property
     def progress(self) -> ProgressBroadcast:
-        """What activities say while they are under way, as far as it is heard in this process."""
+        """The live progress of activities, as far as this process receives it."""
 
     async def violations(self, schema: CompiledSchema, value: JsonValue, *, tenant: str) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit a schema that a tenant wrote."""
+        """Return every violation of a tenant's schema by a value."""
 
     async def evaluate_for(self, caller: str, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
-        """Evaluate what somebody asks: it may take its time, and the runs that go on do not wait for it."""
+        """Evaluate a caller's query. It may take long; runs in progress do not wait for it."""
 
     async def fold(self, records: Sequence[Record]) -> RunState:
-        """The state that a history leads to, without keeping everybody else waiting."""
+        """Fold a history without blocking the event loop."""
 
 
 class EffectHost(RunHost, Protocol):
-    """A host that leaves effects and timers to a driver in this process, and tells it of every commit."""
+    """A host that leaves effects and timers to a driver in this process, and notifies it of every commit."""
 
     worker_id: str
-    """The name under which this process owns runs; another one after it was struck off."""
+    """The name under which this process owns runs; it changes after the worker was removed."""
 
     @property
     def root_run_id(self) -> str | None:
-        """The id of a run, if only that one and its child runs are performed here."""
+        """If set, only this run and its child runs are performed here."""
 
     @property
     def store(self) -> WorkStore:
-        """Who does the work of which run, and when the next timer is due."""
+        """Who performs the work of which run, and when the next timer is due."""
 
     def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
-        """Tell somebody of each commit here, before whoever waits for it goes on; it must not block. None: nobody."""
+        """Call a listener with each commit of this process, before its waiters continue; it must not block.
+
+        None removes it.
+        """
 
     async def live(self, run_id: str) -> LiveRun | None:
-        """A run in memory, loaded if need be."""
+        """Return a run in memory, loading it if needed."""
 
     def live_runs(self) -> list[LiveRun]:
-        """The runs in memory: at least those that have tasks, effects whose outcome is awaited, or users."""
+        """Return the runs in memory: at least those with tasks, with effects in progress, or with users."""
 
     async def reloaded(self, run_id: str) -> LiveRun | None:
-        """A run as it is stored now, whatever was in memory."""
+        """Return a run as stored now, ignoring the state in memory."""
 
     def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
-        """What is to be done for a run now, or at a moment."""
+        """Return the effects of a run that are due now, or at a given time."""
 
     def try_move(self, live: LiveRun, given: Input, /) -> Commit[AppendOutcome] | None:
-        """As `send`, where nothing but the disk has to be waited for; None, and nothing done, where that is not so.
+        """Like `send`, if only the disk has to be waited for; otherwise do nothing and return None.
 
-        Another outcome than `Appended`, or an error, changed nothing. `send` takes the input in each of these cases.
+        Any outcome but `Appended`, or an error, changed nothing. In all of these cases the caller uses `send`.
         """
 
     def may_perform(self, run_id: str) -> bool:
-        """Whether the work of a run may be done here."""
+        """Whether the work of a run may be performed here."""
 
     async def release(self, live: LiveRun) -> None:
-        """Note that an ended run needs nobody any more."""
+        """Note that an ended run has no work left."""

@@ -1,10 +1,10 @@
-"""The port for what is kept beside runs: keys, idempotent answers, the audit trail, registries, deliveries.
+"""The platform store port, for everything but runs: keys, idempotent answers, the audit log, resources, deliveries.
 
-Everything belongs to a tenant. Changes that can race say so with a closed outcome instead of an error. The audit trail
-is a chain per tenant: the store numbers the entries and lets `seal` compute each link inside the transaction, so that
-two writers can never fork it.
+Everything belongs to a tenant. Changes that can race return a closed outcome instead of an error. The audit log is a
+chain per tenant: the store numbers the entries and lets `seal` compute each link inside the transaction, so that two
+writers can never fork it.
 
-Above it: `operations`, `app`. Below it: adapters in `runtime.stores`; one conformance suite says what they must do.
+Above it: `operations`, `app`. Below it: adapters in `runtime.stores`; one conformance suite defines what they must do.
 It decides nothing: who may do what, and what an entry means, is decided above.
 """
 
@@ -56,11 +56,11 @@ __all__ = [
 
 ANY_ETAG = "*"
 RESTORED_MARK = "restored"
-"""Under this name a file says that it was put in the place of another one, until that is in its audit trails."""
+"""The mark by which a restored file says that it replaced another one, until its audit logs record it."""
 
 
 class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An API key as kept: never the secret, only a keyed hash of it. Times are epoch milliseconds."""
+    """An API key as stored: never the secret, only a keyed hash of it. Times are epoch milliseconds."""
 
     key_id: str
     tenant: str
@@ -74,7 +74,7 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: int | None = None
     replaces: str | None = None
     toolset: str | None = None
-    """The tools that its holder is offered; None for those that the server offers."""
+    """The tools that its holder is offered; None for the server's default."""
 
 
 class KeyPage(msgspec.Struct, frozen=True):
@@ -85,19 +85,19 @@ class KeyPage(msgspec.Struct, frozen=True):
 
 
 class KeyReplaced(msgspec.Struct, frozen=True):
-    """The successor is kept, and the old key ends as it was said to."""
+    """The successor is stored, and the old key ends as requested."""
 
 
 class KeyNotReplaced(msgspec.Struct, frozen=True):
-    """Nothing was changed: the key was ended or replaced in between, or there is none. `successor` replaces it."""
+    """Nothing was changed: the key was revoked or replaced in between, or does not exist. `successor` replaces it."""
 
     successor: str | None
 
 
 class IdempotencyClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that wants to be the only one with its key. `digest` is of its arguments.
+    """A call that claims its idempotency key. `digest` is of its arguments.
 
-    `in_flight_until` lies after `now`, and so tells a claim from the one that it took over.
+    `in_flight_until` lies after `now`, and so distinguishes a claim from the one that it took over.
     """
 
     tenant: str
@@ -107,23 +107,23 @@ class IdempotencyClaim(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     now: int
     in_flight_until: int
-    """After this moment an unfinished call counts as lost (its process died) and may be made again."""
+    """After this time an unfinished call counts as lost (its process died) and may be made again."""
     keep_until: int
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """What the call leaves is stored: the key is its own."""
+    """The record of the call is stored: the key is its own."""
 
 
 class InFlight(msgspec.Struct, frozen=True):
-    """Another call with this key is under way, or counts as such until a moment. `digest` is of that call."""
+    """Another call with this key is in progress, or counts as such until a time. `digest` is of that call."""
 
     digest: str
     until: int
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A call with this key was answered before; `digest` says with which arguments."""
+    """A call with this key was answered before; `digest` is of its arguments."""
 
     digest: str
     answer: JsonObject
@@ -133,12 +133,13 @@ ClaimOutcome: TypeAlias = Claimed | InFlight | Finished
 
 
 AuditOutcome: TypeAlias = Literal["allowed", "refused", "failed"]
-"""A call that was made, one that was not, and one that was let in and then went wrong, here or after it changed
-something."""
+"""Allowed: the call was made.
+
+Refused: it was not. Failed: it was admitted and then failed, before or after it changed something."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody did or was refused. `count` is above one when equal reads were gathered."""
+    """What somebody did or was refused. `count` is above one if equal reads were aggregated."""
 
     at: int
     tenant: str
@@ -155,7 +156,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry in its chain: `hash` covers the entry, its number and the hash before it."""
+    """An entry in its chain: `hash` covers the entry, its number and the previous hash."""
 
     seq: int
     entry: AuditEntry
@@ -164,11 +165,11 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Seal: TypeAlias = ChainSeal
-"""Seals what stores append, inside their transactions."""
+"""Seals the entries that stores append, inside their transactions."""
 
 
 class AuditChains(msgspec.Struct, frozen=True, kw_only=True):
-    """How the chains stand that a store keeps: how many there are, and how many it says there should be."""
+    """The state of the chains in a store: how many there are, and how many there should be."""
 
     found: int
     sealed: int | None
@@ -179,30 +180,30 @@ class AuditChains(msgspec.Struct, frozen=True, kw_only=True):
 class CallRecord:
     """What a call leaves behind: its audit entry and, with an idempotency key, its claim and its answer.
 
-    It is stored with the first change that the call makes, both or neither. A store makes that change only if no other
-    call has the key, and raises `Conflict` with the code IDEMPOTENCY_IN_FLIGHT otherwise; and only if the entry can be
-    written, else it raises `Unavailable` with the code AUDIT_UNAVAILABLE. A change that is not made stores nothing.
-    Later changes of the call find the record `stored`, and add no more than the answer.
+    It is stored with the first change that the call makes: both or neither. A store makes that change only if no other
+    call has the key, otherwise it raises `Conflict` with the code IDEMPOTENCY_IN_FLIGHT; and only if the entry can be
+    written, otherwise it raises `Unavailable` with the code AUDIT_UNAVAILABLE. If the change is not made, nothing is
+    stored. Later changes of the call find the record `stored`, and add only the answer.
 
     A call that changes several things at once has an entry for each of them.
     """
 
     entry: AuditEntry | None = None
     more: tuple[AuditEntry, ...] = ()
-    """The entries of what else it changes, after the first."""
+    """The entries of its other changes, after the first."""
     seal: Seal | None = None
     claim: IdempotencyClaim | None = None
     answer: JsonObject | None = None
     answer_of: Callable[[Accepted], JsonObject | None] | None = None
-    """Makes the answer of a call that changes a run, of what the run decides; None where that does not say enough."""
+    """Builds the answer of a call that changes a run from the run's decision; None if the decision is not enough."""
     provisional: bool = False
-    """Whether that answer counts only until the call knows how it goes on: it is replaced then."""
+    """Whether the answer is preliminary: it is replaced when the call knows its final one."""
     stored: bool = False
     answered: bool = False
-    """Whether the answer is stored too, and is the last word."""
+    """Whether the final answer is stored too."""
 
     def decided(self, decision: Accepted) -> None:
-        """Make the answer of what a run decided, to be stored with that. Every host tells the call before it stores."""
+        """Build the answer from a run's decision, to be stored with it. Every host calls this before it stores."""
         if self.answer_of is not None and not self.answered:
             self.answer = self.answer_of(decision)
 
@@ -212,12 +213,12 @@ class CallRecord:
         return () if self.entry is None or self.stored else (self.entry, *self.more)
 
     def about(self, subject: str | None, **details: JsonValue) -> None:
-        """Say in the entry what the call turned out to be about, before it is stored."""
+        """Add to the entry what the call turned out to be about, before it is stored."""
         if self.entry is not None:
             self.entry = _entry_about(self.entry, subject, details)
 
     def each(self, changed: Iterable[tuple[str, JsonObject]]) -> None:
-        """Leave an entry for each thing that the call changes at once, with what there is to say of it."""
+        """Make an entry for each thing that the call changes at once, with its details."""
         entry = self.entry
         if entry is not None:
             made = [_entry_about(entry, subject, details) for subject, details in changed]
@@ -236,7 +237,10 @@ def _entry_about(entry: AuditEntry, subject: str | None, details: Mapping[str, J
 
 
 class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records of one tenant, newest first unless `oldest_first`. Everything given must hold; times exclusive."""
+    """Which records of one tenant, newest first unless `oldest_first`.
+
+    All given conditions must hold; times are exclusive.
+    """
 
     tenant: str
     after_seq: int | None = None
@@ -252,7 +256,7 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """Records of one tenant; `has_more` says that the limit cut them off, and the last `seq` where to go on."""
+    """Records of one tenant; `has_more` says that the limit cut them off, and the last `seq` where to continue."""
 
     records: tuple[AuditRecord, ...]
     has_more: bool
@@ -272,7 +276,7 @@ class ResourceRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourcePage(msgspec.Struct, frozen=True):
-    """A page of resources of one kind, by id."""
+    """A page of resources of one kind, ordered by id."""
 
     rows: tuple[ResourceRow, ...]
     next_cursor: str | None
@@ -295,9 +299,9 @@ class ResourceChanged(msgspec.Struct, frozen=True):
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One event on its way to one endpoint. The id is made from both, so that an event is queued once by its tenant.
+    """One event on its way to one endpoint. The id is derived from both, so that an event is queued once per tenant.
 
-    `next_at` is when it is tried next; a pending one without it is due since it was made.
+    `next_at` is the time of the next attempt; a pending delivery without it is due since it was created.
     """
 
     delivery_id: str
@@ -315,126 +319,127 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryPage(msgspec.Struct, frozen=True):
-    """A page of deliveries, the one that was queued last first."""
+    """A page of deliveries, last queued first."""
 
     rows: tuple[DeliveryRow, ...]
     next_cursor: str | None
 
 
 class PlatformStore(Protocol):
-    """Keeps what is not a run. Every method either happened when it returns, or raises and did not."""
+    """Keeps everything but runs. When a method returns, its effect is stored; when it raises, nothing was."""
 
     async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
-        """Keep a key, or change the one of that id.
+        """Store a key, or change the one with that id.
 
-        Whoever writes what it read a moment ago undoes neither a revocation nor a later use: `revoked_at` stays once
-        it is set, and `last_used_at` never goes back.
+        Writing a stale row undoes neither a revocation nor a later use: `revoked_at` stays once it is set, and
+        `last_used_at` never goes back.
         """
 
     async def replace_key(
         self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
     ) -> KeyReplaced | KeyNotReplaced:
-        """Keep a successor and end the key that it replaces, both or neither: of many at once one does.
+        """Store a successor and end the key that it replaces, both or neither: of several concurrent calls, one
+        succeeds.
 
-        Not if the old key was revoked by then, or has a successor already.
+        Not if the old key is revoked by then, or already has a successor.
         """
 
     async def key(self, key_id: str) -> KeyRow | None:
-        """A key by id, as it is now: a change by any process shows at once."""
+        """Return a key by id, as it is now: a change by any process shows at once."""
 
     def change_mark(self) -> int | None:
-        """Another number once anybody, in any process, has changed what is kept here; None if that cannot be told."""
+        """Return a number that changes once any process has changed this store; None if that cannot be known."""
 
     async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
-        """Keys of a tenant (None: of all), newest first."""
+        """Return keys of a tenant (None: of all), newest first."""
 
     async def touch_keys(self, used_at: Mapping[str, int]) -> None:
-        """Note when keys were last used; unknown ids are passed over, earlier moments change nothing."""
+        """Note when keys were last used; unknown ids are ignored, and earlier times change nothing."""
 
     async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
-        """What is known of another call with a key; None if the key is free.
+        """Return what is known of another call with a key; None if the key is free.
 
-        An answer after its `keep_until`, or a call after its `in_flight_until`, is none.
+        An answer after its `keep_until`, or a call after its `in_flight_until`, does not count.
         """
 
     def record_call(self, call: CallRecord) -> Awaitable[ClaimOutcome]:
-        """Store what a call leaves that changes nothing else, or its answer after its change was stored.
+        """Store the record of a call that changes nothing else, or its answer after its change was stored.
 
-        All of it or, when another call has the key, nothing. Returns at once; done when durable.
+        All of it or, if another call has the key, nothing. Returns at once; done when durable.
         """
 
     async def release_call(self, claim: IdempotencyClaim) -> None:
-        """The call did not happen; the key may be used again, unless another call has it by now."""
+        """Release the key of a call that did not happen, unless another call has it by now."""
 
     async def forget_calls(self, *, now: int, limit: int) -> int:
-        """Drop answers and lost calls past their time, at most `limit`; how many."""
+        """Delete expired answers and lost calls, at most `limit`; return how many."""
 
     def append_audit(self, entries: Sequence[AuditEntry], *, seal: Seal) -> Awaitable[None]:
         """Append to the chains of the entries' tenants, all or none. Returns at once; done when durable.
 
-        `seal` may be called in another thread, and again when a transaction is tried again.
+        `seal` may be called in another thread, and again if a transaction is retried.
         """
 
     async def audit(self, query: AuditQuery) -> AuditPage:
-        """Records of a tenant."""
+        """Return records of a tenant."""
 
     async def audit_head(self, tenant: str) -> ChainHead | None:
-        """The sealed ends of a tenant's chain; None if it has none."""
+        """Return the sealed ends of a tenant's chain, or None if it has none."""
 
     async def audit_chains(self) -> AuditChains:
-        """How many chains there are, and how many were sealed."""
+        """Return how many chains there are, and how many were sealed."""
 
     async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
-        """Drop the oldest records of a chain; the rest still verifies from its new first end, which is sealed anew.
+        """Delete the oldest records of a chain. The rest still verifies from its new first end, which is sealed again.
 
-        The newest record stays whatever is asked: the chain goes on from it. May stop sooner to keep one piece of work
-        short; 0 means that there is nothing left to drop.
+        The newest record always stays, because the chain continues from it. May stop early to keep one transaction
+        short; 0 means that there is nothing left to delete.
         """
 
     async def audit_tenants(self) -> tuple[str, ...]:
-        """Every tenant that has records, by name."""
+        """Return every tenant that has records, by name."""
 
     async def put_resource(
         self, resource: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
     ) -> ResourcePut | ResourceChanged:
-        """Store a resource if its etag is the expected one: `ANY_ETAG` for whatever is there or not, None for nothing.
+        """Store a resource if its etag is the expected one: `ANY_ETAG` for any or none, None for none.
 
-        `created_at` stays what it was when the resource was stored first.
+        `created_at` keeps its value from when the resource was first stored.
         """
 
     async def put_resources(self, resources: Sequence[ResourceRow], *, call: CallRecord | None = None) -> None:
-        """Store resources over whatever is there: all of them, or none."""
+        """Store resources, replacing existing ones: all of them, or none."""
 
     async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
-        """A resource by id."""
+        """Return a resource by id."""
 
     async def resources(
         self, tenant: str, kind: str, *, limit: int, cursor: str | None = None, prefix: str | None = None
     ) -> ResourcePage:
-        """Resources of a kind, by id; with `prefix` only those whose ids begin so."""
+        """Return resources of a kind, ordered by id; with `prefix`, only those whose ids begin with it."""
 
     async def all_resources(self, kind: str) -> tuple[ResourceRow, ...]:
-        """Resources of a kind of every tenant, by tenant and id."""
+        """Return resources of a kind of every tenant, ordered by tenant and id."""
 
     async def delete_resource(
         self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
     ) -> ResourceDeleted | ResourceChanged:
-        """Remove a resource if its etag is the expected one (`ANY_ETAG` for whatever is there)."""
+        """Delete a resource if its etag is the expected one (`ANY_ETAG` for any)."""
 
     async def add_deliveries(self, deliveries: Sequence[DeliveryRow], *, call: CallRecord | None = None) -> int:
-        """Queue deliveries; ids that are known are passed over. How many were new."""
+        """Queue deliveries and return how many were new; known ids are ignored."""
 
     async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
-        """Pending deliveries whose time has come, longest due first; of the same moment, in the order of queueing."""
+        """Return pending deliveries that are due, longest due first, then in the order of queueing."""
 
     async def next_delivery_at(self) -> int | None:
-        """When the next pending delivery is due."""
+        """Return when the next pending delivery is due."""
 
     async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
-        """Keep what came of an attempt. Its event, endpoint and run do not change; unknown ids are passed over."""
+        """Store the outcome of an attempt. Event, endpoint and run do not change; unknown ids are ignored."""
 
     async def delivery(self, tenant: str, delivery_id: str) -> DeliveryRow | None:
-        """A delivery by id."""
+        """Return a delivery by id."""
 
     async def deliveries(
         self,
@@ -445,21 +450,21 @@ class PlatformStore(Protocol):
         limit: int,
         cursor: str | None = None,
     ) -> DeliveryPage:
-        """Deliveries of a tenant, the one that was queued last first."""
+        """Return deliveries of a tenant, last queued first."""
 
     async def forget_deliveries(self, *, before: int, limit: int) -> int:
-        """Drop deliveries that ended (delivered or dead) before a moment, longest ago first; how many."""
+        """Delete deliveries that ended (delivered or dead) before a time, oldest first; return how many."""
 
     async def mark(self, name: str) -> JsonValue:
-        """A small value kept under a name; None when there is none."""
+        """Return the small value stored under a name, or None."""
 
     async def set_mark(self, name: str, value: JsonValue) -> None:
-        """Keep a small value under a name."""
+        """Store a small value under a name."""
 
     async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
-        """Forget the value under a name; whether there was one."""
+        """Delete the value under a name and return whether it existed."""
 
 
 def body_etag(body: JsonObject) -> str:
-    """The ETag of a body."""
+    """Return the ETag of a body."""
     return hashlib.sha256(canonical_json(body, exact_integers=True)).hexdigest()[:32]

@@ -1,12 +1,12 @@
-"""The store port: what a store must keep for hosts, schedules and operations, and the rows that it keeps.
+"""The run store port: what a store must keep for hosts, schedules and operations, and the rows that it keeps.
 
 A **store** keeps histories, the index of runs, definitions, schedules and workers. A decision is written in one piece:
-its records, the new index row and nothing else, if the run is still at the sequence number that the decision was made
-for. What reads and what changes are protocols of their own, so that whoever only looks can say so; `RunStore` is all of
-them. What a host promises stands in `ports.host`.
+its records, the new index row and nothing else, and only if the run is still at the sequence number that the decision
+was made for. Reading and changing are separate protocols, so that code that only reads can say so; `RunStore` is all of
+them. `ports.host` defines what a host promises.
 
 Above it: hosts, the driver, operations. Below it: adapters in `runtime.stores`; the conformance suites in
-``tests/conformance`` say what they must do. Nothing of a database shows through here.
+``tests/conformance`` define what they must do. Nothing here is specific to a database.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _DIGITS = frozenset("123456789")
 
 
 def in_run_tree(run_id: str, root_run_id: str | None) -> bool:
-    """Whether a run is the one named, of its chain, or a child run of these; all are without a name.
+    """Whether a run is the named one, of its chain, or a child run of these; without a name, every run is.
 
-    The ids of child runs begin with that of their parent, the ids of a chain with that of its first run.
+    The id of a child run begins with that of its parent, the ids of a chain with that of its first run.
     """
     if root_run_id is None:
         return True
@@ -78,12 +78,12 @@ def in_run_tree(run_id: str, root_run_id: str | None) -> bool:
     return rest[:1] in ("", ":") or (rest[0] == "~" and rest[1:2] in _DIGITS)
 
 
-# `gc=False`: it holds plain JSON and cannot be part of a circle, so the garbage collector need not look at it.
+# `gc=False`: it holds plain JSON and cannot be part of a reference cycle, so the garbage collector can skip it.
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A run in the index. `wake_at` is its next timer, `has_work` says that effects are due, `owner` who does them.
+    """A run in the index. `wake_at` is its next timer, `has_work` says that effects are due, `owner` performs them.
 
-    `epoch` counts how often somebody became its owner, and never goes down: whoever acts for the run with a lower one
-    has lost it. A run belongs to one tenant for good; its id is unique among the runs of all tenants.
+    `epoch` counts how often the run got a new owner, and never decreases: a process that acts with a lower epoch has
+    lost the run. A run belongs to one tenant for good; its id is unique across all tenants.
     """
 
     run_id: str
@@ -105,18 +105,18 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is."""
+    """The position of a run."""
 
     seq: int
     terminal: bool
 
 
 class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One decision to be stored: all of it or nothing, and only if the run is as it was when it was decided.
+    """One decision to store: all or nothing, and only if the run is unchanged since it was decided.
 
-    `expected_epoch` is checked as `expected_seq` is: a run that somebody took over in between has another one.
-    `same_index` promises that of the row only `seq` and `updated_at` differ from what is stored, which most steps of
-    most runs can promise, and which spares the indexes. What was decided is a plain `move`, or else `records`.
+    `expected_epoch` is checked like `expected_seq`: a run that was taken over in between has another one. `same_index`
+    promises that only `seq` and `updated_at` of the row differ from what is stored, which holds for most steps of most
+    runs and avoids index updates. The decision is a plain `move`, or else `records`.
     """
 
     expected_seq: int
@@ -126,7 +126,7 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     same_index: bool = False
     expected_epoch: int = 0
     call: CallRecord | None = None
-    """What the call that led to the decision leaves behind, stored with it."""
+    """The record of the call that led to the decision, stored with it."""
 
     def committed(self) -> None:
         """Note that the decision is stored, with everything that belongs to it."""
@@ -135,7 +135,7 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def history(self) -> tuple[Record, ...]:
-        """The records that are to be stored, whatever form they have."""
+        """The records to store, in either form."""
         return self.records if self.move is None else self.move.records
 
 
@@ -144,7 +144,7 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class SequenceConflict(msgspec.Struct, frozen=True):
-    """Somebody else moved the run, started it or took it over in between; nothing was written."""
+    """Another process moved the run, started it or took it over in between; nothing was written."""
 
 
 AppendOutcome: TypeAlias = Appended | SequenceConflict
@@ -160,10 +160,10 @@ class StoredRun(msgspec.Struct, frozen=True):
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to list, newest first by creation.
 
-    Everything given must hold; one of `statuses` is enough. Each word of `text` must be part of a word of the id, the
-    workflow's name or a label's value, in large or small letters (a word of one or two letters: its beginning);
-    `label` is a name and its exact value. Times are exclusive. Without a `tenant` the runs of every tenant are listed,
-    which is for operators and for whoever owns the file.
+    All given conditions must hold; one of `statuses` is enough. Each word of `text` must be part of a word of the id,
+    the workflow's name or a label's value, ignoring case (a word of one or two letters: its beginning); `label` is a
+    name and its exact value. Times are exclusive. Without a `tenant` the runs of every tenant are listed, which is for
+    operators and for the owner of the file.
     """
 
     statuses: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ class RunPage(msgspec.Struct, frozen=True):
 
 
 class RunChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision that was stored: which records of which run. `row` is how the run is now, not how it was then."""
+    """One stored decision: which records of which run. `row` is the run as it is now, not as it was then."""
 
     row: RunRow
     first_seq: int
@@ -194,7 +194,7 @@ class RunChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangePage(msgspec.Struct, frozen=True):
-    """Decisions in the order in which they were stored; `position` continues them, now or after a restart."""
+    """Decisions in the order in which they were stored; `position` continues the list, now or after a restart."""
 
     changes: tuple[RunChange, ...]
     position: str
@@ -202,9 +202,9 @@ class ChangePage(msgspec.Struct, frozen=True):
 
 
 class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition as a tenant put it; `name` and `version` are what people call it.
+    """A definition as a tenant stored it; `name` and `version` are for people.
 
-    The document is known by its hash, which is the same in every tenant; when and by whom it was put is not.
+    The document is identified by its hash, which is the same in every tenant; when and by whom it was stored is not.
     """
 
     hash: str
@@ -229,22 +229,22 @@ class AnyHash(Enum):
     ANY = "any"
 
 
-# Whatever the newest definition of a name is, or whether there is one.
+# Matches any newest definition of a name, or none.
 ANY: Final[Literal[AnyHash.ANY]] = AnyHash.ANY
 
 
 class DefinitionPut(msgspec.Struct, frozen=True):
-    """The definition is the newest of its name."""
+    """The definition is now the newest of its name."""
 
 
 class DefinitionChanged(msgspec.Struct, frozen=True):
-    """Nothing was put: the newest definition is not the expected one; None when there is none."""
+    """Nothing was stored: the newest definition is not the expected one; None if there is none."""
 
     current_hash: str | None
 
 
 class DefinitionNameTaken(msgspec.Struct, frozen=True):
-    """Nothing was put: a name that the document asks for belongs to another workflow of the tenant."""
+    """Nothing was stored: a name that the document claims belongs to another workflow of the tenant."""
 
     kind: str
     name: str
@@ -252,7 +252,7 @@ class DefinitionNameTaken(msgspec.Struct, frozen=True):
 
 
 class DefinitionRefused(msgspec.Struct, frozen=True):
-    """Nothing was put: of several definitions, the one of this name was refused."""
+    """Nothing was stored: of several definitions, the one of this name was refused."""
 
     name: str
     outcome: DefinitionChanged | DefinitionNameTaken
@@ -274,10 +274,10 @@ class ScheduleRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that does work; it is taken for alive for as long as it is listed.
+    """A process that performs work. It counts as alive for as long as it is registered.
 
-    `beats` grows with every sign of life. Whoever wants to know whether a worker is silent watches that number by a
-    clock of its own; `seen_at` is the time of day at the worker, for people.
+    `beats` increases with every heartbeat. To find out whether a worker is silent, watch that number by a clock of your
+    own; `seen_at` is the time of day at the worker, for people.
     """
 
     worker_id: str
@@ -286,14 +286,14 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeMark(Protocol):
-    """Whether anything was stored since."""
+    """Tells whether anything was stored since."""
 
     def change_mark(self) -> int:
-        """Another number than before once anybody has stored anything, here or in another process.
+        """Return a number that changes once any process has stored anything.
 
-        Never waits, and costs next to nothing: whoever shares the store asks several times a second and only looks
-        further when the number is another one. It may be another one without reason. A store may look once in each turn
-        of the event loop: what others commit within one shows in the next.
+        Never waits and costs next to nothing: processes that share the store call it several times a second and read
+        further only if the number has changed. It may change without a reason. A store may check once per turn of the
+        event loop: what others commit within a turn shows in the next.
         """
 
 
@@ -301,130 +301,131 @@ class StoredRunReader(ChangeMark, Protocol):
     """Histories and the index of runs, as they are stored."""
 
     async def load(self, run_id: str) -> StoredRun | None:
-        """A run with its whole history."""
+        """Return a run with its whole history."""
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
-        """Records of a run after a sequence number."""
+        """Return records of a run after a sequence number."""
 
     async def row(self, run_id: str) -> RunRow | None:
-        """The index row of a run."""
+        """Return the index row of a run."""
 
     async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
-        """How far some runs are, in one read; those that do not exist are left out."""
+        """Return the positions of some runs, in one read; runs that do not exist are omitted."""
 
     async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
-        """What anybody stored after a position, in that order; of deleted runs nothing.
+        """Return what any process stored after a position, in that order, without deleted runs.
 
-        Without a position, or with one that cannot be gone on from (the store was restored, or what stood there was
-        deleted): everything of the last while before and after `since`, an instant. Then some of it may come again.
+        Without a position, or with one that cannot be continued (the store was restored, or the row at the position was
+        deleted): everything from a short while before the time `since` on. Then some of it may come again.
         """
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        """Runs by filter, from an index."""
+        """Return runs by filter, from an index."""
 
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
-        """Runs that ended before a moment and that `delete_runs` would forget, longest ago first, at most `limit`.
+        """Return runs that ended before a time and that `delete_runs` would delete, oldest end first, at most `limit`.
 
-        Fewer, if their histories are long: what is forgotten at once must not take long.
+        Fewer if their histories are long, so that one deletion stays short.
         """
 
 
 class StoredRunChanges(Protocol):
-    """What is stored of runs and forgotten of them; only hosts and housekeeping do that."""
+    """Storing and deleting runs; only hosts and housekeeping do that."""
 
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
-        """Store a decision. Returns at once; the answer comes when it is durable.
+        """Store a decision. Returns at once; the result arrives when the decision is durable.
 
-        It is stored whether anybody waits for the answer or not. A store that gives back a `commits.Commit` spares the
+        It is stored whether the caller waits for the result or not. A store that returns a `commits.Commit` saves the
         host a task.
         """
 
     async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
-        """Forget runs; how many were forgotten. `call` tells of the first one.
+        """Delete runs and return how many were deleted. `call` is the record about the first one.
 
-        Only runs that have ended are, owe nothing (`has_work`), and whose parent has ended too or is forgotten: a
-        parent that goes on would start a child that it cannot find again. The first run of a chain is kept until the
-        others are forgotten: the chain is called by its id, and a second one of that name would run into the first.
+        Only runs that have ended, have no work left (`has_work`), and whose parent has ended or is deleted too: a live
+        parent would start a child again that it cannot find. The first run of a chain is kept until the others are
+        deleted: its id names the chain, and a second chain of that name would collide with the first.
         """
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
-        """Forget runs that ended before a moment, as `delete_runs` would; longest ago first, at most `limit`.
+        """Delete runs that ended before a time, like `delete_runs`; oldest end first, at most `limit`.
 
-        May stop sooner to keep one piece of work short; 0 means that there is nothing left to forget.
+        May stop early to keep one transaction short; 0 means that there is nothing left to delete.
         """
 
 
 class WorkStore(ChangeMark, Protocol):
-    """Who does the work of which run, which processes are alive, and when the next timer is due."""
+    """Who performs the work of which run, which processes are alive, and when the next timer is due."""
 
     async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
-        """Runs with a timer that is due and that no other listed worker has; `root_run_id` as for `claim`."""
+        """Return runs with a due timer that no other registered worker owns; `root_run_id` as for `claim`."""
 
     async def next_wake_at(self, *, after: int) -> int | None:
-        """The soonest timer of any run."""
+        """Return the time of the soonest timer of any run."""
 
     async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
-        """Runs whose last record and next timer both lie after a moment: what a clock that was ahead leaves."""
+        """Return runs whose last record and next timer both lie after a time: the traces of a clock that was ahead."""
 
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
     ) -> tuple[str, ...]:
-        """Take over runs with work whose owner is not a listed worker; their ids. Each begins a new epoch.
+        """Take over runs with work whose owner is not a registered worker, and return their ids. Each begins a new
+        epoch.
 
-        `begun` chooses: True for runs that somebody had, who may have begun what is to be done; False for runs that
-        nobody had since their work came up. `root_run_id` is the id of a run: then only it and its child runs.
+        `begun` chooses: True for runs that had an owner, who may have begun the work; False for runs that had no owner
+        since their work came up. With `root_run_id`, only that run and its child runs.
         """
 
     async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
-        """True when a run has work and no owner, because a process that does not perform moved it. See `claim`."""
+        """Whether a run has work and no owner, because a process that performs no work moved it. See `claim`."""
 
     async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
-        """Runs with work of an owner, in the order of positions after one: position, id, sequence number."""
+        """Return an owner's runs with work after a position, in order: position, id, sequence number."""
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
-        """Note that a run has, or no longer has, effects to perform; False when somebody took it over since."""
+        """Note whether a run has effects to perform; return False if another process took it over since."""
 
     async def register_worker(self, worker_id: str, *, at: int) -> None:
-        """List a worker: what it owns is its own until it is struck off."""
+        """Register a worker: it owns its runs until it is removed."""
 
     async def heartbeat(self, worker_id: str, *, at: int) -> bool:
-        """A sign of life of a listed worker; False when it was struck off, and others may have what it owned."""
+        """Record a heartbeat of a registered worker; return False if it was removed and others may own its runs."""
 
     async def remove_worker(self, worker_id: str, *, beats: int | None = None) -> bool:
-        """Take a worker off the list; with `beats` only if it has given no sign of life since. Whether it was there."""
+        """Remove a worker and return whether it was there; with `beats`, only if it has sent no heartbeat since."""
 
     async def workers(self) -> tuple[WorkerRow, ...]:
-        """Every listed worker."""
+        """Return every registered worker."""
 
 
 class DefinitionReader(Protocol):
-    """Definitions, as tenants put them."""
+    """Definitions, as tenants stored them."""
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
-        """A definition by hash, as a tenant put it last; as anybody did without a tenant."""
+        """Return a definition by hash, as the tenant last stored it; without a tenant, as any tenant did."""
 
     async def definition_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> DefinitionRow | None:
-        """The newest definition of a name, if it is not deleted."""
+        """Return the newest definition of a name, unless it is deleted."""
 
     async def definition_versions(
         self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
-        """What was put under a name, newest first, also while the name is deleted.
+        """Return what was stored under a name, newest first, even while the name is deleted.
 
         Each time that a definition became the newest is one version.
         """
 
     async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
-        """The newest definition of every name that is not deleted; None for those of every tenant."""
+        """Return the newest definition of every name that is not deleted; None for those of every tenant."""
 
     async def list_definitions(
         self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
-        """As `definitions`, by name and in pages; with `prefix` only the names that begin so."""
+        """Like `definitions`, ordered by name and in pages; with `prefix`, only the names that begin with it."""
 
 
 class DefinitionChanges(Protocol):
-    """Putting definitions and taking them away."""
+    """Storing and deleting definitions."""
 
     async def put_definition(
         self,
@@ -433,18 +434,18 @@ class DefinitionChanges(Protocol):
         expected_hash: str | AnyHash | None = ANY,
         call: CallRecord | None = None,
     ) -> DefinitionOutcome:
-        """Keep a definition; the newest of a tenant's name is the one that new runs get.
+        """Store a definition; new runs use the newest one of a tenant's name.
 
-        Putting one again that is not the newest makes it the newest: that is how to roll back, and how a deleted name
-        comes back. With `expected_hash` only if that is the newest now; None: only if there is none. The names of its
-        tool, prompt, resource and webhooks belong to it from then on, until a newest version does without them or the
-        workflow is deleted; one that another workflow has is refused.
+        Storing one again that is not the newest makes it the newest: that is how to roll back, and how to restore a
+        deleted name. With `expected_hash`, only if that is the newest now; None: only if there is none. The names of
+        its tool, prompt, resource and webhooks belong to it from then on, until a newer version drops them or the
+        workflow is deleted; a name that another workflow has is refused.
         """
 
     async def put_definitions(
         self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
     ) -> DefinitionPut | DefinitionRefused:
-        """Keep definitions one after the other, each with the hash that is expected: all of them, or none."""
+        """Store definitions one after the other, each with its expected hash: all of them, or none."""
 
     async def delete_definition(
         self,
@@ -454,9 +455,9 @@ class DefinitionChanges(Protocol):
         expected_hash: str | AnyHash = ANY,
         call: CallRecord | None = None,
     ) -> bool:
-        """Hide a name, so that no run starts by it; whether there was one. By its hash it is found as before.
+        """Hide a name, so that no run starts by it; return whether it existed. It can still be read by its hash.
 
-        With `expected_hash` only if that is the newest of the name.
+        With `expected_hash`, only if that is the newest of the name.
         """
 
 
@@ -464,11 +465,11 @@ class ScheduleReader(Protocol):
     """Schedules."""
 
     async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
-        """Every schedule, or those of a tenant."""
+        """Return every schedule, or those of a tenant."""
 
 
 class ScheduleChanges(Protocol):
-    """Putting schedules and taking them away."""
+    """Storing and deleting schedules."""
 
     async def put_schedule(
         self,
@@ -477,24 +478,24 @@ class ScheduleChanges(Protocol):
         expected: ScheduleRow | AnyHash | None = ANY,
         call: CallRecord | None = None,
     ) -> bool:
-        """Keep a schedule; whether it was kept.
+        """Store a schedule and return whether it was stored.
 
-        With `expected` only if it stands so now; None: only if there is none of its id.
+        With `expected`, only if the stored one equals it; None: only if there is none with its id.
         """
 
     async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
-        """Forget a schedule; whether there was one."""
+        """Delete a schedule and return whether it existed."""
 
 
 class StoreReader(StoredRunReader, DefinitionReader, ScheduleReader, Protocol):
-    """The reading half of a store: what views, streams and reports may use."""
+    """The reading half of a store, for views, streams and reports."""
 
 
 class RunStore(StoreReader, StoredRunChanges, WorkStore, DefinitionChanges, ScheduleChanges, Protocol):
-    """Keeps everything a host needs. Every method either happened when it returns, or raises and did not."""
+    """Keeps everything a host needs. When a method returns, its effect is stored; when it raises, nothing was."""
 
     async def open(self) -> None:
-        """Prepare the store; refuses a file that a newer release wrote."""
+        """Prepare the store; refuse a file that a newer release wrote."""
 
     async def close(self) -> None:
-        """Finish what is under way and let go."""
+        """Finish the work in progress and release all resources."""
