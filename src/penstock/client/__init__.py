@@ -1,8 +1,9 @@
-"""The Python client of a Penstock server, without anything of the server.
+"""The Python client of a Penstock server; it imports nothing of the server, only `base`.
 
     from penstock.client import Client
 
-`Client` waits, `AsyncClient` is awaited; both have a typed method for every operation, and `call` for any by its name.
+`Client` is synchronous, `AsyncClient` is for asyncio. Both have a typed method for every operation, and `call` for any
+operation by name. `sync` is generated from `asynchronous`. Read `asynchronous` first.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _MODULES = {
 }
 
 
-# A name is imported when it is first read, so that one kind of client does not load both.
+# A name is imported on first access, so that using one kind of client does not load both.
 __getattr__ = lazy_exports(__name__, _MODULES)
 
 

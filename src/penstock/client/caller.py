@@ -1,6 +1,6 @@
-"""What resources need of a client: calls with a type for the answer, pages, streams.
+"""The protocols between resources and clients: calls with a type for the answer, pages, streams.
 
-Above it: the generated resources. Below it: nothing; the clients fit these.
+Above it: the generated resources. Below it: nothing; the clients satisfy these protocols.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """Makes calls and waits for them."""
+    """Makes calls synchronously."""
 
     def invoke(
         self, operation: str, arguments: Mapping[str, Any], result: type[T], *, idempotency_key: str | None = None
@@ -31,19 +31,19 @@ class Caller(Protocol):
         *,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Call an operation whose answer is the first of some types that it fits."""
+        """Call an operation whose answer has one of several types; the first that fits is used."""
 
     def pages(self, operation: str, arguments: Mapping[str, Any], page: type[T]) -> Iterator[T]:
-        """Every page of a list, each asked for when it is needed."""
+        """Yield every page of a list, each requested when it is needed."""
 
     def events(
         self, operation: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None
     ) -> Iterator[StreamEvent]:
-        """The events of a stream to its end, over as many connections as it takes."""
+        """Yield the events of a stream to its end, over as many connections as it takes."""
 
 
 class AsyncCaller(Protocol):
-    """Makes calls that are awaited."""
+    """Makes calls asynchronously."""
 
     async def invoke(
         self, operation: str, arguments: Mapping[str, Any], result: type[T], *, idempotency_key: str | None = None
@@ -58,12 +58,12 @@ class AsyncCaller(Protocol):
         *,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Call an operation whose answer is the first of some types that it fits."""
+        """Call an operation whose answer has one of several types; the first that fits is used."""
 
     def pages(self, operation: str, arguments: Mapping[str, Any], page: type[T]) -> AsyncIterator[T]:
-        """Every page of a list, each asked for when it is needed."""
+        """Yield every page of a list, each requested when it is needed."""
 
     def events(
         self, operation: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None
     ) -> AsyncIterator[StreamEvent]:
-        """The events of a stream to its end, over as many connections as it takes."""
+        """Yield the events of a stream to its end, over as many connections as it takes."""

@@ -1,4 +1,4 @@
-"""From an operation and its arguments to an HTTP request, and from an answer to a value. No I/O.
+"""Turn an operation and its arguments into an HTTP request, and a response into a value. No I/O.
 
 Above it: the clients. Below it: the table of operations.
 """
@@ -24,7 +24,7 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
-    """A request that is ready to be sent, as often as need be."""
+    """A request that is ready to be sent, more than once if necessary."""
 
     operation: Operation
     method: str
@@ -33,7 +33,7 @@ class PreparedCall:
     headers: dict[str, str] = field(default_factory=dict)
     content: bytes | None = None
     wait_seconds: float = 0.0
-    """How much longer than usual the answer may take, because the call asks the server to wait."""
+    """How much longer than usual the response may take, because the call asks the server to wait."""
 
     @property
     def repeatable(self) -> bool:
@@ -42,7 +42,7 @@ class PreparedCall:
 
 
 def prepare(operation: Operation, arguments: Mapping[str, Any], *, idempotency_key: str | None = None) -> PreparedCall:
-    """The request of a call; a name that the operation does not have, or one that it lacks, is refused here."""
+    """Build the request of a call; unknown and missing arguments are refused here."""
     _check_names(operation, arguments)
     path, query, headers, body = operation.path, {}, {}, {}
     for parameter, value in _given(operation, arguments):
@@ -89,13 +89,13 @@ def _given(operation: Operation, arguments: Mapping[str, Any]) -> Iterator[tuple
         if value is msgspec.UNSET or (value is None and not parameter.required and not parameter.nullable):
             continue
         if parameter.place == "path" and not text_of(value):
-            # An empty name would make another path of it.
+            # An empty segment would address another path.
             raise Rejected("INVALID_ARGUMENTS", f"{operation.name}: {parameter.name} is empty", "name what you mean")
         yield parameter, [value] if parameter.kind == "list" and isinstance(value, str | Mapping) else value
 
 
 def text_of(value: Any) -> str:
-    """A value as it stands in a path, a query or a header."""
+    """Return a value as text for a path, a query or a header."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -113,7 +113,7 @@ def _wait_seconds(operation: Operation, arguments: Mapping[str, Any]) -> float:
 
 
 def decoded(operation: Operation, body: bytes, results: Sequence[Any]) -> Any:
-    """The answer of a call, as the first of some types that it fits; so the fullest stands first."""
+    """Decode the response as the first of some types that fits; so the fullest type comes first."""
     for result in results[:-1]:
         try:
             return msgspec.json.decode(body, type=result)

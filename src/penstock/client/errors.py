@@ -1,4 +1,4 @@
-"""Errors of calls: what the server refused, and what did not reach it, in the classes of `penstock.base.errors`.
+"""Errors of calls: refusals by the server, and calls that did not reach it, in the classes of `penstock.base.errors`.
 
     try:
         client.workflows.get("refund")
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Codes that no server gives.
+# Codes that only the client uses; no server sends them.
 CLIENT_REASONS: Mapping[str, str] = {
     "ANSWER_UNREADABLE": "The answer is not what the operation gives; client and server may be of different versions.",
     "CONNECTION_FAILED": "The server cannot be reached.",
@@ -105,7 +105,7 @@ _BODY_CHARACTERS_MAX = 200
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CallFailed:
-    """The error of an answer that is no success: a problem document, or whatever a proxy put in its place."""
+    """Build the error of an unsuccessful response: a problem document, or whatever a proxy sent in its place."""
     problem = _problem(body)
     kind = _BY_STATUS.get(status, CallRejected if status in _CLIENT_ERRORS else CallFailed)
     if "code" in problem:
@@ -125,7 +125,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CallFailed
 
 
 def unreachable(server: str, reason: Exception, *, timed_out: bool) -> CallUnavailable:
-    """The error of a call that got no answer."""
+    """Build the error of a call that got no response."""
     if timed_out:
         message = f"{server} did not answer in time"
         return CallUnavailable("TIMEOUT", message, "ask again, or give the client more time")
@@ -134,13 +134,13 @@ def unreachable(server: str, reason: Exception, *, timed_out: bool) -> CallUnava
 
 
 def answer_unreadable(operation: str, reason: Exception) -> CallFailed:
-    """The error of an answer that is not what the operation gives."""
+    """Build the error of a response that does not fit the operation's types."""
     hint = "client and server may be of different versions"
     return CallFailed("ANSWER_UNREADABLE", f"the answer to {operation} cannot be read: {reason}", hint)
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to wait; a date counts as not given."""
+    """Return how long the server asks to wait; a date is ignored."""
     text = headers.get("retry-after", "").strip()
     return float(text) if text.isascii() and text.isdecimal() else None
 

@@ -1,7 +1,7 @@
-"""Server-sent events as a reader sees them: lines become events, and a reconnect repeats nothing.
+"""Server-sent events for a reader: lines become events, and a reconnect repeats nothing.
 
-The server gives the last event of each record an id. A reader that was cut off in the middle of a record gets all of
-its events again; `StreamPosition` remembers which of them it has seen.
+The server gives an id to the last event of each record. A reader that is disconnected in the middle of a record gets
+all of its events again; `StreamPosition` remembers which of them it has seen.
 
 Above it: the clients. Below it: nothing; no I/O.
 """
@@ -22,7 +22,7 @@ _RETRY_SECONDS_MAX = 30.0
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream: its type, what it says, and the place to go on after it."""
+    """One event of a stream: its type, its data, and the id after which to resume."""
 
     event: str
     data: dict[str, Any]
@@ -30,7 +30,10 @@ class StreamEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_completion(events: Any) -> tuple[str | None, frozenset[str] | None]:
-    """The types to ask for, and those to hand on (None for all): `complete` is always asked for, because it ends it."""
+    """Return the event types to request, and those to pass on (None for all).
+
+    `complete` is always requested, because it ends the stream.
+    """
     if events is None:
         return None, None
     names = [name.strip() for name in (events.split(",") if isinstance(events, str) else events)]
@@ -39,19 +42,19 @@ def with_completion(events: Any) -> tuple[str | None, frozenset[str] | None]:
 
 @dataclass(slots=True)
 class EventParser:
-    """Reads the bytes of one connection; an event is complete at an empty line."""
+    """Parses the bytes of one connection; an empty line completes an event."""
 
     retry_seconds: float = _RETRY_SECONDS_DEFAULT
     signs_of_life: int = 0
-    """How many events and heartbeats came."""
+    """How many events and heartbeats were received."""
     _rest: bytes = b""
     _event: str = "message"
     _data: list[str] = field(default_factory=list)
     _id: str | None = None
 
     def feed(self, part: bytes) -> list[StreamEvent]:
-        """The events that some bytes complete."""
-        # At line feeds only: a text may hold other characters that count as line breaks elsewhere.
+        """Parse some bytes and return the events that they complete."""
+        # Split at line feeds only: a text may contain other characters that count as line breaks elsewhere.
         *lines, self._rest = (self._rest + part).split(b"\n")
         found = (self._line(line.decode("utf-8", errors="replace").removesuffix("\r")) for line in lines)
         return [event for event in found if event is not None]
@@ -93,15 +96,15 @@ class StreamPosition:
     last_id: str | None = None
     ended: bool = False
     _since: list[StreamEvent] = field(default_factory=list)
-    """What was given since the last id: it comes again after a reconnect."""
+    """Events since the last id, which the server repeats after a reconnect."""
     _expected: list[StreamEvent] = field(default_factory=list)
 
     def reconnected(self) -> None:
-        """A new connection begins after the last id."""
+        """Prepare for a new connection, which begins after the last id."""
         self._expected = list(self._since)
 
     def take(self, event: StreamEvent) -> StreamEvent | None:
-        """The event, unless it was given before. `closed` becomes an error: the stream ended before its subject."""
+        """Return the event, unless it was returned before. `closed` raises: the stream ended before its subject did."""
         if event.event == "closed":
             raise _closed(event)
         if self._expected:

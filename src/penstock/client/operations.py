@@ -1,6 +1,7 @@
-"""What can be called, as the client and the command line know it: names, places of arguments, words.
+"""The table of operations for the client and the command line: names, places of arguments, descriptions.
 
-Read from `operations.json`, which `scripts/docs` makes from the server's catalogue; nothing of the server is imported.
+Read from `operations.json`, which `scripts/docs` generates from the server's catalogue; nothing of the server is
+imported.
 
 Above it: the call layer, the command line. Below it: the file.
 """
@@ -22,27 +23,27 @@ __all__ = ["Kind", "Operation", "Parameter", "find_operation", "method_name", "o
 Kind: TypeAlias = Literal["text", "integer", "number", "boolean", "object", "map", "list", "any"]
 
 
-# What is one of a kind has no plural.
+# Resources that exist once have no plural.
 _SINGULAR = frozenset({"audit", "control", "system"})
 
 
 def resource_attribute(resource: str) -> str:
-    """The name of a resource in a client: `client.workflows`."""
+    """Return the attribute name of a resource in a client: `client.workflows`."""
     if resource in _SINGULAR:
         return resource
     return f"{resource.removesuffix('y')}ies" if resource.endswith("ry") else f"{resource}s"
 
 
 def method_name(action: str) -> str:
-    """The name of an operation in a resource of a client."""
+    """Return the method name of an operation in a client's resource."""
     return f"{action}_" if keyword.iskeyword(action) else action
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An argument of an operation.
 
-    `items` is the kind of the members of a list. `nullable` means that null says something else than nothing at all;
-    otherwise an argument that is None is left out. `header` is where it stands if its place is a header.
+    `items` is the kind of the members of a list. `nullable` means that null differs from leaving the argument out;
+    otherwise an argument that is None is left out. `header` is the header's name if the place is a header.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that can be called, and where it stands in REST below the base path."""
+    """An operation, and its method and path in REST below the base path."""
 
     name: str
     title: str
@@ -74,12 +75,12 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def resource(self) -> str:
-        """What it is about: the first part of the name."""
+        """The resource: the first part of the name."""
         return self.name.partition(".")[0]
 
     @property
     def action(self) -> str:
-        """What it does: the second part of the name."""
+        """The action: the second part of the name."""
         return self.name.partition(".")[2]
 
     @property
@@ -90,13 +91,13 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @cache
 def operation_table() -> dict[str, Operation]:
-    """Every operation by name."""
+    """Return every operation by name."""
     content = Path(__file__).with_name("operations.json").read_bytes()
     return {item.name: item for item in msgspec.json.decode(content, type=list[Operation])}
 
 
 def find_operation(name: str) -> Operation:
-    """The operation of a name; one that is unknown is an error that suggests others."""
+    """Find an operation by name; an unknown name is an error that suggests similar ones."""
     table = operation_table()
     found = table.get(name)
     if found is None:

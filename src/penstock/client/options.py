@@ -1,4 +1,4 @@
-"""What a client needs to know: where the server is, which key it shows, and how long it waits.
+"""Settings of a client: the server's address, the key, and the timeouts.
 
 Above it: the clients. Below it: the environment.
 """
@@ -25,7 +25,7 @@ _SCHEMES = ("http", "https")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """Where and how to call. The key is not part of what is printed."""
+    """Where and how to call. The key is not part of the representation."""
 
     server: str
     base_url: str
@@ -43,7 +43,7 @@ class ClientOptions:
         retries: int = RETRIES_DEFAULT,
         environment: Mapping[str, str] | None = None,
     ) -> ClientOptions:
-        """From what a program gives; what it does not give comes from the environment."""
+        """Build the options from arguments; missing ones come from the environment."""
         variables = os.environ if environment is None else environment
         address = (server or variables.get(SERVER_VARIABLE) or SERVER_DEFAULT).rstrip("/")
         return cls(
@@ -55,13 +55,13 @@ class ClientOptions:
         )
 
     def headers(self) -> dict[str, str]:
-        """The headers of every request."""
+        """Return the headers of every request."""
         found = {"User-Agent": "penstock-python", "Accept": "application/json"}
         return found if self.key is None else {**found, "Authorization": f"Bearer {self.key}"}
 
 
 def _base_url(address: str) -> str:
-    """An address without a path gets the usual one; one with a path is taken as it is."""
+    """Return the base URL: an address without a path gets the default path, one with a path is used unchanged."""
     parts = urlsplit(address)
     if parts.scheme not in _SCHEMES or not parts.hostname:
         message = "the address of a server begins with http:// or https:// and a host"

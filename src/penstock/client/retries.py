@@ -1,8 +1,8 @@
-"""When to try again: a rule without a clock, so that the clients only have to wait.
+"""When to retry: a policy without a clock, so that the clients only have to wait.
 
-What surely did not happen may be repeated by anybody (no connection, 429, 503). What may have happened is repeated only
-if that cannot do harm: reads, and writes with an idempotency key. Waiting grows with each attempt and is spread by
-chance, so that many clients do not come back at once; a server that says how long is obeyed.
+A call that surely did not happen may always be repeated (no connection, 429, 503). A call that may have happened is
+repeated only if that does no harm: reads, and writes with an idempotency key. The delay grows with each attempt and is
+randomized, so that many clients do not come back at once. A server that names a delay is obeyed.
 
 Above it: the clients. Below it: `errors`.
 """
@@ -19,7 +19,7 @@ __all__ = ["RETRIES_DEFAULT", "RetryPolicy"]
 RETRIES_DEFAULT = 4
 _FIRST_SECONDS = 0.25
 _LONGEST_SECONDS = 8.0
-# Somebody who is told to come back in an hour is better served with the error.
+# If the server asks for a longer wait, the caller is better served with the error.
 _OBEYED_SECONDS_MAX = 60.0
 _TOO_BUSY = frozenset({429, 503})
 _GATEWAYS = frozenset({502, 504})
@@ -28,13 +28,13 @@ _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often, and how long in between. `random` gives a number from 0 to 1."""
+    """How often to retry, and how long to wait in between. `random` returns a number from 0 to 1."""
 
     retries: int = RETRIES_DEFAULT
     random: Callable[[], float]
 
     def delay_seconds(self, error: CallFailed, attempt: int, *, repeatable: bool, sent: bool = True) -> float | None:
-        """How long to wait before another attempt; None to give up.
+        """Return how long to wait before another attempt; None to give up.
 
         `attempt` counts from 1. `repeatable`: a second execution does no harm. `sent`: the server may have seen it.
         """

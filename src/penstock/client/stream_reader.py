@@ -1,4 +1,4 @@
-"""Reading a stream over several connections: what to ask for next, when to give up. No I/O.
+"""Reading a stream over several connections: what to request next, and when to give up. No I/O.
 
 Above it: the clients, which connect, read and wait. Below it: `events`, `retries`.
 """
@@ -17,15 +17,15 @@ from penstock.client.retries import RetryPolicy
 
 __all__ = ["StreamReader"]
 
-# Longer than heartbeats are apart: a connection that is silent for so long is dead.
+# Longer than the interval of heartbeats: a connection that is silent for this long is dead.
 _SILENT_SECONDS_MAX = 120.0
-# A connection is given up this much too early or too late, rather than renewed again and again near the end.
+# A connection may end this much too early or too late, so that it is not renewed again and again near the deadline.
 _SLACK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class StreamReader:
-    """A reader of one stream."""
+    """The state of reading one stream."""
 
     operation: Operation
     arguments: dict[str, Any]
@@ -47,7 +47,7 @@ class StreamReader:
         now_seconds: Callable[[], float],
         timeout_seconds: float | None,
     ) -> StreamReader:
-        """A reader that begins where the arguments say."""
+        """Build a reader that begins where the arguments say."""
         asked, wanted = with_completion(arguments.get("events"))
         return cls(
             operation=operation,
@@ -61,7 +61,7 @@ class StreamReader:
         )
 
     def next_call(self) -> PreparedCall:
-        """The request of the next connection; `read_seconds` is how long it may be silent."""
+        """Return the request of the next connection; `read_seconds` is how long it may be silent."""
         self.read_seconds = min(_SILENT_SECONDS_MAX, self._remaining_seconds())
         if self.read_seconds <= 0:
             raise self._timed_out()
@@ -72,7 +72,7 @@ class StreamReader:
         return call
 
     def read(self, part: bytes) -> list[StreamEvent]:
-        """The events in some bytes that are to be handed on."""
+        """Parse some bytes and return the events to pass on."""
         before = self.parser.signs_of_life
         events = self.parser.feed(part)
         if self.parser.signs_of_life > before:
@@ -82,11 +82,11 @@ class StreamReader:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last event was read, or the time is up, so that this connection is of no more use."""
+        """Whether the last event was read or the time is up, so that this connection is of no more use."""
         return self.position.ended or self._remaining_seconds() < self.read_seconds - _SLACK_SECONDS
 
     def delay_seconds(self, error: CallFailed | None, *, sent: bool = True) -> float:
-        """How long to wait before the next connection; raises when there should be none."""
+        """Return how long to wait before the next connection; raises if there should be none."""
         if self._remaining_seconds() <= 0:
             raise self._timed_out()
         if error is None:
@@ -95,11 +95,11 @@ class StreamReader:
         delay = self.retry_policy.delay_seconds(error, self.failures, repeatable=True, sent=sent)
         if delay is None:
             raise error
-        # Many readers of a server that stops come back at the pace that it asked for.
+        # When a server stops, its many readers come back at the pace that it asked for.
         return min(max(delay, self.parser.retry_seconds / 10), max(self._remaining_seconds(), 0.0))
 
     def cut(self) -> CallUnavailable:
-        """The error of a connection that ended before its stream."""
+        """Build the error of a connection that ended before its stream."""
         return CallUnavailable("STREAM_CUT", f"{self.operation.name}: the connection ended", "open the stream again")
 
     def _remaining_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""How the clients use httpx2: settings of both kinds, and what its errors say.
+"""How the clients use httpx2: settings that both kinds share, and the meaning of its errors.
 
 Above it: the clients. Below it: httpx2.
 """
@@ -15,19 +15,19 @@ from penstock.client.options import ClientOptions
 
 __all__ = ["http_settings", "is_loopback", "was_sent"]
 
-# Errors from before the request went out: the server has not seen anything of it.
+# Errors raised before the request was sent: the server has not seen anything of it.
 _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
 def http_settings(options: ClientOptions) -> dict[str, Any]:
-    """The arguments of an httpx2 client."""
+    """Return the arguments of an httpx2 client."""
     parts = urlsplit(options.base_url)
     return {
         "headers": options.headers(),
         "timeout": options.timeout_seconds,
-        # A redirect would carry the key to wherever it leads.
+        # A redirect would send the key to another address.
         "follow_redirects": False,
-        # Plain HTTP needs no certificates, and reading them takes as long as everything else here.
+        # Plain HTTP needs no certificates, and loading them takes as long as everything else here.
         "verify": parts.scheme == "https",
         # A proxy cannot reach the loopback of this machine.
         "trust_env": not is_loopback(parts.hostname or ""),
@@ -35,7 +35,7 @@ def http_settings(options: ClientOptions) -> dict[str, Any]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself."""
+    """Return whether a host is this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -43,5 +43,5 @@ def is_loopback(host: str) -> bool:
 
 
 def was_sent(error: httpx2.TransportError) -> bool:
-    """Whether the server may have seen the request."""
+    """Return whether the server may have seen the request."""
     return not isinstance(error, _BEFORE_SENDING)

@@ -1,4 +1,4 @@
-"""Shared by the handlers of all methods: the caller, the client's capabilities, and errors in the form of the protocol.
+"""Common parts of all method handlers: the caller, the client's capabilities, and errors in the form of the protocol.
 
 A package with methods has a module `methods` with a class; its `handlers()` lists a `Handler` for each method, and
 `server` registers them with the SDK. Handlers translate between the SDK's types and our own, and decide nothing.

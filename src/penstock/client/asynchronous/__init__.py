@@ -1,4 +1,5 @@
-"""The awaited client, which is written by hand but for `resources`: read `client` first, then `connection`.
+"""The asynchronous client, written by hand except for `resources`.
 
-`scripts/docs` makes the waiting client in `penstock.client.sync` from it.
+`scripts/docs` generates the synchronous client in `penstock.client.sync` from it. It imports httpx2 and the other
+modules of `penstock.client`. Read `client` first.
 """

@@ -51,7 +51,7 @@ class AsyncConnection:
         return self._options.server
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
-        """Call any operation by its name; the answer is JSON as Python has it."""
+        """Call any operation by its name; the answer is the decoded JSON."""
         return await self.invoke_any(operation, arguments, (Any,))
 
     async def invoke(
@@ -69,13 +69,13 @@ class AsyncConnection:
         *,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Call an operation whose answer is the first of some types that it fits."""
+        """Call an operation whose answer has one of several types; the first that fits is used."""
         found = find_operation(operation)
         call = prepare(found, arguments, idempotency_key=idempotency_key or token_hex(16))
         return decoded(found, await self._answer(call), results)
 
     async def pages(self, operation: str, arguments: Mapping[str, Any], page: type[T]) -> AsyncIterator[T]:
-        """Every page of a list, each asked for when it is needed."""
+        """Yield every page of a list, each requested when it is needed."""
         cursor = arguments.get("cursor")
         while True:
             found: Any = await self.invoke(operation, {**arguments, "cursor": cursor}, page)
@@ -87,7 +87,7 @@ class AsyncConnection:
     async def events(
         self, operation: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None
     ) -> AsyncIterator[StreamEvent]:
-        """The events of a stream to its end, over as many connections as it takes."""
+        """Yield the events of a stream to its end, over as many connections as it takes."""
         reader = StreamReader.of(
             find_operation(operation),
             arguments,

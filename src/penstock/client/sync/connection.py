@@ -53,7 +53,7 @@ class Connection:
         return self._options.server
 
     def call(self, operation: str, /, **arguments: Any) -> Any:
-        """Call any operation by its name; the answer is JSON as Python has it."""
+        """Call any operation by its name; the answer is the decoded JSON."""
         return self.invoke_any(operation, arguments, (Any,))
 
     def invoke(
@@ -71,13 +71,13 @@ class Connection:
         *,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Call an operation whose answer is the first of some types that it fits."""
+        """Call an operation whose answer has one of several types; the first that fits is used."""
         found = find_operation(operation)
         call = prepare(found, arguments, idempotency_key=idempotency_key or token_hex(16))
         return decoded(found, self._answer(call), results)
 
     def pages(self, operation: str, arguments: Mapping[str, Any], page: type[T]) -> Iterator[T]:
-        """Every page of a list, each asked for when it is needed."""
+        """Yield every page of a list, each requested when it is needed."""
         cursor = arguments.get("cursor")
         while True:
             found: Any = self.invoke(operation, {**arguments, "cursor": cursor}, page)
@@ -89,7 +89,7 @@ class Connection:
     def events(
         self, operation: str, arguments: Mapping[str, Any], *, timeout_seconds: float | None = None
     ) -> Iterator[StreamEvent]:
-        """The events of a stream to its end, over as many connections as it takes."""
+        """Yield the events of a stream to its end, over as many connections as it takes."""
         reader = StreamReader.of(
             find_operation(operation),
             arguments,

@@ -1,4 +1,4 @@
-"""Executions: the generated operations, and starting one, waiting for its end, and both at once.
+"""Executions: the generated operations, plus starting an execution, waiting for its end, and both at once.
 
 Above it: `resources`. Below it: the generated operations on executions.
 
@@ -32,7 +32,7 @@ class Executions(GeneratedExecutions):
         hash: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
-        """Start a workflow and go on at once; the same `execution_id` or `idempotency_key` starts it once."""
+        """Start a workflow without waiting; the same `execution_id` or `idempotency_key` starts it only once."""
         arguments = {
             "workflow_id": workflow_id,
             "input": input,
@@ -44,10 +44,10 @@ class Executions(GeneratedExecutions):
         return self._caller.invoke("workflow.execute", arguments, ExecutionHandle, idempotency_key=idempotency_key)
 
     def wait_for_end(self, execution_id: str, *, timeout_seconds: float | None = None) -> ExecutionView:
-        """Wait until an execution has ended, and look at it; `CallTimedOut` if that takes longer than allowed.
+        """Wait until an execution has ended and return it; `CallTimedOut` if that takes longer than allowed.
 
-        `wait` comes back earlier, when the execution asks somebody something; this goes on. Where an execution
-        continues as a new one, the last of them is meant.
+        Unlike `wait`, it does not return when the execution asks a question. If an execution continues as a new one, it
+        waits for the last of them.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
@@ -69,7 +69,7 @@ class Executions(GeneratedExecutions):
         timeout_seconds: float | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionView:
-        """Start a workflow and wait for its end; look at `status`, `output` and `error` of what comes back."""
+        """Start a workflow and wait for its end; see `status`, `output` and `error` of the result."""
         started = self.start(workflow_id, input, labels=labels, idempotency_key=idempotency_key)
         try:
             return self.wait_for_end(started.execution_id, timeout_seconds=timeout_seconds)
