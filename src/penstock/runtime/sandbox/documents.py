@@ -1,7 +1,7 @@
-"""Checks of workflow documents and schemas that others send: small plain ones in a thread, all others in a process.
+"""Checks workflow documents and schemas that others send: small plain ones in a thread, all others in a process.
 
-Schemas, patterns and expressions in a document are compiled by native code while it is checked, so that a hostile one
-would keep everybody else waiting. Documents are compared here too: that takes time in proportion to both of them.
+Checking a document compiles its schemas, patterns and expressions in native code, so a hostile document would block
+everybody else. Documents are also compared here, because that takes time in proportion to both of them.
 
 Above it: the operations on workflows and registries. Below it: `definitions`, `pool`, `threads`.
 """
@@ -33,14 +33,14 @@ else:
 
 __all__ = ["DocumentChecks"]
 
-# With these a small text stands for something large, or is compiled into it.
+# Keywords with which a small text can be compiled into something large.
 _EXPANDING = frozenset(
     {"$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties", "patternProperties"}
 )
 
 
 class DocumentChecks:
-    """Checks documents; tenants share the processes fairly."""
+    """Checks documents. Tenants share the processes fairly."""
 
     def __init__(self) -> None:
         places = limits.DOCUMENT_WORKERS_MAX
@@ -50,23 +50,23 @@ class DocumentChecks:
         )
 
     async def findings(self, document: JsonObject, *, tenant: str) -> tuple[Finding, ...]:
-        """Everything that is wrong with a document, as `validate_document` says."""
+        """All findings about a document, as from `validate_document`."""
         return await self.threads.run(tenant, self._findings, document)
 
     async def check_source(self, text: str, *, tenant: str) -> tuple[JsonValue, tuple[Finding, ...]]:
-        """A text as a document, and everything that is wrong with it, as `check_source` says."""
+        """Parse a text as a document and return it with all findings, as `check_source` does."""
         return await self.threads.run(tenant, self._check_source, text)
 
     async def difference(self, before: JsonObject, after: JsonObject, *, tenant: str) -> JsonObject:
-        """What differs between two documents, as `diff_documents` says."""
+        """The differences between two documents, as from `diff_documents`."""
         return await self.threads.run(tenant, self._difference, before, after)
 
     async def schema_problem(self, schema: JsonObject, *, tenant: str) -> SchemaProblem | None:
-        """Why something cannot be used as a JSON Schema; None if it can."""
+        """Why a value is not a usable JSON Schema; None if it is one."""
         return await self.threads.run(tenant, self._schema_problem, schema)
 
     def close(self) -> None:
-        """End the processes, busy ones too."""
+        """End the processes, including busy ones."""
         self._pool.close()
         self.threads.close()
 
@@ -126,7 +126,7 @@ def _findings_of(reply: dict[str, Any]) -> tuple[Finding, ...]:
 
 
 def _is_plain(document: JsonValue) -> bool:
-    """Whether nothing in a small document is compiled into something large."""
+    """True if nothing in a small document is compiled into something large."""
     waiting: list[JsonValue] = [document]
     units = 0
     while waiting:

@@ -1,8 +1,8 @@
-"""Expressions and schemas with a budget of time and memory: what is quick here, all else in a process of its own.
+"""Evaluates expressions and schemas with a budget of time and memory: quick ones here, all others in a worker process.
 
-The engine asks for values through the `Evaluator` protocol and cannot tell where they come from. Neither libjq nor the
-validator can be interrupted, so what might not end goes to a worker; when its time is over the worker is killed and the
-next request starts another one.
+The engine uses the `Evaluator` protocol and cannot tell where the values come from. Neither libjq nor the validator can
+be interrupted, so anything that might not end goes to a worker. A worker that exceeds its time is killed, and the next
+request starts another one.
 
 Above it: `Decider`, queries, webhooks. Below it: `pool`.
 """
@@ -39,12 +39,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SandboxedEvaluator:
-    """An `Evaluator` that never blocks much longer than its time budget; safe to use from several threads."""
+    """An `Evaluator` that never blocks much longer than its time budget. It is thread-safe."""
 
     def __init__(self, *, time_budget_ms: int = limits.JQ_TIME_BUDGET_MS) -> None:
         self.pool = WorkerPool(workers_max=limits.JQ_WORKERS_MAX, time_budget_ms=time_budget_ms)
         self.prompt = _PromptEvaluator()
-        """The same for whoever cannot wait: it raises `WouldWait` where a worker is needed."""
+        """An evaluator for callers that cannot wait: it raises `WouldWait` if a worker is needed."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +73,7 @@ class SandboxedEvaluator:
         return Evaluated(reply["value"]) if "value" in reply else EvaluationFailed(str(reply.get("error")))
 
     def violations(self, schema: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit a schema; what cannot be checked does not fit."""
+        """All violations of a schema. A value that cannot be checked counts as a violation."""
         try:
             return self.prompt.violations(schema, value)
         except _NeedsWorker as needed:
@@ -91,12 +91,12 @@ class SandboxedEvaluator:
         return apply_defaults(schema, value)
 
     def close(self) -> None:
-        """End the workers; a later evaluation starts a new one."""
+        """End the workers. A later evaluation starts a new one."""
         self.pool.close()
 
 
 class _NeedsWorker(WouldWait):
-    """A program that might not end, or a value that is large: both belong into a worker."""
+    """The program might not end, or the value is large: a worker has to evaluate it."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class _NeedsWorker(WouldWait):
 
 
 class _PromptEvaluator:
-    """Evaluates what is known to be quick."""
+    """Evaluates only what is known to be quick."""
 
     @property
     def prompt(self) -> _PromptEvaluator:
@@ -112,7 +112,7 @@ class _PromptEvaluator:
         return self
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
-        """Evaluate an expression on a root value; raises `WouldWait` for one that may take its time."""
+        """Evaluate an expression on a root value. Raises `WouldWait` if that may take long."""
         found = path_value(expression, root)
         if found is not None:
             return found
@@ -124,17 +124,17 @@ class _PromptEvaluator:
         raise _NeedsWorker(text.encode())
 
     def violations(self, schema: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
-        """Every way in which a value does not fit; raises `WouldWait` where finding out may take its time."""
+        """All violations of a schema. Raises `WouldWait` if finding them may take long."""
         try:
             text = _encode(value)
         except (UnicodeEncodeError, RecursionError):
-            return violations(schema, value)  # which cannot be given to the validator either
+            return violations(schema, value)  # a worker could not validate it either
         if is_prompt(schema, value, len(text)):
             return violations(schema, value)
         raise _NeedsWorker(text)
 
     def with_defaults(self, schema: JsonObject, value: JsonValue) -> JsonValue:
-        """A value with the defaults of a schema filled in; raises `WouldWait` for a large one."""
+        """A value with the defaults of a schema filled in. Raises `WouldWait` for a large value."""
         if isinstance(value, list | dict) and len(text := _encode(value)) > limits.SCHEMA_IN_PROCESS_BYTES_MAX:
             raise _NeedsWorker(text)
         return apply_defaults(schema, value)

@@ -1,6 +1,6 @@
-"""Worker processes that answer requests within a time, or are killed.
+"""Worker processes that answer requests within a time limit, or are killed.
 
-Above it: the evaluator and the checks of documents, each with a pool of its own. Below it: `worker`, as a process.
+Above it: the evaluator and the document checks, each with a pool of its own. Below it: `worker`, as a process.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["WorkerDied", "WorkerPool"]
 CHUNK_BYTES = 65_536
 
 
-class WorkerDied(Exception):  # no error of ours: the request was too much for its process
-    """The worker ended while it was busy with a request, most likely because its memory is limited."""
+class WorkerDied(Exception):  # not one of our errors: the request was too much for its process
+    """The worker died during a request, most likely because its memory is limited."""
 
 
 class WorkerPool:
-    """Exchanges requests for replies; safe to use from several threads."""
+    """Sends requests to workers and returns their replies. It is thread-safe."""
 
     def __init__(self, *, workers_max: int, time_budget_ms: int) -> None:
         self.time_budget_ms = time_budget_ms
@@ -41,10 +41,10 @@ class WorkerPool:
         self._closed = 0
 
     def exchange(self, *parts: bytes, extra_ms: int = 0) -> dict[str, Any]:
-        """The reply to a request of these parts, each in JSON, within the time budget and `extra_ms` more.
+        """Send the parts of a request, each as JSON, and return the reply within the time budget plus `extra_ms`.
 
-        Raises TimeoutError, or `WorkerDied`; `Unavailable` when the pool was closed meanwhile, so that nothing is taken
-        for the outcome that only comes from stopping.
+        Raises TimeoutError or `WorkerDied`. If the pool was closed in the meantime it raises `Unavailable`, so that a
+        failure caused by the shutdown does not count as the outcome.
         """
         request = b"[" + b",".join(parts) + b"]\n"
         with self._places:
@@ -68,7 +68,7 @@ class WorkerPool:
             return reply
 
     def close(self) -> None:
-        """End the workers, busy ones too; a later request starts a new one."""
+        """End the workers, including busy ones. A later request starts a new one."""
         self._closed += 1
         for worker in list(self._busy):
             worker.interrupt()
@@ -80,7 +80,7 @@ class WorkerPool:
         with suppress(IndexError):
             while True:
                 worker = self.idle.pop()
-                # After a fork both processes would talk to the same worker.
+                # After a fork, both processes would talk to the same worker.
                 if worker.owner == os.getpid():
                     self._busy.add(worker)
                     return worker
@@ -111,7 +111,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             bufsize=0,
-            # Nothing of the server's environment: what is worked out must not depend on it, or see it.
+            # Not the server's environment: results must not depend on it, and workers must not see it.
             env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TZ": "UTC", "LC_ALL": "C.UTF-8"},
         )
         if self.process.stdin is None or self.process.stdout is None:
@@ -124,22 +124,22 @@ class Worker:
         self._readable = _selector(self._output, selectors.EVENT_READ)
 
     def wait_until_ready(self) -> None:
-        """Wait for the first sign of life; raises TimeoutError or EOFError."""
+        """Wait for the worker's first message. Raises TimeoutError or EOFError."""
         self._receive(time.monotonic() + limits.JQ_WORKER_START_MS_MAX / 1000)
 
     def exchange(self, request: bytes, time_budget_ms: int) -> dict[str, Any]:
-        """Send a request and wait for its reply; raises TimeoutError, or EOFError when the worker died."""
+        """Send a request and wait for its reply. Raises TimeoutError, or EOFError if the worker died."""
         deadline = time.monotonic() + time_budget_ms / 1000
         self._send(request, deadline)
         return msgspec.json.decode(self._receive(deadline), type=dict[str, Any])
 
     def interrupt(self) -> None:
-        """End the process; whoever waits for it hears that it died."""
+        """Kill the process. A thread that waits for it sees that it died."""
         if self.owner == os.getpid():
             self.process.kill()
 
     def kill(self) -> None:
-        """End the process and close the pipes."""
+        """Kill the process and close the pipes."""
         self.process.kill()
         self.process.wait()
         self._writable.close()
@@ -157,7 +157,7 @@ class Worker:
                 _wait(self._writable, deadline)
 
     def _receive(self, deadline: float) -> bytes:
-        """The next line; the worker writes nothing after it until it is asked again."""
+        """The next line. The worker writes nothing after it until the next request."""
         chunks: list[bytes] = []
         while not chunks or not chunks[-1].endswith(b"\n"):
             _wait(self._readable, deadline)

@@ -1,9 +1,9 @@
-"""Threads for work that takes its time, shared fairly: whoever asks for much waits for themselves, others do not.
+"""Fair thread pools for work that takes long: a holder that asks for much delays only itself.
 
-Each purpose has threads of its own, so that one that is busy does not hold up another. A holder (a tenant, a caller)
-has at most some of the places; those who wait get theirs in turn.
+Each purpose has threads of its own, so that a busy one does not hold up another. A holder (a tenant, a caller) gets at
+most a share of the threads. Waiting holders take turns.
 
-Above it: decisions, queries, webhooks, checks of documents. It belongs to one event loop, and starts no processes.
+Above it: decisions, queries, webhooks, document checks. It belongs to one event loop, and starts no processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class FairThreadPool:
-    """A number of threads, of which each holder has at most some at a time."""
+    """A fixed number of threads, of which each holder gets at most a share at a time."""
 
     def __init__(self, name: str, *, places: int, per_holder: int) -> None:
         self._name = name
@@ -36,11 +36,11 @@ class FairThreadPool:
 
     @classmethod
     def for_workers(cls, name: str) -> Self:
-        """Threads that wait for the workers of an evaluator."""
+        """A pool of threads that wait for the workers of an evaluator."""
         return cls(name, places=limits.JQ_WORKERS_MAX, per_holder=limits.JQ_WORKERS_PER_HOLDER)
 
     async def run(self, holder: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function gives, called in a thread when it is the holder's turn."""
+        """Call a function in a thread when it is the holder's turn, and return its result."""
         if not self._may_begin(holder):
             await self._turn(holder)
         else:
@@ -58,12 +58,12 @@ class FairThreadPool:
         except BaseException:
             self._leave(holder)
             raise
-        # The place is held until the thread is done, also when nobody waits for it any more.
+        # The place stays taken until the thread is done, even if nobody waits for it any more.
         work.add_done_callback(ended)
         return await asyncio.wrap_future(work)
 
     def close(self) -> None:
-        """Begin nothing more; what is under way is not waited for."""
+        """Start nothing more, without waiting for work in progress."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None
@@ -72,7 +72,7 @@ class FairThreadPool:
         return self._held.total() < self._places and self._held[holder] < self._per_holder
 
     async def _turn(self, holder: str) -> None:
-        """Wait for a place; it is held when this returns."""
+        """Wait for a place, which is taken when this returns."""
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(holder, deque()).append(place)
         try:
@@ -92,7 +92,7 @@ class FairThreadPool:
             self._give(name)
 
     def _give(self, holder: str) -> None:
-        """Give a holder its next place, if it may have one; then it is behind all others."""
+        """Give a holder its next place if it may have one, and move it behind all others."""
         waiting = self._waiting[holder]
         while waiting and waiting[0].done():
             waiting.popleft()

@@ -1,10 +1,11 @@
-"""The process that does what might not end; started and killed by `pool`.
+"""The worker process for work that might not end; started and killed by `pool`.
 
-Reads one request per line, `[kind, …]`, and writes one reply per line: jq gives `{"value": …}`, `{"error": …}` or
-`{"problem": …}` for what is no expression, a schema `{"violations": […]}`, a document `{"findings": […]}`, a schema by
-itself `{"problem": …}`, two documents what differs between them. It runs with
-an empty environment and limited memory, ends itself when a request takes far too long, and ends when its input closes,
-so it cannot outlive the server by more than one request.
+It reads one request per line, `[kind, …]`, and writes one reply per line. The replies are: for jq `{"value": …}`,
+`{"error": …}` or, if the text is not an expression, `{"problem": …}`; for a value and its schema `{"violations": […]}`;
+for a document `{"findings": […]}`; for a schema alone `{"problem": …}`; for two documents their differences.
+
+It runs with an empty environment and limited memory. It exits when a request takes far too long and when its input
+closes, so it cannot outlive the server by more than one request.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if sys.platform != "win32":
 __all__ = ["READY", "main", "serve"]
 
 READY = b"ready\n"
-# The server kills the worker when its time is over; this is for a worker whose server has died.
+# The server kills a worker whose time is up. This is for a worker whose server has died.
 PATIENCE = 5
 
 Request = list[msgspec.Raw]
@@ -45,11 +46,11 @@ Request = list[msgspec.Raw]
 def main() -> None:
     """Limit this process, then serve until the input closes."""
     if sys.platform != "win32":
-        # An interrupt from the terminal goes to the whole group; the server decides when its workers end.
+        # An interrupt from the terminal goes to the whole process group; the server decides when its workers end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        # Some systems do not know this limit; the time budget still holds.
+        # Some systems do not have this limit; the time budget still applies.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_AS, (limits.JQ_WORKER_MEMORY_BYTES_MAX,) * 2)
     sys.stdout.buffer.write(READY)
@@ -58,7 +59,7 @@ def main() -> None:
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Answer requests line by line until there are no more."""
+    """Answer requests line by line until the input ends."""
     for line in requests:
         kind, *parts = msgspec.json.decode(line, type=Request)
         named = msgspec.json.decode(kind, type=str)

@@ -1,15 +1,15 @@
-"""Which tools of other MCP servers each tenant has accepted, and what the servers say about them now.
+"""Which tools of other MCP servers each tenant has accepted, and how the servers describe them now.
 
-A tool is pinned when somebody accepts it: its name, words and schemas are kept with who and when. As long as the server
-describes it like that, it is in the tenant's catalogue; when the server describes it otherwise, or a new one appears,
-it stays out until somebody accepts it. What servers listed last is kept too: a server that cannot be reached changes
-nothing, and a process that starts knows at once what is quarantined.
+Accepting a tool pins it: its name, description and schemas are stored, with who accepted it and when. The tool is in
+the tenant's catalogue as long as the server's description matches the pin. A changed or new tool stays out until
+somebody accepts it. The servers' latest listings are stored too: a server that cannot be reached changes nothing, and a
+process that starts knows at once what is quarantined.
 
-What is stored here is stored by calls of the gate, with their audit records: those of people, and those that it makes
-itself (`accepting`) when a server lists something else, or the settings accept what is new.
+Everything stored here is stored by calls of the gate, with their audit records. These are calls of people, and calls
+that the registry makes itself (`accepting`) when a listing changes or when the settings accept a new tool.
 
-Above it: `operations.runs.imported_tools` makes capabilities of what is pinned, `operations.upstreams.operations`
-the operations; executors ask before they call. Below it: the platform port. It speaks to no server.
+Above it: `operations.runs.imported_tools` makes capabilities from pinned tools, `operations.upstreams.operations` has
+the operations; executors ask it before each call. Below it: the platform port. It connects to no server.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ QUARANTINED = "UPSTREAM_TOOL_QUARANTINED"
 
 _LOGGER = logging.getLogger("penstock.upstream")
 _PINS, _LISTINGS = "upstream_tool", "upstream_listing"
-# What servers list belongs to no tenant; no tenant can be called this.
+# Listings belong to no tenant; no tenant can have this name.
 _NOBODYS = "-upstream"
 _PROBLEM_CHARACTERS = 300
 _REVOKED = "revoked"
 
 ToolStatus: TypeAlias = Literal["pinned", "changed", "new", "gone", "excluded"]
 Act: TypeAlias = Callable[[str, str, JsonObject], Awaitable[Any]]
-"""Makes a call of the gate in a tenant, as the part of the process that looks at other servers."""
+"""Makes a call of the gate in a tenant, as the part of the process that watches other servers."""
 
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolReview(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool stands for a tenant: as it was accepted, and as the server describes it now."""
+    """The review state of a tool for a tenant: as it was accepted, and as the server describes it now."""
 
     server: str
     name: str
@@ -88,7 +88,7 @@ class ToolReview(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class _Listing:
-    """What a server said last."""
+    """The latest listing of a server."""
 
     tools: dict[str, UpstreamTool]
     hashes: dict[str, str]
@@ -97,14 +97,14 @@ class _Listing:
 
 @dataclass(slots=True)
 class _Known:
-    """The pins of a tenant, as they were read."""
+    """The pins of a tenant, as they were last read."""
 
     pins: dict[tuple[str, str], Pin]
     read_at: int
 
 
 def difference(before: UpstreamTool, now: UpstreamTool) -> JsonObject:
-    """What a server describes otherwise than it was accepted, member by member."""
+    """The fields that a server now describes differently, with their accepted and current values."""
     found: JsonObject = {}
     for name in ("title", "description", "input_schema", "output_schema"):
         old: JsonValue = getattr(before, name)
@@ -121,34 +121,34 @@ class UpstreamToolRegistry:
     platform: PlatformStore
     clock: Clock
     act: Act | None = None
-    """How what nobody asks for is changed; who has no gate accepts nothing, and stores nothing."""
+    """Makes the registry's own calls. Without a gate, the registry accepts and stores nothing by itself."""
     rules: Mapping[str, ImportRules] = field(default_factory=dict)
     connections: UpstreamConnections | None = None
     changed: Callable[[str], None] = field(default=lambda tenant: None)
-    """Told whose catalogue is another one now."""
+    """Called with a tenant whose catalogue has changed."""
     states: dict[str, ServerState] = field(default_factory=dict)
     _listings: dict[str, _Listing] = field(default_factory=dict)
     _listings_read_at: int | None = None
     _known: dict[str, _Known] = field(default_factory=dict)
     _unsaved_listings: dict[str, tuple[UpstreamTool, ...]] = field(default_factory=dict)
-    """What servers said that is to be kept now."""
+    """Listings that are waiting to be stored."""
     _decision_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Whoever acts finds what others did before, and does not do it again."""
+    """Decisions are made one at a time, so that each sees the earlier ones and none is made twice."""
     _decisions: int = 0
-    """How often somebody decided something: what was read before the last time is not kept."""
+    """Counts decisions. Pins that were read before the latest one are not cached."""
 
     def rules_for(self, tenant: str) -> dict[str, ImportRules]:
-        """The servers of which a tenant may have tools, by name."""
+        """The servers whose tools a tenant may use, by name."""
         return {name: self.rules[name] for name in sorted(self.rules) if self.rules[name].is_for(tenant)}
 
-    # --- what executors tell and ask --------------------------------------------------------------
+    # --- called by executors ----------------------------------------------------------------------
 
     def state(self, server: str, state: ServerState) -> None:
-        """The connection to a server stands differently."""
+        """Record a new connection state of a server."""
         self.states[server] = msgspec.structs.replace(state, since=self.clock.now_ms())
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
-        """Keep what a server lists, and withdraw what it describes otherwise than it was accepted."""
+        """Store a server's listing, and withdraw tools whose description no longer matches their pin."""
         await self._read_listings()
         rules = self.rules.get(server)
         if rules is not None:
@@ -168,10 +168,10 @@ class UpstreamToolRegistry:
             await self._warn_of_changed(tenant, server)
 
     async def keep_listing(self, server: str, *, call: CallRecord) -> int:
-        """Store what a server said, with the record of that; how many tools it has."""
+        """Store the waiting listing of a server with its audit record. Returns the number of tools."""
         tools = self._unsaved_listings.pop(server, None)
         if tools is None:
-            return 0  # it was kept already
+            return 0  # it is already stored
         known, now = self._listings.get(server), _listing(tools, self.clock.now_ms()).hashes
         before = {} if known is None else known.hashes
         call.about(
@@ -186,10 +186,10 @@ class UpstreamToolRegistry:
         return len(now)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
-        """A tool that is to be accepted is refused until that is done, and while its server describes it otherwise.
+        """Why a tool must not be called: it is not accepted yet, or its server now describes it differently.
 
-        Who writes a workflow names its tools: one that the settings do not list is the author's to call. No author of a
-        tenant that the server is not for calls anything of it.
+        A workflow names the tools it calls, so its author may call a tool that the settings do not list. A tenant that
+        the server is not meant for may call none of its tools.
         """
         rules = self.rules.get(server)
         foreign = tenant_refusal(tenant, server, rules)
@@ -214,16 +214,16 @@ class UpstreamToolRegistry:
         return ToolRefusal(QUARANTINED, f"{server} describes {tool} otherwise than it was accepted; it is quarantined")
 
     async def _is_pinned(self, tenant: str, server: str, tool: str) -> bool:
-        """Whether a tool is accepted, also by the settings, which accept it as it is first seen."""
+        """True if a tool is accepted, by a person or by the settings, which accept a tool when it is first seen."""
         tool_reviews = await self.tool_reviews(tenant, server)
         return any(item.name == tool and item.status == "pinned" for item in tool_reviews)
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------
 
     async def tool_reviews(self, tenant: str, server: str | None = None) -> list[ToolReview]:
         """Every tool of the servers that a tenant may use, by server and name.
 
-        What the settings accept is accepted as soon as anybody looks.
+        Tools that the settings accept are accepted here, on the first query.
         """
         found = await self._standings(tenant, server)
         if self.act is None or not any(map(self._accepted_by_settings, found)):
@@ -235,7 +235,7 @@ class UpstreamToolRegistry:
         return await self._standings(tenant, server)
 
     async def accepted_by_settings(self, tenant: str, server: str) -> list[ToolReview]:
-        """The tools of a server that nobody has accepted, and that the settings accept."""
+        """The tools of a server that nobody has accepted and that the settings accept."""
         return [item for item in await self._standings(tenant, server) if self._accepted_by_settings(item)]
 
     def _accepted_by_settings(self, item: ToolReview) -> bool:
@@ -255,7 +255,7 @@ class UpstreamToolRegistry:
         return found
 
     def looked_at(self, server: str) -> int | None:
-        """When a server's list was last another one than before; None if it was never seen."""
+        """When a server's listing last changed; None if there was none yet."""
         listing = self._listings.get(server)
         return None if listing is None else listing.at
 
@@ -275,14 +275,14 @@ class UpstreamToolRegistry:
             )
         return found
 
-    # --- what is decided --------------------------------------------------------------------------
+    # --- decisions --------------------------------------------------------------------------------
 
     async def accept(
         self, tenant: str, tool_reviews: Sequence[ToolReview], by: str, call: Callable[[list[Pin]], CallRecord]
     ) -> list[Pin]:
-        """Pin tools as their servers describe them now: all of them or none, each with an audit entry of its own.
+        """Pin tools as their servers describe them now: all of them or none, each with its own audit entry.
 
-        `call` is what the call that accepts them leaves behind, when the pins are known.
+        `call` makes the record of the accepting call once the pins are known.
         """
         rows: list[ResourceRow] = []
         entries: list[tuple[str, JsonObject]] = []
@@ -303,7 +303,7 @@ class UpstreamToolRegistry:
         return pins
 
     async def revoke(self, tenant: str, standing: ToolReview, by: str, call: CallRecord) -> None:
-        """Take an acceptance back. What was accepted is not forgotten: it still says when the tool is another one."""
+        """Revoke an acceptance. The pin is kept, because it still shows when the tool changes."""
         if standing.pin is None:
             return
         pin_id, pin = _pin_id(standing.server, standing.name), standing.pin
@@ -318,7 +318,7 @@ class UpstreamToolRegistry:
         self.forget(tenant)
 
     def forget(self, tenant: str) -> None:
-        """Read what a tenant accepted again, and say that its catalogue may be another one."""
+        """Drop the cached pins of a tenant, and report that its catalogue may have changed."""
         self._decisions += 1
         self._known.pop(tenant, None)
         self.changed(tenant)
@@ -339,7 +339,7 @@ class UpstreamToolRegistry:
         )
 
     async def _read_listings(self) -> None:
-        """What other processes heard shows after a moment."""
+        """Read the listings that other processes stored, at most once per interval."""
         now = self.clock.now_ms()
         if self._listings_read_at is not None and now - self._listings_read_at < limits.EXPOSED_REREAD_MS:
             return
@@ -379,7 +379,7 @@ class UpstreamToolRegistry:
                 return pins
 
     def _tenants(self, server: str) -> list[str]:
-        """Whose catalogues a server's tools are in, as far as anybody has asked."""
+        """The tenants whose catalogues have a server's tools, as far as they are known here."""
         rules = self.rules.get(server)
         if rules is None:
             return []
@@ -387,7 +387,7 @@ class UpstreamToolRegistry:
         return sorted(named | {tenant for tenant in self._known if rules.is_for(tenant)})
 
     async def _warn_of_changed(self, tenant: str, server: str) -> None:
-        """Say which tools of a tenant are another thing than it accepted."""
+        """Log a warning for each tool of a tenant that differs from what was accepted."""
         for item in await self.tool_reviews(tenant, server):
             if item.status == "changed":
                 message = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
@@ -395,8 +395,8 @@ class UpstreamToolRegistry:
 
 
 async def _looked_at(tool: UpstreamTool) -> UpstreamTool:
-    """A tool with what is wrong with its schemas: it is quarantined, and its server's other tools are not."""
-    await asyncio.sleep(0)  # many schemas take a while, and others have work too
+    """Check the schemas of a tool. A problem quarantines this tool, not the other tools of its server."""
+    await asyncio.sleep(0)  # many schemas take a while; let other tasks run
     for name, schema in (("input", tool.input_schema), ("output", tool.output_schema or {})):
         found = load_schema(schema)
         if tool.problem is None and isinstance(found, SchemaProblem):

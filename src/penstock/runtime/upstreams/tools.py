@@ -1,10 +1,10 @@
-"""Tools of other MCP servers as we know them: what a server said, what it hashes to, and who is told of it.
+"""Tools of other MCP servers: a server's description, its hash, and the guard that decides about calls.
 
-A server describes its tools itself, and may describe them differently tomorrow. What is shown to a model is therefore
-known by its hash: whoever accepted a tool accepted these words and these schemas, and no others.
+A server describes its tools itself, and may describe them differently tomorrow. The description shown to a model is
+therefore identified by its hash: accepting a tool accepts exactly this text and these schemas.
 
-Above it: `operations` decides which tools are accepted and implements `ToolGuard`; executors speak to servers and ask
-it before they call. Below it: nothing. It does no I/O.
+Above it: `tool_registry` decides which tools are accepted and implements `ToolGuard`; executors connect to servers and
+ask the guard before they call. Below it: nothing. It does no I/O.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 
 class UpstreamTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as its server describes it. Its annotations are claims: shown to whoever decides, used for nothing."""
+    """A tool as its server describes it. Its annotations are claims: shown to reviewers, otherwise unused."""
 
     name: str
     title: str | None = None
@@ -46,17 +46,17 @@ class UpstreamTool(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = msgspec.field(default_factory=dict)
     problem: str | None = None
-    """Why it cannot be used as it is described; nobody can accept it then."""
+    """Why it cannot be used as it is described; such a tool cannot be accepted."""
 
 
 def tool_hash(tool: UpstreamTool) -> str:
-    """The hash of everything that a model would be shown of a tool."""
+    """The hash of everything about a tool that a model is shown."""
     shown = [tool.name, tool.title, tool.description, tool.input_schema, tool.output_schema]
     return hashlib.sha256(_encode(shown)).hexdigest()
 
 
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator says about a tool; the server's own word counts for nothing of this."""
+    """The operator's rule for a tool. The server's own claims do not affect any of this."""
 
     scopes: tuple[str, ...] = ()
     risk: Risk = "medium"
@@ -69,25 +69,25 @@ class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tools of a server are imported, under which names, and what holds for them. Nothing is, unless listed."""
+    """Which tools of a server are imported, under which names and rules. A tool that is not listed is not imported."""
 
     prefix: str
     tools: tuple[str, ...] = ()
     accept: Literal["manual", "first"] = "manual"
     tenants: tuple[str, ...] = (DEFAULT_TENANT,)
     rules: dict[str, ToolRule] = msgspec.field(default_factory=dict)
-    """By name or pattern; the first that fits counts."""
+    """By name or pattern. An exact name wins; otherwise the first matching pattern does."""
 
     def admits(self, tool: str) -> bool:
-        """Whether a tool is one that the operator lists."""
+        """True if the operator lists a tool."""
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     def is_for(self, tenant: str) -> bool:
-        """Whether a tenant may have the tools."""
+        """True if a tenant may use the tools."""
         return "*" in self.tenants or tenant in self.tenants
 
     def rule_of(self, tool: str) -> ToolRule:
-        """What holds for a tool: what is said of its name, else of a pattern that fits it."""
+        """The rule for a tool: by its exact name, else by the first matching pattern."""
         exact = self.rules.get(tool)
         if exact is not None:
             return exact
@@ -96,7 +96,7 @@ class ImportRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the connection to a server stands."""
+    """The connection state of a server."""
 
     status: Literal["idle", "connecting", "connected", "unavailable"] = "idle"
     protocol: str | None = None
@@ -105,29 +105,29 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolRefusal(msgspec.Struct, frozen=True):
-    """Why a tool is not called."""
+    """Why a tool must not be called."""
 
     code: str
     message: str
 
 
 class ToolGuard(Protocol):
-    """Told what servers say, and asked before their tools are called."""
+    """Receives the listings of servers, and decides whether a tool may be called."""
 
     def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> Awaitable[None]:
-        """A server has listed its tools. Nothing of it is called before this is done."""
+        """Receive a server's listing. No tool of the server is called before this returns."""
 
     def refusal(self, tenant: str, server: str, tool: str) -> Awaitable[ToolRefusal | None]:
         """Why a tool must not be called for a tenant now; None if it may."""
 
     def state(self, server: str, state: ServerState) -> None:
-        """The connection to a server stands differently."""
+        """Receive a new connection state of a server."""
 
 
 def tenant_refusal(tenant: str, server: str, rules: ImportRules | None) -> ToolRefusal | None:
     """Why a tenant must not call a server at all; None if it may.
 
-    Calls are made with the operator's credentials: other tenants have a server only where the settings say so.
+    Calls use the operator's credentials, so other tenants may call a server only if the settings say so.
     """
     if rules.is_for(tenant) if rules is not None else tenant == DEFAULT_TENANT:
         return None
@@ -136,21 +136,21 @@ def tenant_refusal(tenant: str, server: str, rules: ImportRules | None) -> ToolR
 
 
 class NoGuard:
-    """Refuses what other tenants call, and nothing else: where no tools are imported."""
+    """The guard if no tools are imported: refuses calls of other tenants, and nothing else."""
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
-        """Nobody wants to know."""
+        """Ignore the listing."""
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
-        """The operator's own tenant may call everything."""
+        """Refuse all tenants but the operator's own."""
         return tenant_refusal(tenant, server, None)
 
     def state(self, server: str, state: ServerState) -> None:
-        """Nobody wants to know."""
+        """Ignore the state."""
 
 
 class UpstreamConnections(Protocol):
-    """The connections to servers, for whoever wants to look again."""
+    """The connections to servers, for callers that want a fresh listing."""
 
     def look(self, server: str) -> Awaitable[None]:
-        """List the tools of a server now, and tell the guard; raises `Unavailable` if it cannot be reached."""
+        """List the tools of a server now and inform the guard. Raises `Unavailable` if it cannot be reached."""

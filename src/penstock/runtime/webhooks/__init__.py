@@ -1,5 +1,6 @@
-"""Outgoing webhooks: events of runs, sent to whoever registered an endpoint.
+"""Outgoing webhooks: events of runs, sent to registered endpoints.
 
-`events` says which events a history has, `endpoints` who wants them, `feed` queues a delivery for each, `dispatcher`
-sends deliveries at least once. Read `dispatcher` first.
+`events` derives the events from a history, `endpoints` has the subscriptions, `feed` queues a delivery for each event,
+`dispatcher` sends deliveries at least once. The package uses the stores through their ports; a `Sender` does the
+network I/O. Read `dispatcher` first.
 """

@@ -1,10 +1,11 @@
-"""Sending events to whoever wants to hear of them, at least once, however often it takes.
+"""Sends events to registered endpoints, at least once, with retries.
 
-Two loops beside the runs, which never wait for them. One queues what happened (`feed`); the other sends what
-is due: signed, a few at a time, fewer to one receiver, again after growing pauses, and puts aside what cannot be
-delivered. A row that is being sent is put off first, for as long as sending may take: a process that dies meanwhile
-leaves it to be sent again, and two processes that share a store seldom send the same. An endpoint that fails several
-times in a row rests, so that its backlog does not hold up the others; one that says 410 is disabled.
+Two loops run beside the runs, which never wait for them. One queues new events (`feed`). The other sends deliveries
+that are due: signed, a few at a time, fewer to one receiver, and again after growing pauses. Deliveries that cannot be
+delivered become dead. Before a row is sent, its next attempt is postponed for as long as sending may take: if the
+process dies meanwhile, the row is sent again, and two processes that share a store seldom send the same row. An
+endpoint that fails several times in a row is paused, so that its backlog does not hold up the others; one that answers
+410 is disabled.
 
 Above it: `app` starts and stops it. Below it: the platform's queue, a `Sender` that knows where events may go.
 """
@@ -32,15 +33,15 @@ from penstock.runtime.webhooks.feed import DeliveryFeed
 
 __all__ = ["DeliveryDispatcher", "DeliveryOptions", "NotSent", "OutgoingEvent", "Sender", "Sent"]
 
-# Between two looks at what was stored: under load, decisions are looked through many at a time.
+# Between two reads of the store's changes: under load, one read covers many decisions.
 _FEED_PAUSE_SECONDS = 0.05
-# How long nobody looks at the queue at most: finds what another process queued.
+# The maximum time between two reads of the queue, to find what another process queued.
 _QUEUE_LOOK_SECONDS = 5.0
 # After the store failed.
 _FAULT_PAUSE_SECONDS = 1.0
 # What sending may take beside the receiver's own time: resolving, connecting, storing the outcome.
 _LEASE_MARGIN_MS = 10_000
-# What is left when its receiver has as much as it may have at once is put off by this much.
+# How long a delivery is postponed if its receiver already has as many as it may have at once.
 _BUSY_PAUSE_MS = 1_000
 _FAILURES_BEFORE_REST = 3
 _REST_MS_MAX = 300_000
@@ -75,10 +76,10 @@ class NotSent:
 
 
 class Sender(Protocol):
-    """Sends requests; says where they may not go with `NotSent`."""
+    """Sends requests. Returns `NotSent` for addresses that are not allowed."""
 
     async def send(self, event: OutgoingEvent) -> Sent | NotSent:
-        """Send one request; redirects are not followed."""
+        """Send one request. Redirects are not followed."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -103,7 +104,7 @@ _EndpointName: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class _Health:
-    """How an endpoint fares: failures in a row, until when it rests, how many events are on their way."""
+    """The state of an endpoint: failures in a row, the end of its pause, and the number of deliveries in progress."""
 
     failures: int = 0
     rests_until: int = 0
@@ -112,7 +113,7 @@ class _Health:
 
 @dataclass(slots=True, kw_only=True)
 class DeliveryDispatcher:
-    """Queues and sends events from `start` until `stop`. `report` hears of faults that nobody else would see."""
+    """Queues and sends events from `start` until `stop`. `report` receives errors that no caller would see."""
 
     platform: PlatformStore
     store: StoredRunReader
@@ -121,7 +122,7 @@ class DeliveryDispatcher:
     pepper: bytes
     sender: Sender
     disable: Callable[[ResourceRow, str], Awaitable[None]]
-    """Told which endpoint is gone for good, and why; whoever changed it meanwhile knows better."""
+    """Disables an endpoint that is gone for good, for a reason. A concurrent change of the endpoint wins."""
     options: DeliveryOptions = field(default_factory=DeliveryOptions)
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _feed: DeliveryFeed = field(init=False)
@@ -136,11 +137,11 @@ class DeliveryDispatcher:
         )
 
     def start(self) -> None:
-        """Begin to queue and to send."""
+        """Start queueing and sending."""
         self._loops = [asyncio.ensure_future(self._follow()), asyncio.ensure_future(self._deliver())]
 
     async def stop(self) -> None:
-        """Stop; what is on its way is given up and sent again by the next start."""
+        """Stop. Deliveries in progress are abandoned and sent again after the next start."""
         tasks = [*self._loops, *(task for task in self._sending if task is not None)]
         for task in tasks:
             task.cancel()
@@ -148,11 +149,11 @@ class DeliveryDispatcher:
         try:
             await self._feed.write_mark()
         except PenstockError as error:
-            self.report("events", error)  # they are looked through again at the next start
+            self.report("events", error)  # these changes are read again at the next start
         await self.sender.close()
 
     def nudge(self) -> None:
-        """Look now: a delivery was asked for, or a clock was moved by hand."""
+        """Look for work now: a delivery was requested, or a test moved the clock."""
         self._queue_wake.set()
 
     # --- queueing --------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ class DeliveryDispatcher:
                 continue
 
     async def _send_due(self) -> float:
-        """Send what is due and may be sent; how many seconds nothing more will be."""
+        """Send what is due and allowed. Returns the seconds until the next look."""
         if len(self._sending) >= self.options.at_once_max:
             return _QUEUE_LOOK_SECONDS
         now = self.clock.now_ms()
@@ -206,11 +207,11 @@ class DeliveryDispatcher:
         upcoming = await self.platform.next_delivery_at()
         if upcoming is None or len(self._sending) >= self.options.at_once_max:
             return _QUEUE_LOOK_SECONDS
-        # What is due and was left has to wait for its receiver, which wakes this loop when it is free.
+        # Due deliveries that remain wait for their receiver, which wakes this loop when it is free.
         return min(_QUEUE_LOOK_SECONDS, max(upcoming - self.clock.now_ms(), 50) / 1000)
 
     async def _choose(self, due: Sequence[DeliveryRow], now: int) -> None:
-        """Begin to send as many as may be sent at once, and put off what its receiver is not ready for."""
+        """Start as many deliveries as allowed, and postpone those whose receiver is not ready."""
         endpoints = {(row.tenant, row.resource_id): row for row in await self.platform.all_resources(ENDPOINT_KIND)}
         is_full_look = len(due) >= limits.DELIVERIES_PER_LOOK
         put_off: list[DeliveryRow] = []
@@ -249,11 +250,11 @@ class DeliveryDispatcher:
         try:
             outcome = await self._sent(delivery, row, endpoint_of(row))
             await self._settle(delivery, row, outcome, health)
-        except Exception as error:  # the row is put off already, and is tried again
+        except Exception as error:  # the row is already postponed, and is tried again
             self.report(f"delivery {delivery.delivery_id}", error)
         finally:
             health.sending -= 1
-            # Before the loop wakes, so that it sees the place that became free.
+            # Before the loop wakes, so that it sees the free place.
             self._sending.discard(asyncio.current_task())
             self._queue_wake.set()
 
@@ -271,7 +272,7 @@ class DeliveryDispatcher:
         )
 
     async def _settle(self, delivery: DeliveryRow, row: ResourceRow, outcome: Sent | NotSent, health: _Health) -> None:
-        """Keep what came of an attempt."""
+        """Store the result of an attempt."""
         now = self.clock.now_ms()
         status = outcome.status if isinstance(outcome, Sent) else None
         message = f"the receiver answered {status}" if isinstance(outcome, Sent) else outcome.reason
@@ -297,10 +298,10 @@ class DeliveryDispatcher:
             health.rests_until = now + min(self.options.first_delay_ms << doublings, _REST_MS_MAX)
 
     def _delay_ms(self, delivery: DeliveryRow, outcome: Sent | NotSent) -> int:
-        """How long to wait after an attempt: longer each time, spread a little, and as long as the receiver asks."""
+        """The pause after an attempt: longer each time, with some jitter, and as long as the receiver asks for."""
         factor: int = _DELAY_FACTOR ** min(delivery.attempts - 1, 20)
         delay = min(self.options.first_delay_ms * factor, self.options.delay_ms_max)
-        # Drawn from the delivery and the attempt: spread over deliveries, the same for every process.
+        # Derived from the delivery and the attempt: different for each delivery, the same in every process.
         spread = crc32(f"{delivery.delivery_id}/{delivery.attempts}".encode()) % 400
         delay = delay * (800 + spread) // 1000
         asked = outcome.retry_after_seconds if isinstance(outcome, Sent) else None

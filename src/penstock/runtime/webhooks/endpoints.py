@@ -1,6 +1,6 @@
-"""Endpoints: who wants to hear of which events, as kept in the platform's resources.
+"""Endpoints: which events go where, as stored in the platform's resources.
 
-Above it: `operations.webhook_endpoints`, `feed`, `sending`. Below it: the platform port's rows.
+Above it: `operations.webhooks.endpoints`, `feed`, `dispatcher`. Below it: the platform port's rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ ENDPOINT_KIND = "webhook"
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where events go. Empty `workflows` are all of them.
+    """Where events go. Empty `workflows` means all workflows.
 
-    Until `previous_until`, events are signed with the secret before the present one too.
+    Until `previous_until`, events are also signed with the previous secret.
     """
 
     url: str
@@ -36,15 +36,15 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     disabled_because: str | None = None
 
     def wants(self, event_type: str, workflow_name: str) -> bool:
-        """Whether an event goes there."""
+        """True if an event goes to this endpoint."""
         return event_type in self.events and self.wants_workflow(workflow_name)
 
     def wants_workflow(self, workflow_name: str) -> bool:
-        """Whether events of a workflow go there at all."""
+        """True if events of a workflow go to this endpoint at all."""
         return self.enabled and (not self.workflows or workflow_name in self.workflows)
 
     def body(self) -> JsonObject:
-        """As it is kept."""
+        """The endpoint as it is stored."""
         kept: JsonObject = msgspec.json.decode(msgspec.json.encode(self))
         return kept
 
@@ -55,7 +55,7 @@ def endpoint_of(row: ResourceRow) -> Endpoint:
 
 
 def signing_secrets(pepper: bytes, row: ResourceRow, endpoint: Endpoint, *, now: int) -> tuple[bytes, ...]:
-    """The secrets that events for an endpoint are signed with now."""
+    """The secrets that sign events for an endpoint now."""
     versions = [endpoint.secret_version]
     if endpoint.previous_until is not None and now < endpoint.previous_until:
         versions.append(endpoint.secret_version - 1)
@@ -63,6 +63,6 @@ def signing_secrets(pepper: bytes, row: ResourceRow, endpoint: Endpoint, *, now:
 
 
 def delivery_id_of(endpoint_id: str, run_id: str, seq: int) -> str:
-    """The id of the delivery of an event to an endpoint: the same whoever finds the event, and however often."""
+    """The id of the delivery of an event to an endpoint. It is the same for every process and every attempt."""
     named = "\0".join((endpoint_id, run_id, str(seq)))
     return f"dlv_{hashlib.sha256(named.encode()).hexdigest()[:32]}"

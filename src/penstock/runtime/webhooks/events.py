@@ -1,7 +1,7 @@
-"""Events of runs for the world outside: what of a history is worth telling, as CloudEvents.
+"""Public events of runs, derived from a history, as CloudEvents.
 
-A function of the records alone: whoever reads a history again gets the same events with the same ids. Inputs, state and
-prompts are not told; whoever wants them asks the API. The output is told to those who asked for it.
+Events are a function of the records alone: reading a history again gives the same events with the same ids. They do not
+contain inputs, state and prompts, which the API returns. The output is included for endpoints that ask for it.
 
 Above it: `feed`. Below it: the engine's records.
 """
@@ -51,7 +51,7 @@ _TYPES: dict[Change, tuple[EventType, str]] = {
     Change.RUN_CANCELLED: ("run.cancelled", "cancelled"),
     Change.RUN_CONTINUED: ("run.continued", "completed"),
 }
-# Members of a record that are told, by their names on this wire.
+# The members of a record that an event contains, by their names in the event.
 _TOLD = {
     "nodeId": "node_id",
     "visit": "visit",
@@ -63,7 +63,7 @@ _TOLD = {
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened to a run; `details` goes with it, and `output` to those who want it."""
+    """An event of a run. `details` is part of it; `output` is included for endpoints that ask for it."""
 
     type: EventType
     status: str
@@ -74,7 +74,7 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_events(records: Sequence[Record]) -> list[RunEvent]:
-    """The events of one decision. What a fork carried over from another run happened there, and is not told again."""
+    """The events of one decision. Records that a fork copied from another run happened there, and give no events."""
     carried, forked_at = _carried(records)
     taken = {_place(record) for record in records if change_of(record.name) is Change.SIGNALLED}
     found_events: list[RunEvent] = []
@@ -84,7 +84,7 @@ def run_events(records: Sequence[Record]) -> list[RunEvent]:
         if found is None or (1 < record.seq <= carried):
             continue
         if change is Change.SIGNAL_AWAITED and _place(record) in taken:
-            continue  # the signal was there before anybody waited
+            continue  # the signal arrived before the run waited for it
         event_type, status = found
         found_events.append(
             RunEvent(
@@ -100,7 +100,7 @@ def run_events(records: Sequence[Record]) -> list[RunEvent]:
 
 
 def _carried(records: Sequence[Record]) -> tuple[int, int | None]:
-    """The last record that a fork has from its original, and when it began; 0 for a run of its own."""
+    """The last record that a fork copied from its original, and when the fork started; 0 if it is not a fork."""
     first = records[0].body_as(events.ExecutionStarted) if records and records[0].seq == 1 else None
     source = None if first is None else first.forked_from
     if source is None:
@@ -124,7 +124,7 @@ def _details(kind: EventType, record: Record) -> JsonObject:
 
 
 def cloud_event(row: RunRow, event: RunEvent, *, source: str, include_output: bool) -> JsonObject:
-    """An event in the form of CloudEvents 1.0. Equal for equal records, so that it can be made again after a crash."""
+    """An event in the format of CloudEvents 1.0. It is equal for equal records, so it can be rebuilt after a crash."""
     public = id_for_callers(row.tenant, row.run_id)
     data: JsonObject = {
         "execution_id": public,
@@ -162,7 +162,7 @@ def _output(value: JsonValue) -> JsonObject:
 
 
 def probe_event(tenant: str, endpoint_id: str, delivery_id: str, *, source: str, at: int) -> JsonObject:
-    """An event that says nothing but that events arrive."""
+    """A test event, which only shows that events arrive."""
     return {
         "specversion": "1.0",
         "id": delivery_id,

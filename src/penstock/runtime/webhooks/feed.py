@@ -1,10 +1,10 @@
-"""From what was stored to what is to be delivered: every event of every run, for everybody who wants to hear of it.
+"""Queues deliveries: one for each event of each run and each endpoint that subscribes to it.
 
-The store tells what anybody stored, in order; a mark says how far that was looked through. The mark moves after the
-deliveries are queued, and a delivery's id is made from its event: a crash in between makes the same rows again, which
-are passed over. It does not matter who moved a run: this process, another one, or one that died right after.
+The store lists what any process stored, in order. A mark records how far this was read. The mark moves after the
+deliveries are queued, and the id of a delivery is derived from its event: after a crash in between, the same rows are
+made again and skipped. It does not matter which process advanced a run, or whether that process died right after.
 
-Above it: `sending`. Below it: the store's changes, the platform's queue, `events`.
+Above it: `dispatcher`. Below it: the store's changes, the platform's queue, `events`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.runtime.webhooks.events import cloud_event, run_events
 __all__ = ["DeliveryFeed"]
 
 _MARK = "deliveries"
-# The mark is written at most so often; what was looked through since is looked through again after a crash.
+# The mark is written at most this often. Changes after the last written mark are read again after a crash.
 _MARK_EVERY_MS = 1_000
 
 _Receivers = Mapping[str, Sequence[tuple[ResourceRow, Endpoint]]]
@@ -39,7 +39,7 @@ class _Mark(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class DeliveryFeed:
-    """Queues deliveries. `source` begins the `source` of every event: the address of the API, if it is known."""
+    """Queues deliveries. `source` is the prefix of every event's `source`: the address of the API, if it is known."""
 
     platform: PlatformStore
     store: StoredRunReader
@@ -50,7 +50,7 @@ class DeliveryFeed:
     _opened: bool = False
 
     async def queue_new(self) -> tuple[int, bool]:
-        """Look through one page of what was stored; how many deliveries were queued, and whether there is more."""
+        """Read one page of changes. Returns the number of queued deliveries, and whether there are more changes."""
         receivers, since = await self._receivers()
         if not self._opened:
             self._mark = self._written = _mark_of(await self.platform.mark(_MARK))
@@ -71,7 +71,7 @@ class DeliveryFeed:
         return queued, page.has_more
 
     async def write_mark(self, *, at_once: bool = True) -> None:
-        """Keep how far everything was looked through."""
+        """Store how far the changes were read."""
         mark, written = self._mark, self._written
         if mark is None or mark == written:
             return
@@ -80,14 +80,14 @@ class DeliveryFeed:
             self._written = mark
 
     async def _nobody_listens(self) -> None:
-        """Whoever listens from some moment on hears of what happens after it: nothing needs to be looked through."""
+        """Clear the mark: without endpoints there is nothing to read, and a new endpoint gets only later events."""
         self._mark = None
         if self._written is not None:
             await self.platform.set_mark(_MARK, None)
             self._written = None
 
     async def _receivers(self) -> tuple[_Receivers, int]:
-        """The endpoints that are enabled, by tenant, and since when there are some."""
+        """The enabled endpoints by tenant, and the creation time of the oldest."""
         found: dict[str, list[tuple[ResourceRow, Endpoint]]] = {}
         since = self.clock.now_ms()
         for row in await self.platform.all_resources(ENDPOINT_KIND):
@@ -130,7 +130,7 @@ class DeliveryFeed:
         while after < last:
             page = await self.store.history(run_id, after_seq=after, limit=min(last - after, limits.HISTORY_PAGE_MAX))
             if not page:
-                break  # the run was deleted in between
+                break  # the run was deleted in the meantime
             found += page
             after = page[-1].seq
         return found
@@ -164,7 +164,7 @@ def _within(records: Sequence[Record], change: RunChange) -> Sequence[Record]:
 
 
 def _mark_of(value: JsonValue) -> _Mark | None:
-    """The mark as it was written; one that cannot be read is none, and more is looked through again."""
+    """The mark as it was written. An unreadable mark counts as none, and more changes are read again."""
     try:
         return None if value is None else msgspec.convert(value, _Mark)
     except msgspec.ValidationError:
