@@ -90,7 +90,7 @@ def exceeds_values(value: JsonValue, values_max: int) -> bool:
             return True
         for child in item.values() if isinstance(item, dict) else item:
             if isinstance(child, (list, dict)):  # a union is slower
-                waiting.append(child)  # a generator would cost more than what it looks at
+                waiting.append(child)  # a generator would be slower
     return False
 
 

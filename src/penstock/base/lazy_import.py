@@ -33,7 +33,7 @@ class LazyModule:
 
     def __getattr__(self, attribute: str) -> object:
         value: object = getattr(import_module(self._lazy_name), attribute)
-        # Python calls this method only for what the instance does not have, so the next read costs nothing extra.
+        # Python calls this method only for attributes that the instance lacks, so the next read costs nothing extra.
         setattr(self, attribute, value)
         return value
 

@@ -48,7 +48,7 @@ CLIENT_REASONS: Mapping[str, str] = {
 
 
 class CallFailed(PenstockError):
-    """A call failed. `request_id` names it when you ask about it; `status` is that of HTTP, if there was an answer."""
+    """A call failed. Quote `request_id` when you report it; `status` is the HTTP status, if there was a response."""
 
     status: int | None = None
     request_id: str | None = None
@@ -64,7 +64,7 @@ class CallRejected(CallFailed, Rejected):
 
 
 class CallNotFound(CallFailed, NotFound):
-    """There is no such thing, or not for this key."""
+    """It does not exist, or not for this key."""
 
 
 class CallDenied(CallFailed, Denied):
@@ -72,7 +72,7 @@ class CallDenied(CallFailed, Denied):
 
 
 class CallConflict(CallFailed, Conflict):
-    """The thing has moved on."""
+    """The thing named is no longer in the state that the call needs."""
 
 
 class CallLimited(CallFailed, LimitExceeded):
@@ -84,7 +84,7 @@ class CallUnavailable(CallFailed, Unavailable):
 
 
 class CallTimedOut(CallUnavailable):
-    """What was waited for did not happen in the time that the caller gave."""
+    """The result did not come within the caller's timeout."""
 
 
 _BY_STATUS: Mapping[int, type[CallFailed]] = {

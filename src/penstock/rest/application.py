@@ -43,7 +43,7 @@ _MCP_HEADERS = ("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Nam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestOptions:
-    """The operator's choices for REST."""
+    """The operator's options for REST."""
 
     base_path: str = "/api/v0"
     cors_origins: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class _Compression:
 
 
 def _takes_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    for name, value in headers:  # noqa: SIM110  # a generator would cost more than the loop
+    for name, value in headers:  # noqa: SIM110  # a generator would be slower
         if name == b"accept-encoding" and b"gzip" in value:
             return True
     return False

@@ -33,7 +33,7 @@ _PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
 def media_type_of(content_type: str) -> str:
-    """The media type of a Content-Type header, without parameters."""
+    """Return the media type of a Content-Type header, without parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 

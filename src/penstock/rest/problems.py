@@ -59,12 +59,12 @@ PROBLEM_SCHEMA: JsonObject = {
 
 
 def problem_status(error: PenstockError) -> int:
-    """The HTTP status of an error."""
+    """Return the HTTP status of an error."""
     return mapping_of(error).status
 
 
 def problem_body(error: PenstockError, *, request_id: str, instance: str) -> bytes:
-    """The problem document of an error."""
+    """Build the problem document of an error."""
     mapping = mapping_of(error)
     body: JsonObject = {
         "type": f"urn:penstock:problem:{error.code.lower().replace('_', '-')}",

@@ -51,7 +51,7 @@ def headers_of(scope: Scope) -> dict[str, str]:
 
 
 def bearer_of(headers: Mapping[str, str]) -> str | None:
-    """The token of an Authorization header."""
+    """Return the token of a bearer Authorization header, or None."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 

@@ -57,7 +57,7 @@ LISTS: tuple[ListKind, ...] = ("tools", "prompts", "resources")
 
 @dataclass(frozen=True, slots=True)
 class ListChanged:
-    """A list changed."""
+    """The list of tools, prompts or resources changed."""
 
     kind: ListKind
 
@@ -130,7 +130,7 @@ class _Seen:
     """The state of a tenant at the last look."""
 
     revisions: tuple[int, int]
-    """Of the catalogue, and of what the tenant exposes."""
+    """The revisions of the catalogue and of what the tenant exposes."""
     workflows: TenantWorkflows
 
 
