@@ -104,8 +104,8 @@ async def test_a_document_may_let_a_model_answer(tmp_path: Path) -> None:
 async def test_a_person_still_answers_in_a_form(tmp_path: Path) -> None:
     async with assisted(tmp_path, asking()) as assistant:
         asked = await assistant.call("pays")
-        filled = {"ask": accept(ok=True)}
-        result = await assistant.call("pays", filled=filled, state=asked["requestState"])
+        answers = {"ask": accept(ok=True)}
+        result = await assistant.call("pays", answers=answers, state=asked["requestState"])
         assert result["structuredContent"]["output"] is True
 
 

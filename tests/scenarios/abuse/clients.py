@@ -20,7 +20,7 @@ __all__ = ["CLIENT_CASES"]
 
 _READERS = 200
 # As long as it takes until each has so much, and at least a few seconds.
-_READ_BYTES_MIN = 50_000
+_READ_BYTES_MIN = 120_000
 _READING_SECONDS_MIN, _READING_SECONDS_MAX = 3.0, 90.0
 _HISTORY_RECORDS = 20_000
 # Twice what runs in memory may take together, see benchmarks/memory.py; without a bound these runs take 600 MB.
