@@ -1,10 +1,10 @@
 """The seven published control-plane functions: start, status, resume, submit, signal, cancel, list.
 
-Names, parameters, results and error codes are the published ones. A run pins its definition by hash at its start:
-later calls may leave definition and input out, and a definition that differs is refused. Refusals change nothing, and
-every error carries the run, the node and the code it is about.
+Names, parameters, results and error codes are the published ones. A run pins its definition by hash when it starts:
+later calls may omit definition and input, and a different definition is refused. Refusals change nothing, and every
+error carries the run, the node and the code it is about.
 
-Above it: the harness now, the surfaces later. Below it: a `ControlHost` (see `hosts`), `views`.
+Above it: operations, the conformance harness. Below it: a `ControlHost` (see `hosts`), `views`.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ __all__ = ["CallProblem", "CallResult", "ControlHost", "ControlPlane", "Controll
 
 _LIST_LIMIT_DEFAULT = 50
 _LIST_LIMIT_MAX = 100
-# How many runs of a chain one call goes along with before it answers with what there is.
+# How many runs of a chain one call follows before it answers with the current state.
 _RUNS_FOLLOWED_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """A call that was taken."""
+    """The result of a call that was accepted."""
 
     body: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class CallProblem:
-    """A call that was refused, or whose run failed."""
+    """The error of a call that was refused, or whose run failed."""
 
     code: str
     message: str
@@ -75,7 +75,7 @@ class ControlledRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
-    """Which runs `workflow_list` wants."""
+    """Which runs `workflow_list` returns."""
 
     phase: str | None
     workflow_name: str | None
@@ -94,10 +94,10 @@ class Listing:
 
 
 class ControlHost(Protocol):
-    """What the control plane needs of a host."""
+    """What the control plane needs from a host."""
 
     def now_ms(self) -> int:
-        """The present instant."""
+        """Return the current time."""
 
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
         """Start a run."""
@@ -106,25 +106,25 @@ class ControlHost(Protocol):
         """Give a run an input."""
 
     async def find(self, run_id: str) -> ControlledRun | None:
-        """A run by id."""
+        """Return a run by id."""
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
         """Take over a run whose history came from elsewhere."""
 
     async def history(self, run_id: str) -> tuple[Record, ...]:
-        """The whole history of a run."""
+        """Return the whole history of a run."""
 
     async def run_until_waiting(self, run_id: str, *, activities: bool) -> None:
-        """Let a run and its children go on until they wait for somebody outside (or a bounded time is up)."""
+        """Let a run and its children proceed until they wait for somebody outside, or until a time limit."""
 
     async def newest(self, run_id: str) -> str:
-        """The last run of the chain that began with a run, or goes through it."""
+        """Return the last run of the chain that a run belongs to."""
 
     async def child_runs(self, run_id: str) -> Sequence[ControlledRun]:
-        """The live child runs of a run, and theirs."""
+        """Return the live child runs of a run, and theirs."""
 
     async def list_runs(self, query: ListQuery) -> Listing:
-        """Runs by filter."""
+        """Return runs by filter."""
 
 
 def _problem(refused: Refused, run_id: str | None = None, node_id: str | None = None) -> CallProblem:
@@ -145,14 +145,14 @@ def _text(arguments: JsonObject, name: str) -> str | None:
 
 @dataclass(slots=True, kw_only=True)
 class ControlPlane:
-    """The functions by name, see `call`. `new_id` mints run ids."""
+    """The functions by name, see `call`. `new_id` generates run ids."""
 
     host: ControlHost
     new_id: Callable[[], str]
     by: str | None = None
-    """Who calls, if that is known."""
+    """The caller, if known."""
     answerer: inputs.Answerer = field(default_factory=inputs.Answerer)
-    """Which questions they may answer."""
+    """Which questions the caller may answer."""
 
     async def call(self, tool: str, arguments: JsonObject) -> Reply:
         """Call one of the seven functions."""
@@ -171,8 +171,8 @@ class ControlPlane:
         return await handler(arguments)
 
     async def workflow_start(self, arguments: JsonObject) -> Reply:
-        """Start a run; a known id is refused unless `allow_existing_execution_id`."""
-        # A long definition takes long to check; nobody else waits for it.
+        """Start a run; an existing id is refused unless `allow_existing_execution_id`."""
+        # Checking a long definition takes long; the thread keeps it from blocking others.
         workflow = await asyncio.to_thread(_compiled, arguments.get("definition"))
         if isinstance(workflow, CallProblem):
             return workflow
@@ -197,7 +197,10 @@ class ControlPlane:
         return await self._drive(run_id, arguments)
 
     async def workflow_status(self, arguments: JsonObject) -> Reply:
-        """What a run is doing; with `lease` {node_id, holder, seconds, visit?, extend?} take an activity first."""
+        """Return what a run is doing, after leasing an activity if asked to.
+
+        `lease` is {node_id, holder, seconds, visit?, extend?}.
+        """
         run = await self._known(arguments)
         if isinstance(run, CallProblem):
             return run
@@ -217,7 +220,7 @@ class ControlPlane:
         return _problem(outcome, run_id, given.node_id) if isinstance(outcome, Refused) else None
 
     async def workflow_resume(self, arguments: JsonObject) -> Reply:
-        """CallResult the open question of a run."""
+        """Answer the open question of a run."""
         run = await self._checked(arguments, "INVALID_RESUME_PAYLOAD")
         if isinstance(run, CallProblem):
             return run
@@ -233,7 +236,7 @@ class ControlPlane:
         return await self._send(run, given, arguments)
 
     async def workflow_submit_activity(self, arguments: JsonObject) -> Reply:
-        """Report the outcome of an activity that the caller did; visit, attempt and lease_holder may name which."""
+        """Report the outcome of an activity that the caller performed; visit, attempt and lease_holder are optional."""
         run = await self._checked(arguments, "SUBMIT_VALIDATION_ERROR", missing="ACTIVITY_SUBMIT_NOT_AWAITING")
         if isinstance(run, CallProblem):
             return run
@@ -247,7 +250,7 @@ class ControlPlane:
         return await self._send(run, submit_input(self.host.now_ms(), submit), arguments)
 
     async def workflow_signal(self, arguments: JsonObject) -> Reply:
-        """Send a signal; it waits in the run until somebody takes it."""
+        """Send a signal; the run buffers it until a node waits for it."""
         run = await self._checked(arguments, "SIGNAL_VALIDATION_ERROR")
         if isinstance(run, CallProblem):
             return run
@@ -271,7 +274,7 @@ class ControlPlane:
         return await self._send(run, given, arguments)
 
     async def workflow_list(self, arguments: JsonObject) -> Reply:
-        """Runs, newest change first."""
+        """List runs, newest change first."""
         limit = arguments.get("limit", _LIST_LIMIT_DEFAULT)
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _LIST_LIMIT_MAX:
             return CallProblem("VALIDATION_ERROR", f"limit must be a number from 1 to {_LIST_LIMIT_MAX}", {})
@@ -304,7 +307,7 @@ class ControlPlane:
     async def _checked(
         self, arguments: JsonObject, code: str, missing: str | None = None
     ) -> ControlledRun | CallProblem:
-        """The run, if the definition sent along (it need not be) is the one it was started with."""
+        """Return the run, if a definition sent along (it is optional) is the one it was started with."""
         run = await self._known(arguments, code)
         if isinstance(run, CallProblem):
             return run if missing is None or run.code == code else CallProblem(missing, run.message, run.details)
@@ -319,7 +322,7 @@ class ControlPlane:
         decision = await self.host.send(run_id, given)
         if isinstance(decision, Refused):
             return _problem(decision, run_id, _text(arguments, "node_id"))
-        return await self._drive(decision.state.run_id, arguments)  # a run that was continued hands some things on
+        return await self._drive(decision.state.run_id, arguments)  # a run that was continued forwards some inputs
 
     async def _drive(self, run_id: str, arguments: JsonObject) -> Reply:
         run = await self._found(run_id)

@@ -1,4 +1,4 @@
-"""Hosts as the published control plane uses them: the one in memory, and any that keeps the host port.
+"""Hosts as the published control plane uses them: the one in memory, and any that implements the host port.
 
 Above it: `app` and the harness choose one. Below it: `MemoryHost`, the host port.
 """
@@ -34,10 +34,10 @@ from penstock.runtime.ports.runs import RunQuery, RunRow
 
 __all__ = ["HostControl", "MemoryControl"]
 
-# How long one call follows a run that keeps working before it answers with what there is.
+# How long one call follows a run that keeps working before it answers with the current state.
 _REST_SECONDS_MAX = 30.0
 
-# Which of our statuses a published phase stands for.
+# Our statuses for each published phase.
 _STATUSES: dict[str, tuple[str, ...]] = {
     "interrupted": ("waiting_input",),
     "awaiting_activity": ("waiting_activity", "waiting_decision"),
@@ -53,7 +53,7 @@ class MemoryControl:
     host: MemoryHost
 
     def now_ms(self) -> int:
-        """The present instant."""
+        """Return the current time."""
         return self.host.clock()
 
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
@@ -69,12 +69,12 @@ class MemoryControl:
         self.host.adopt(state.run_id, workflow, state, list(records))
 
     async def history(self, run_id: str) -> tuple[Record, ...]:
-        """The whole history of a run."""
+        """Return the whole history of a run."""
         run = self.host.runs.get(run_id)
         return () if run is None else tuple(run.records)
 
     async def find(self, run_id: str) -> ControlledRun | None:
-        """A run by id."""
+        """Return a run by id."""
         run = self.host.runs.get(run_id)
         return None if run is None else ControlledRun(run.workflow, run.state)
 
@@ -83,11 +83,11 @@ class MemoryControl:
         self.host.drive(run_id, activities=activities)
 
     async def newest(self, run_id: str) -> str:
-        """The last run of a chain."""
+        """Return the last run of a chain."""
         return self.host.newest(run_id).state.run_id
 
     async def child_runs(self, run_id: str) -> Sequence[ControlledRun]:
-        """The live child runs of a run."""
+        """Return the live child runs of a run."""
         return [
             ControlledRun(run.workflow, run.state)
             for name, run in self.host.runs.items()
@@ -95,7 +95,7 @@ class MemoryControl:
         ]
 
     async def list_runs(self, query: ListQuery) -> Listing:
-        """Runs by filter, newest change first."""
+        """Return runs by filter, newest change first."""
         after = _cursor(query.cursor)
         states = sorted((run.state for run in self.host.runs.values() if _wanted(run.state, query)), key=_newest_first)
         later = [state for state in states if after is None or _newest_first(state) > after]
@@ -142,20 +142,20 @@ async def _refuse_nothing(workflow: Workflow) -> Refused | None:
 
 @dataclass(slots=True)
 class HostControl:
-    """A host by its port; it performs, this one watches. It sees and starts runs of one tenant."""
+    """A host behind the host port: the host performs work, this object only watches. It is limited to one tenant."""
 
     host: RunHost
     tenant: str = DEFAULT_TENANT
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What runs are labelled with that are started here."""
+    """The labels of runs that are started here."""
     starter: Initiator | None = None
-    """Who starts them, if that is known."""
+    """Who starts them, if known."""
     untrusted: bool = False
-    """Whether what is brought here comes from outside, see `engine.trust`."""
+    """Whether data passed in here comes from outside, see `engine.folding.trust`."""
     refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
-    """Why whoever asks may not start a workflow; None if they may."""
+    """Returns why the caller may not start a workflow, or None."""
     call: CallRecord | None = None
-    """What the call that comes through here leaves behind, stored with what it changes."""
+    """The record of the call that is made through this object, stored with what it changes."""
 
     @property
     def _principal(self) -> str | None:
@@ -166,11 +166,11 @@ class HostControl:
         return None if self.starter is None else self.starter.to_json()
 
     def now_ms(self) -> int:
-        """The present instant."""
+        """Return the current time."""
         return self.host.clock.now_ms()
 
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
-        """Keep the definition and start a run of it."""
+        """Store the definition and start a run of it."""
         refused = await self.refuse(workflow)
         if refused is not None:
             return refused
@@ -187,7 +187,7 @@ class HostControl:
         return await self.host.send(run_id, theirs, tenant=self.tenant, call=self.call)
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
-        """Take over a run whose history came from elsewhere; whoever it was of, it is of this one now."""
+        """Take over a run whose history came from elsewhere; it now belongs to this tenant and caller."""
         await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
         if (state.tenant, state.started_by, state.starter) != (self.tenant, self._principal, self._initiator):
             records = tuple(_owned(record, self.tenant, self.starter) for record in records)
@@ -197,7 +197,7 @@ class HostControl:
             raise Rejected(refused.code, refused.message, refused.hint)
 
     async def history(self, run_id: str) -> tuple[Record, ...]:
-        """The whole history of a run."""
+        """Return the whole history of a run."""
         row = await self.host.row(run_id)
         records: list[Record] = []
         while row is not None and row.tenant == self.tenant:
@@ -209,7 +209,7 @@ class HostControl:
         return tuple(records)
 
     async def find(self, run_id: str) -> ControlledRun | None:
-        """A run by id."""
+        """Return a run by id."""
         state = await self.host.read(run_id)
         workflow = None if state is None else await self.host.workflow(state.definition_hash)
         if state is None or workflow is None or state.tenant != self.tenant:
@@ -227,7 +227,7 @@ class HostControl:
             await self._moved(runs)
 
     async def _moved(self, runs: Sequence[RunState]) -> None:
-        """Wait until one of some runs, or a child run that they wait for, has moved; a second at most."""
+        """Wait until one of the runs, or a child run that they wait for, has moved; one second at most."""
         seen = {state.run_id: state.seq for state in runs}
         children = {child_id for state in runs for child_id in state.children if child_id not in seen}
         awaited = {**dict.fromkeys(children, 0), **seen}
@@ -240,11 +240,11 @@ class HostControl:
                 await asyncio.wait(moved, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
 
     async def newest(self, run_id: str) -> str:
-        """The last run of a chain."""
+        """Return the last run of a chain."""
         return await self.host.newest(run_id)
 
     async def child_runs(self, run_id: str) -> Sequence[ControlledRun]:
-        """The live child runs of a run, and theirs."""
+        """Return the live child runs of a run, and theirs."""
         found: list[ControlledRun] = []
         page = await self.host.list_runs(RunQuery(parent_run_id=run_id, limit=1_000))
         for row in page.rows:
@@ -254,7 +254,7 @@ class HostControl:
         return found
 
     async def list_runs(self, query: ListQuery) -> Listing:
-        """Runs by filter, newest first."""
+        """Return runs by filter, newest first."""
         phase = query.phase
         rows: list[RunRow] = []
         cursor = query.cursor
@@ -284,9 +284,9 @@ def _owned(record: Record, tenant: str, starter: Initiator | None) -> Record:
 
 
 def _busy(state: RunState, known: set[str]) -> bool:
-    """True while there is something to do in a run here: an activity to perform, a signal to deliver, a child to start.
+    """Whether a run has something to do here: perform an activity, deliver a signal, start a child.
 
-    A child run that is known speaks for itself.
+    A known child run is checked by itself.
     """
     if state.terminal or state.paused:
         return False

@@ -1,4 +1,4 @@
-"""Taking host-mediated activities: what a host says when it wants one, and what it has when the run agreed.
+"""Leasing host-mediated activities: parse a host's request, and return what the run granted.
 
 Above it: `functions`, `run_handle`. Below it: the engine's leases.
 """
@@ -20,12 +20,12 @@ __all__ = ["lease_ms_of", "leased", "leased_activity", "read_lease"]
 
 
 def lease_ms_of(seconds: float) -> int:
-    """Seconds as milliseconds; something that is not a length of time becomes -1, which every run refuses."""
+    """Convert seconds to milliseconds; a value that is not finite becomes -1, which every run refuses."""
     return round(seconds * 1000) if math.isfinite(seconds) else -1
 
 
 def read_lease(at: int, wanted: JsonValue) -> inputs.LeaseActivity | Refused:
-    """A lease as the wire says it: node_id, holder, seconds, and where needed visit and extend."""
+    """Parse a lease request: node_id, holder, seconds, and optionally visit and extend."""
     named = wanted if isinstance(wanted, dict) else {}
     node_id, holder, seconds = named.get("node_id"), named.get("holder"), named.get("seconds")
     if not isinstance(node_id, str) or not isinstance(holder, str):
@@ -48,7 +48,7 @@ def read_lease(at: int, wanted: JsonValue) -> inputs.LeaseActivity | Refused:
 
 
 def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLeased | Refused:
-    """What was recorded of the lease; a refusal where the run found that the activity may have been done already."""
+    """Return the recorded lease, or a refusal if the run found that the activity may already have been performed."""
     for record in reversed(decision.records):
         body = record.body_as(events.ActivityLeased)
         if body is not None:
@@ -58,6 +58,6 @@ def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLe
 
 
 def leased_activity(workflow: Workflow, state: RunState, lease: events.ActivityLeased) -> PerformActivity:
-    """The activity that somebody has now, with all that is needed to do it."""
+    """Return the leased activity, with everything that is needed to perform it."""
     activities = pending_activities(workflow, state)
     return next(item for item in activities if (item.node_id, item.visit) == (lease.node_id, lease.visit))

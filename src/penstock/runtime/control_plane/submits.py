@@ -1,8 +1,8 @@
-"""A submit: the outcome of an activity that a host did, read from the wire and held against what is pending.
+"""A submit: the outcome of an activity that a host performed, parsed and checked against what is pending.
 
-The branch and the correlation id are checked here, once for every surface; what is left (which attempt, whose lease,
-does the result fit) is the engine's. Keys are taken as the published control plane spells them, snake_case, and as
-histories do, camelCase.
+The branch and the correlation id are checked here, once for every surface. The rest (which attempt, whose lease, does
+the result match its schema) is up to the engine. Keys are accepted in the spelling of the published control plane,
+snake_case, and in that of histories, camelCase.
 
 Above it: `functions`, the harness. Below it: the engine's pending activities, `views`.
 """
@@ -22,13 +22,13 @@ from penstock.runtime.control_plane.views import camel_case, snake_case
 __all__ = ["Submit", "read_submit", "refuse_misfit", "submit_input"]
 
 _INVALID = "SUBMIT_VALIDATION_ERROR"
-# What a host may tell beside the outcome, and what stands beside it in the history.
+# Additional keys that a host may send with the outcome; the history stores them beside it.
 _EXTRA = ("delegateCorrelationId", "externalTaskId", "usage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
-    """The outcome of one activity; visit, attempt and holder only where the host names them."""
+    """The outcome of one activity; visit, attempt and holder only if the host names them."""
 
     node_id: str
     ok: bool
@@ -43,7 +43,7 @@ class Submit:
 
 
 def read_submit(arguments: JsonObject) -> Submit | Refused:
-    """What a call of `workflow_submit_activity` says, or why it cannot be read."""
+    """Parse the arguments of `workflow_submit_activity`, or return why they are invalid."""
     node_id, given = arguments.get("node_id"), arguments.get("outcome")
     outcome = camel_case(given) if isinstance(given, dict) else {}
     if not isinstance(node_id, str) or not node_id or not isinstance(outcome.get("ok"), bool):
@@ -74,7 +74,7 @@ def read_submit(arguments: JsonObject) -> Submit | Refused:
 
 
 def refuse_misfit(workflow: Workflow, state: RunState, submit: Submit) -> Refused | None:
-    """The refusal of a submit for another branch or another delegation than the one that is pending."""
+    """Refuse a submit for another branch or another delegation than the pending one."""
     activities = (
         item
         for item in pending_activities(workflow, state)
@@ -82,7 +82,7 @@ def refuse_misfit(workflow: Workflow, state: RunState, submit: Submit) -> Refuse
     )
     activity = next(activities, None)
     if activity is None:
-        return None  # the engine knows what to say about it
+        return None  # the engine will refuse it
     if submit.span != activity.parallel_span:
         message = f"parallel_span does not fit {submit.node_id}" if submit.span else "parallel_span is missing"
         if activity.parallel_span is None:
@@ -97,7 +97,7 @@ def refuse_misfit(workflow: Workflow, state: RunState, submit: Submit) -> Refuse
 
 
 def submit_input(at: int, submit: Submit) -> inputs.CompleteActivity | inputs.FailActivity:
-    """The input for the run."""
+    """Return the input for the run."""
     extra = submit.extra or None
     if submit.ok:
         return inputs.CompleteActivity(

@@ -1,7 +1,7 @@
 """How the published control plane shows a run: the bodies of its answers, built from the state.
 
-Names are the published ones, snake_case; what upstream's answers lack (state, span, timeout, attempt, prompt, schema,
-every pending activity) is added, nothing is renamed.
+Names are the published ones, snake_case. Fields that upstream's answers lack (state, span, timeout, attempt, prompt,
+schema, every pending activity) are added; nothing is renamed.
 
 Above it: `functions`. Below it: the engine's state and pending effects.
 """
@@ -27,19 +27,19 @@ _AFTER_UNDERSCORE = re.compile(r"_([a-z])")
 
 
 def snake_case(value: JsonObject | None) -> JsonObject | None:
-    """A history object's keys as the wire spells them."""
+    """Convert the keys of a history object to snake_case, as on the wire."""
     if value is None:
         return None
     return {_UPPER.sub(lambda match: "_" + match[1].lower(), key): item for key, item in value.items()}
 
 
 def camel_case(value: JsonObject) -> JsonObject:
-    """The keys of an object from the wire as histories spell them; keys that are so already stay."""
+    """Convert the keys of an object from the wire to camelCase, as in histories; camelCase keys stay unchanged."""
     return {_AFTER_UNDERSCORE.sub(lambda match: match[1].upper(), key): item for key, item in value.items()}
 
 
 def run_body(workflow: Workflow, state: RunState, child_runs: Sequence[tuple[Workflow, RunState]] = ()) -> JsonObject:
-    """The answer of start, resume, submit and signal. Activities of `child_runs` are listed too."""
+    """Build the answer of start, resume, submit and signal. Activities of `child_runs` are listed too."""
     body: JsonObject = {"execution_id": state.run_id, "status": published_phase(state)}
     match state.status:
         case RunStatus.COMPLETED:
@@ -94,7 +94,7 @@ def _pending(state: RunState, activity: PerformActivity) -> JsonObject:
 
 
 def _waiting(workflow: Workflow, state: RunState) -> JsonObject:
-    """What the run waits for, in the published keys."""
+    """Return what the run waits for, with the published keys."""
     activation = current_activation(state)
     if activation is None:
         return {}
@@ -131,7 +131,7 @@ def _activity(workflow: Workflow, state: RunState, activation: Activation) -> Js
 def status_body(
     workflow: Workflow, state: RunState, child_runs: Sequence[tuple[Workflow, RunState]] = ()
 ) -> JsonObject:
-    """The answer of `workflow_status`."""
+    """Build the answer of `workflow_status`."""
     body: JsonObject = {"execution_id": state.run_id, "phase": published_phase(state)}
     if state.last_node_id is not None:
         body["current_node_id"] = state.last_node_id

@@ -133,9 +133,7 @@ ClaimOutcome: TypeAlias = Claimed | InFlight | Finished
 
 
 AuditOutcome: TypeAlias = Literal["allowed", "refused", "failed"]
-"""Allowed: the call was made.
-
-Refused: it was not. Failed: it was admitted and then failed, before or after it changed something."""
+"""`allowed`: the call was made; `refused`: it was not; `failed`: it failed, possibly after it changed something."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

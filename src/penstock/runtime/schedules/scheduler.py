@@ -1,13 +1,14 @@
-"""Schedules: runs that start by the clock.
+"""The scheduler: starts runs by the clock.
 
-A schedule has a cron expression in a time zone, and says what happens when the previous run is still going (`overlap`),
-how old a missed start may be and still happen (`catch_up`), and how far starts are spread (`jitter`). The id of a
-scheduled run is made from the schedule and the moment, so that two processes that both find it due start it once.
+A schedule has a cron expression in a time zone. It also says what happens if the previous run has not ended
+(`overlap`), how late a missed start may still happen (`catch_up`), and how far starts are spread (`jitter`). The id of
+a scheduled run is derived from the schedule and the fire time, so that two processes that both find it due start it
+once.
 
-What is due is started by whoever is told to (`fire`): a gate, where there is one, as a call of the schedule.
+`fire` starts what is due: a gate, if there is one, as a call of the schedule.
 
-Above it: `Penstock`, operations. Below it: the host port, `timetables`. Nothing is kept between two looks that another
-process would need.
+Above it: `Penstock`, operations. Below it: the host port, `timetables`. Between two checks it keeps nothing that
+another process would need.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 _LOOK_SECONDS = 1.0
-# What is noted in a specification beside what was asked for.
+# Keys that the scheduler adds to a specification.
 _MADE_BY, _REFUSED = "made_by", "refused"
 
 
@@ -62,7 +63,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """This time no run was started, and why."""
+    """No run was started this time, and why."""
 
     reason: str
 
@@ -74,7 +75,7 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True)
 class NotAllowed:
-    """Whoever made the schedule may not start this, or it cannot be started; noted on the schedule."""
+    """The creator of the schedule may not start this, or it cannot be started; noted on the schedule."""
 
     code: str
     message: str
@@ -85,7 +86,7 @@ Fire: TypeAlias = Callable[[ScheduleRow, str], Awaitable[FireOutcome]]
 
 
 def _scheduled(workflow: Workflow, tenant: str) -> list[tuple[str, JsonObject]]:
-    """The triggers of a document, and the ids that their schedules have."""
+    """Return the triggers of a document, each with the id of its schedule."""
     return [
         (id_in_tenant(tenant, str(trigger.get("id") or f"{workflow.name}:{number}")), trigger)
         for number, trigger in enumerate(workflow.triggers)
@@ -93,7 +94,7 @@ def _scheduled(workflow: Workflow, tenant: str) -> list[tuple[str, JsonObject]]:
 
 
 def check_schedules(workflow: Workflow) -> None:
-    """Refuse a document with a schedule that could not be kept: better before it is stored than after."""
+    """Refuse a document with an invalid schedule: better before it is stored than after."""
     for number, trigger in enumerate(workflow.triggers):
         schedule = trigger.get("schedule")
         if isinstance(schedule, dict):
@@ -108,40 +109,40 @@ def check_schedules(workflow: Workflow) -> None:
 
 
 def origin_of(row: ScheduleRow) -> str:
-    """Who made a schedule: a `document`, an `operation`, or the `program` that has this library in it."""
+    """Return what created a schedule: a `document`, an `operation`, or the `program` that embeds Penstock."""
     origin = row.spec.get("origin")
     return origin if isinstance(origin, str) else "program"
 
 
 def made_by(row: ScheduleRow) -> str | None:
-    """The principal who made a schedule by an operation, or changed what it starts: it starts runs in their name."""
+    """Return the principal who created or last changed a schedule by an operation: it starts runs on their behalf."""
     found = row.spec.get(_MADE_BY)
     return found if isinstance(found, str) else None
 
 
 def refusal_of(row: ScheduleRow) -> JsonObject | None:
-    """Why the last start was refused: `at`, `code`, `message`; None if it was not."""
+    """Return why the last start was refused (`at`, `code`, `message`), or None."""
     found = row.spec.get(_REFUSED)
     return found if isinstance(found, dict) else None
 
 
 def scheduled_run_id(row: ScheduleRow, mark: str) -> str:
-    """The id of a run that a schedule starts, made from the moment or another mark: it is started once."""
+    """Return the id of a scheduled run, derived from the fire time or another mark, so that it is started once."""
     return f"{row.schedule_id}@{mark}"
 
 
 def _asked_for(spec: JsonObject) -> JsonObject:
-    """A specification without what was noted about the last start."""
+    """Return a specification without the note about the last start."""
     return {name: value for name, value in spec.items() if name != _REFUSED}
 
 
 def _is_of(row: ScheduleRow, workflow_name: str) -> bool:
-    """Whether a schedule may follow the document of a workflow; those of older files do not say who made them."""
+    """Whether a schedule may belong to a workflow's document; schedules of older files do not name their creator."""
     return origin_of(row) == "program" or (origin_of(row) == "document" and row.workflow_name == workflow_name)
 
 
 class ScheduleStore(ScheduleReader, ScheduleChanges, DefinitionReader, Protocol):
-    """Where schedules are kept, beside the definitions that they start."""
+    """Where schedules are stored, beside the definitions that they start."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,32 +153,32 @@ class Scheduler:
     store: ScheduleStore
     report: Callable[[str, BaseException], None] = lambda where, error: None
     fire: Fire | None = None
-    """Starts a run of a schedule that is due; without one the program that has this library in it does so itself."""
+    """Starts a run of a due schedule; without it, the scheduler starts the run itself, as the embedding program."""
     _task: asyncio.Task[None] | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _clock_steps: ClockStepRepair = field(default_factory=ClockStepRepair)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a run is started: whether another one still goes on is asked before, and must be true after."""
+    """Held while a run is started: the check whether another run is in progress must still be true afterwards."""
 
     def start(self) -> None:
-        """Begin to look at the clock, unless it does so already."""
+        """Start checking the clock, unless already started."""
         if self._task is None:
             self._task = asyncio.ensure_future(self._loop())
 
     @property
     def is_looking(self) -> bool:
-        """Whether it looks at the clock."""
+        """Whether it checks the clock."""
         return self._task is not None
 
     async def stop(self) -> None:
-        """Stop looking."""
+        """Stop checking the clock."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     def nudge(self) -> None:
-        """Look now: for clocks that are moved by hand."""
+        """Check now: for clocks that are moved by hand."""
         self._wake.set()
 
     async def put(
@@ -189,7 +190,7 @@ class Scheduler:
         tenant: str = DEFAULT_TENANT,
         paused: bool = False,
     ) -> ScheduleRow:
-        """Create a schedule or replace its specification; a paused one stays paused. Its runs are in its tenant."""
+        """Create a schedule or replace its specification; a paused one stays paused. Its runs belong to its tenant."""
         while True:
             known = await self.find(schedule_id)
             if known is not None and known.tenant != tenant:
@@ -214,7 +215,7 @@ class Scheduler:
         tenant: str = DEFAULT_TENANT,
         paused: bool = False,
     ) -> ScheduleRow:
-        """A schedule as it begins, to be kept."""
+        """Build the row of a new schedule."""
         return ScheduleRow(
             schedule_id=schedule_id,
             workflow_name=workflow_name,
@@ -225,7 +226,7 @@ class Scheduler:
         )
 
     async def change(self, schedule_id: str, changes: JsonObject, *, call: CallRecord | None = None) -> ScheduleRow:
-        """Change members of a specification, as it stands then; None removes one."""
+        """Change members of a schedule's current specification; None removes one."""
 
         def changed(row: ScheduleRow) -> ScheduleRow:
             wanted = {**_asked_for(row.spec), **changes}
@@ -240,7 +241,7 @@ class Scheduler:
         return next_fire_at(schedule_id, timetable_of(spec), self.host.clock.now_ms())
 
     async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, call: CallRecord | None = None) -> bool:
-        """Keep a schedule, unless somebody changed it in between: nothing that others did may be lost."""
+        """Store a schedule, unless it was changed in between: no concurrent change may be lost."""
         kept = await self.store.put_schedule(row, expected=known, call=call)
         self.nudge()
         return kept
@@ -248,16 +249,16 @@ class Scheduler:
     async def _changed(
         self, schedule_id: str, change: Callable[[ScheduleRow], ScheduleRow], call: CallRecord | None
     ) -> ScheduleRow:
-        """Change a schedule as it stands when it is stored."""
+        """Apply a change to a schedule as it is when it is stored."""
         while True:
             changed = change(row := await self._row(schedule_id))
             if changed == row or await self.keep(changed, row, call=call):
                 return changed
 
     async def put_triggers(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> list[ScheduleRow]:
-        """Create the schedules that a document's `triggers` ask for, and forget those that it no longer asks for.
+        """Create the schedules that a document's `triggers` ask for, and delete those that it no longer asks for.
 
-        A schedule that somebody else made under the id of a trigger stays as it is; `report` is called with it.
+        A schedule with the id of a trigger that was created elsewhere stays unchanged; `report` is called with it.
         """
         rows = []
         known = {row.schedule_id: row for row in await self.store.schedules(tenant=tenant)}
@@ -279,7 +280,7 @@ class Scheduler:
         return rows
 
     async def follow(self, workflow_name: str, *, tenant: str = DEFAULT_TENANT) -> None:
-        """Make the schedules of a workflow those of its newest version, also when somebody changes it meanwhile."""
+        """Make the schedules of a workflow match its newest version, even if it changes meanwhile."""
         followed: str | None = None
         while (newest := await self.host.workflow_named(workflow_name, tenant=tenant)) is not None:
             if newest.hash == followed:
@@ -289,8 +290,9 @@ class Scheduler:
         await self.drop_triggers(workflow_name, tenant=tenant)
 
     async def follow_all(self) -> None:
-        """Do so for every workflow with triggers, and for those that schedules are left of: a process may have died
-        after it stored or deleted one, and before that.
+        """Call `follow` for every workflow with triggers, and for those that still have schedules.
+
+        A process may have died after it stored or deleted a workflow and before it updated the schedules.
         """
         wanted: set[tuple[str, str]] = {
             (row.tenant, row.workflow_name) for row in await self.store.schedules() if origin_of(row) == "document"
@@ -314,9 +316,9 @@ class Scheduler:
     async def drop_triggers(
         self, workflow_name: str, *, tenant: str = DEFAULT_TENANT, workflow: Workflow | None = None
     ) -> None:
-        """Forget the schedules that the document of a name asked for (that of `workflow`, or the newest); others stay.
+        """Delete the schedules of a name's document (that of `workflow`, or the newest); others stay.
 
-        Those of older files do not say who made them: they are known by the ids that the document gives them.
+        Schedules of older files do not name their creator: they are recognised by the ids that the document gives them.
         """
         workflow = workflow or await self.host.workflow_named(workflow_name, tenant=tenant)
         asked_for = set() if workflow is None else {schedule_id for schedule_id, _ in _scheduled(workflow, tenant)}
@@ -327,7 +329,7 @@ class Scheduler:
                 await self.store.delete_schedule(row.schedule_id)
 
     async def pause(self, schedule_id: str, *, paused: bool, call: CallRecord | None = None) -> None:
-        """Pause a schedule, or let it go on from now."""
+        """Pause a schedule, or resume it from now on."""
 
         def changed(row: ScheduleRow) -> ScheduleRow:
             return replace(row, paused=paused, next_at=self._next_at(schedule_id, row.spec))
@@ -342,7 +344,7 @@ class Scheduler:
         starter: Initiator = PROGRAM,
         call: CallRecord | None = None,
     ) -> str:
-        """Start a run of a schedule at once; its timetable stays as it is. The same `mark` starts it once."""
+        """Start a run of a schedule at once, without changing its timetable. The same `mark` starts it once."""
         async with self._starting:
             row = await self._row(schedule_id)
             mark = mark or str(self.host.clock.now_ms())
@@ -354,7 +356,7 @@ class Scheduler:
             return outcome.run_id
 
     async def find(self, schedule_id: str) -> ScheduleRow | None:
-        """A schedule by the id that it is stored under."""
+        """Return a schedule by the id that it is stored under."""
         return next((row for row in await self.store.schedules() if row.schedule_id == schedule_id), None)
 
     async def _row(self, schedule_id: str) -> ScheduleRow:
@@ -366,7 +368,7 @@ class Scheduler:
     async def _note(
         self, row: ScheduleRow, *, next_at: int | None, last_run_id: str | None, refused: JsonObject | None = None
     ) -> None:
-        """Keep what came of a start; what somebody did to the schedule meanwhile stays."""
+        """Store the outcome of a start; concurrent changes to the schedule are kept."""
         while (current := await self.find(row.schedule_id)) is not None:
             asked_for = _asked_for(current.spec)
             same = asked_for == _asked_for(row.spec) and current.next_at == row.next_at
@@ -382,13 +384,13 @@ class Scheduler:
     async def _loop(self) -> None:
         try:
             await self.follow_all()
-        except Exception as error:  # the store may be back in a moment
+        except Exception as error:  # the store may recover
             self.report("schedules", error)
         while True:
             self._wake.clear()
             try:
                 await self.fire_due()
-            except Exception as error:  # the store may be back in a moment
+            except Exception as error:  # the store may recover
                 self.report("schedules", error)
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
@@ -397,7 +399,7 @@ class Scheduler:
                 continue
 
     async def fire_due(self) -> dict[str, FireOutcome]:
-        """Start what is due; what became of each schedule that was."""
+        """Start what is due and return the outcome for each due schedule."""
         now = self.host.clock.now_ms()
         outcomes: dict[str, FireOutcome] = {}
         async with self._starting:
@@ -411,7 +413,7 @@ class Scheduler:
         return outcomes
 
     async def _placed(self, row: ScheduleRow, now: int) -> ScheduleRow:
-        """A schedule whose next moment was found by a clock that was ahead, with the one that it has by this clock."""
+        """Correct the fire time of a schedule that was computed by a clock that was ahead."""
         placed = replace(row, next_at=self._clock_steps.next_at(row, now))
         return placed if await self.store.put_schedule(placed, expected=row) else row
 
@@ -434,10 +436,10 @@ class Scheduler:
         return outcome
 
     async def _hindered(self, row: ScheduleRow, mark: str) -> FireOutcome | None:
-        """What keeps a schedule from starting a run, by its own rules; None if nothing does."""
+        """Return what keeps a schedule from starting a run, by its own rules; None if nothing does."""
         run_id = scheduled_run_id(row, mark)
         if row.last_run_id == run_id:
-            return Started(run_id)  # the clock moved back; it must not be in the way of itself
+            return Started(run_id)  # the clock moved back; a run must not hinder itself
         previous = await self._going_on(row)
         overlap = timetable_of(row.spec).overlap
         if previous is not None and overlap == "skip":
@@ -445,7 +447,7 @@ class Scheduler:
         return Postponed() if previous is not None and overlap == "queue" else None
 
     async def _going_on(self, row: ScheduleRow) -> str | None:
-        """The run that the schedule started last, or that continues it, while it goes on."""
+        """Return the last run that the schedule started, or the run that continues it, if it has not ended."""
         previous = await self.host.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
         return None if previous is None or previous.terminal else previous.run_id
 
@@ -456,7 +458,7 @@ class Scheduler:
     async def begin(
         self, row: ScheduleRow, mark: str, starter: Initiator, *, call: CallRecord | None = None
     ) -> FireOutcome:
-        """Start a run of a schedule that nothing hinders; one that goes on is cancelled if the schedule says so."""
+        """Start a run of a schedule; cancel the previous run first if the schedule says so."""
         timetable: Timetable = timetable_of(row.spec)
         workflow = await self.host.workflow_named(row.workflow_name, tenant=row.tenant)
         if workflow is None:

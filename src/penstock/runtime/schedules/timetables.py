@@ -1,7 +1,7 @@
-"""Timetables: when a schedule starts something, worked out from its specification.
+"""Timetables: compute when a schedule starts something, from its specification.
 
-Above it: `schedules`, which starts runs, and the checks of documents. Below it: cron arithmetic is cronsim's. It reads
-no clock and stores nothing.
+Above it: `scheduler`, which starts runs, and the checks of documents. Below it: cronsim does the cron arithmetic. It
+reads no clock and stores nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from penstock.runtime.ports.runs import ScheduleRow
 
 __all__ = ["ClockStepRepair", "Timetable", "next_fire_at", "timetable_of"]
 
-_CATCH_UP_MS = 60_000  # a start that was missed by more than a minute is skipped unless the schedule says otherwise
-# Looks that are remembered: of a clock that was ahead for longer than they took, the starts meanwhile are lost.
+_CATCH_UP_MS = 60_000  # a start missed by more than a minute is skipped, unless the schedule says otherwise
+# Number of checks to remember. If a clock was ahead for longer than these took, the starts in between are lost.
 _LOOKS_KEPT = 600
 _OVERLAPS = ("skip", "queue", "allow", "cancel_running")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timetable:
-    """A schedule's specification, understood."""
+    """The parsed specification of a schedule."""
 
     cron: str
     zone: ZoneInfo
@@ -41,7 +41,7 @@ class Timetable:
 
 
 def timetable_of(spec: JsonObject) -> Timetable:
-    """Understand a specification ``{cron, timezone, overlap, catch_up, jitter, input}``."""
+    """Parse a specification ``{cron, timezone, overlap, catch_up, jitter, input}``."""
     cron, zone = str(spec.get("cron", "")), str(spec.get("timezone", "UTC"))
     overlap = str(spec.get("overlap", "skip"))
     if overlap not in _OVERLAPS:
@@ -53,7 +53,7 @@ def timetable_of(spec: JsonObject) -> Timetable:
         raise Rejected("SCHEDULE_INVALID", f"{cron!r} is no cron expression: {error}", hint) from None
     try:
         known = ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones is no zone, and says so by an OSError
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones raises an OSError
         message = f"{zone!r} is no time zone"
         raise Rejected("SCHEDULE_INVALID", message, "use a name such as Europe/Berlin or UTC") from None
     return Timetable(
@@ -76,7 +76,7 @@ def _duration(value: JsonValue, default: int) -> int:
 
 
 def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int | None:
-    """The next moment after an instant; None when the expression never comes true again."""
+    """Return the next fire time after a time, or None if the expression never matches again."""
     after = datetime.fromtimestamp(after_ms / 1000, tz=timetable.zone)
     try:
         found = next(CronSim(timetable.cron, after))
@@ -85,30 +85,30 @@ def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int |
     moment = int(found.timestamp() * 1000)
     if not timetable.jitter_ms:
         return moment
-    # Drawn from the schedule and the moment: spread over schedules, the same for every process.
+    # Derived from the schedule and the time: it spreads schedules, and is the same in every process.
     return moment + crc32(f"{schedule_id}/{moment}".encode()) % timetable.jitter_ms
 
 
 @dataclass(slots=True)
 class ClockStepRepair:
-    """Finds schedules whose next moment was computed by a clock that was ahead, and where they belong.
+    """Finds schedules whose next fire time was computed by a clock that was ahead, and corrects it.
 
-    The next moment of a schedule cannot be later than the next one after now. One that was found to be right stays
-    right for as long as the clock goes forward.
+    The stored fire time of a schedule cannot be later than the next one after now. A fire time that was found correct
+    stays so for as long as the clock goes forward.
     """
 
-    _fitting: dict[str, tuple[int | None, int]] = field(default_factory=dict)  # next moments, and when they were right
+    _fitting: dict[str, tuple[int | None, int]] = field(default_factory=dict)  # fire times, and when checked
     _looks: deque[int] = field(default_factory=lambda: deque(maxlen=_LOOKS_KEPT))
 
     def fits(self, row: ScheduleRow, now: int) -> bool:
-        """Whether the next moment of a schedule can be the right one."""
+        """Whether the stored fire time of a schedule can be correct."""
         next_at, right_at = self._fitting.get(row.schedule_id, (None, now))
         if row.next_at is None or (row.next_at == next_at and right_at <= now):
             return True
         try:
             timetable = timetable_of(row.spec)
         except Rejected:
-            return True  # firing it tells what is wrong with it, and must not be in the way of the others before
+            return True  # firing it reports what is wrong with it; until then it must not get in the way of the others
         first = next_fire_at(row.schedule_id, dataclasses.replace(timetable, jitter_ms=0), now)
         if first is not None and row.next_at > first + timetable.jitter_ms:
             return False
@@ -116,11 +116,11 @@ class ClockStepRepair:
         return True
 
     def looked(self, now: int) -> None:
-        """Note that everything that was due until now was seen to."""
+        """Note that everything that was due until now has been handled."""
         self._looks.append(now)
 
     def next_at(self, row: ScheduleRow, now: int) -> int | None:
-        """Where a schedule belongs: after the last look before the clock was ahead, if that is not too long ago."""
+        """Return the corrected fire time: after the last check before the clock was ahead, within `catch_up`."""
         timetable = timetable_of(row.spec)
         seen_until = max((look for look in self._looks if look <= now), default=now)
         return next_fire_at(row.schedule_id, timetable, max(seen_until, now - timetable.catch_up_ms))

@@ -1,8 +1,8 @@
-"""The test cases of a document: scripts for dry runs, and the comparison of what happened with what is expected.
+"""The test cases of a document: scripts for dry runs, and the comparison of the outcome with what is expected.
 
 Above it: ``penstock test``, ``penstock simulate --case``, the tests of the examples. Below it: `dry_run`. It reads
-cases that the checks of `definitions` accepted. The comparison is strict: what a case says holds to the letter, and a
-word that is not understood is a difference.
+cases that the checks of `definitions` accepted. The comparison is strict: values must match exactly, and an unknown
+expectation counts as a difference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["CaseReport", "Difference", "differences", "run_case", "script_of_cas
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One place in which a dry run is not what a case expects; `note` says what the two values cannot."""
+    """One difference between a dry run and a case's expectation; `note` explains what the two values do not show."""
 
     place: str
     expected: JsonValue = None
@@ -30,14 +30,14 @@ class Difference:
     note: str | None = None
 
     def to_json(self) -> JsonObject:
-        """The difference as JSON."""
+        """Return the difference as JSON."""
         message: JsonObject = {"place": self.place, "expected": self.expected, "actual": self.actual}
         return message if self.note is None else {**message, "note": self.note}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseReport:
-    """What became of a case. `unused` are parts of its script that nothing asked for."""
+    """The outcome of a case. `unused` are parts of its script that were not needed."""
 
     name: str
     skipped: bool = False
@@ -47,7 +47,7 @@ class CaseReport:
 
     @property
     def passed(self) -> bool:
-        """True when the case was run and everything is as expected."""
+        """Whether the case was run and everything is as expected."""
         return not self.skipped and not self.differences
 
 
@@ -76,7 +76,7 @@ def run_case(
 
 
 def script_of_case(case: JsonObject, workflows: Mapping[str, Workflow] | None = None) -> Script:
-    """What the world answers in one test case; `workflows` are the definitions of child runs, by name."""
+    """Build the script of one test case; `workflows` are the definitions of child runs, by name."""
     signals, time_outs = case.get("signals"), case.get("time_outs")
     return Script(
         mocks=_object(case.get("mock")),
@@ -92,7 +92,7 @@ def _object(value: JsonValue) -> JsonObject:
 
 
 def _signal(item: JsonObject) -> Signal:
-    """A signal; `after` is a length of time if it reads as one, and the id of a node otherwise."""
+    """Parse a signal; `after` is a duration if it parses as one, and a node id otherwise."""
     name, payload, after = str(item.get("name")), item.get("payload"), item.get("after")
     if isinstance(after, float):
         after = int(after)
@@ -106,7 +106,7 @@ def _signal(item: JsonObject) -> Signal:
 
 
 def differences(expect: JsonObject, run: SimulationReport | SimulationRefused) -> Iterator[Difference]:
-    """Everything in which a dry run is not what a case expects. A refused start counts as a failed run."""
+    """Yield every difference between a dry run and a case's expectation. A refused start counts as a failed run."""
     report = run if isinstance(run, SimulationReport) else _as_failed(run)
     for key, wanted in expect.items():
         compare = _COMPARISONS.get(key)
@@ -117,15 +117,15 @@ def differences(expect: JsonObject, run: SimulationReport | SimulationRefused) -
 
 
 def unused_parts(script: Script, run: SimulationReport | SimulationRefused) -> Iterator[str]:
-    """The parts of a script that were not used. They may hide that the run took another way than its author thought."""
+    """Yield the unused parts of a script. They may hide that the run took another path than its author thought."""
     report = run if isinstance(run, SimulationReport) else _as_failed(run)
-    visited = {*report.path, *(line.node_id for line in report.trace)}  # the trace has the nodes of child runs too
+    visited = {*report.path, *(line.node_id for line in report.trace)}  # the trace includes child runs
     for kind, names in (("mock", script.mocks), ("answer", script.answers), ("time-out", sorted(script.time_outs))):
         yield from (f"{kind} of {name}" for name in names if name not in visited)
     if any(line.depth for line in report.trace):
-        return  # which signals a child run took is not in the records at hand
+        return  # the records here do not show which signals a child run received
     taken = sum(record.body_type in (events.SignalReceived, events.SignalBuffered) for record in report.records)
-    # A kept signal that is taken later counts twice, so only too few are a fact.
+    # A buffered signal that is received later counts twice, so only too low a count is certain.
     if taken < len(script.signals):
         yield f"{len(script.signals) - taken} of {len(script.signals)} signals"
 
@@ -145,7 +145,7 @@ def _as_failed(refused: SimulationRefused) -> SimulationReport:
 
 
 def _equal(place: str, wanted: JsonValue, given: JsonValue) -> Iterator[Difference]:
-    """Compare to the letter, and name the innermost places that differ."""
+    """Compare exactly, and report the innermost places that differ."""
     if isinstance(wanted, dict) and isinstance(given, dict):
         for name in dict.fromkeys((*wanted, *given)):
             inner = f"{place}.{name}"
@@ -160,7 +160,7 @@ def _equal(place: str, wanted: JsonValue, given: JsonValue) -> Iterator[Differen
 
 
 def _same(wanted: JsonValue, given: JsonValue) -> bool:
-    """Equality without Python's habit of taking true for 1; 1 and 1.0 are one JSON number."""
+    """Compare JSON values: Python takes true for 1, JSON does not; 1 and 1.0 are the same JSON number."""
     if isinstance(wanted, bool) or isinstance(given, bool):
         return wanted is given
     if isinstance(wanted, list) and isinstance(given, list):

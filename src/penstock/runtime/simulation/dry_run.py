@@ -2,8 +2,8 @@
 
 Nothing is called, nothing is stored. An activity without a mock is not invented: the run stops there and the report
 says which mock is missing. Time passes only where the run sleeps or backs off; a question waits for its answer unless
-it is told to time out. A run that continues as a new one ends here: what the next run would be given is in the report,
-and a simulation of its own shows what that does.
+the script lets it time out. A run that continues as a new one ends here: the report has the input of the next run,
+which can be simulated separately.
 
 Above it: ``penstock simulate``, the tests of documents. Below it: `MemoryHost`.
 """
@@ -39,19 +39,19 @@ from penstock.runtime.simulation.tracing import TraceLine, trace_lines
 __all__ = ["Script", "Signal", "SimulationRefused", "SimulationReport", "simulate"]
 
 _RUN_ID = "simulated"
-# A fixed beginning makes two simulations of one document equal.
+# A fixed start time makes two simulations of one document equal.
 _BEGIN_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 _QUESTIONS = (Phase.INTERRUPTED, Phase.ASKING)
-_GENERATIONS_MAX = 100  # runs of one chain of child runs: with mocks that never change it may be endless
-_ROUNDS_MAX = 100_000  # more rounds than any run has steps: a safety net against a simulator that does not end
+_GENERATIONS_MAX = 100  # runs of one chain of child runs: with constant mocks it may be endless
+_ROUNDS_MAX = 100_000  # more rounds than any run has steps: a safety net against an endless simulation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """A signal that the script sends: when the run waits for it, or at a moment of its own.
+    """A signal that the script sends: when the run waits for it, or at a time of its own.
 
-    That moment is the completion of the node `after_node`, or `after_ms` after the start; it is sent then whether the
-    run waits for it or not.
+    That time is the completion of the node `after_node`, or `after_ms` after the start; it is sent then whether the run
+    waits for it or not.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What the world answers in a dry run.
+    """What the outside world answers in a dry run.
 
     A mock is the output of a node, ``{"error": {"code", "message"}}``, a question to a person as ``{"asks":
     {"question", "answer_schema"}}``, or ``{"sequence": [...]}`` of these, one per attempt, round or visit; the last one
-    repeats. An answer may be a sequence too, one per time that it is asked for.
-    Signals are sent in the order in which they are listed.
+    repeats. An answer may be a sequence too, one per time that it is asked for. Signals are sent in the order in which
+    they are listed.
     """
 
     mocks: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationReport:
-    """How a dry run ended."""
+    """The outcome of a dry run."""
 
     status: str
     result: JsonValue
@@ -93,7 +93,7 @@ class SimulationReport:
     continuation: Continuation | None = None
 
     def to_json(self) -> JsonObject:
-        """The report as one JSON object."""
+        """Return the report as one JSON object."""
         report: JsonObject = {
             "status": self.status,
             "result": self.result,
@@ -178,7 +178,7 @@ class _World:
         return self._mocked(child.node_id)
 
     def help_along(self) -> bool:
-        """Answer a question, send a signal or let time pass; False when the script has nothing more to say."""
+        """Answer a question, send a signal or let time pass; return False if the script has nothing more to offer."""
         if self._send_due_signal():
             return True
         for hosted in self._live_runs():
@@ -198,7 +198,7 @@ class _World:
         return self.script.signals[self.sent] if self.sent < len(self.script.signals) else None
 
     def _send_due_signal(self) -> bool:
-        """Send the next signal if it has a moment of its own and that moment has come."""
+        """Send the next signal if it has a time of its own and is due."""
         signal = self._next_signal()
         if signal is None or (signal.after_ms is None and signal.after_node is None):
             return False
@@ -210,7 +210,7 @@ class _World:
         return is_due and self._send(self._listener(signal.name), signal)
 
     def _listener(self, name: str) -> str:
-        """The run that waits for a signal, or the simulated run itself."""
+        """Return the run that waits for a signal, or the simulated run itself."""
         waiting = (
             hosted.state.run_id
             for hosted in self._live_runs()
@@ -248,7 +248,7 @@ class _World:
         return _awaited(activation) == signal.name and self._send(run_id, signal)
 
     def _next_timer(self) -> Timer | None:
-        """The next timer that may pass: sleeps and back-offs always, time-outs where the script says so."""
+        """Return the next timer that may fire: sleeps and back-offs always, timeouts only if the script says so."""
         blocked = self._blocked()
         timers = [
             timer
@@ -265,7 +265,7 @@ class _World:
         return any(item.phase in phases for hosted in self._live_runs() for item in hosted.state.activations())
 
     def report(self) -> SimulationReport:
-        """What happened."""
+        """Return what happened."""
         state = self.run.state
         failure = state.failure
         error: JsonObject | None = None
@@ -290,7 +290,7 @@ class _World:
 
 
 def _nth(scripted: JsonValue, index: int) -> JsonValue:
-    """The value that a mock or an answer gives the next time; the last one of a sequence repeats."""
+    """Return the value of a mock or an answer for its next use; the last one of a sequence repeats."""
     if isinstance(scripted, dict) and set(scripted) == {"sequence"} and isinstance(scripted["sequence"], list):
         sequence = scripted["sequence"]
         return sequence[min(index, len(sequence) - 1)] if sequence else None
@@ -298,7 +298,7 @@ def _nth(scripted: JsonValue, index: int) -> JsonValue:
 
 
 def _awaited(activation: Activation) -> JsonValue:
-    """The signal that an activation waits for, if it waits for one."""
+    """Return the name of the signal that an activation waits for, or None."""
     waits = activation.phase is Phase.AWAITING_SIGNAL
     return (activation.external or {}).get("signalName") if waits else None
 

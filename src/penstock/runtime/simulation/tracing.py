@@ -1,7 +1,7 @@
-"""Histories as a person reads them: one line per thing that happened, with its node and what came of it.
+"""Histories in human-readable form: one line per event, with its node and its outcome.
 
-Above it: the simulator, the command line, later the console. Below it: records, and the visits that they make. Lines
-are values; how they are printed is for the surface to say.
+Above it: the simulator, the command line. Below it: records, and the visits that they lead to. Lines are values; the
+surface decides how to print them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TraceLine(msgspec.Struct, frozen=True):
     text: str
 
     def to_json(self) -> JsonObject:
-        """The line as JSON."""
+        """Return the line as JSON."""
         return {
             "at": self.at,
             "run": self.run_id,
@@ -48,7 +48,7 @@ class TraceLine(msgspec.Struct, frozen=True):
 
 
 def shorten(value: JsonValue, characters_max: int = _TEXT_CHARACTERS_MAX) -> str:
-    """A value as one short line of JSON."""
+    """Return a value as one short line of JSON."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= characters_max else text[: characters_max - 1] + "…"
 
@@ -56,9 +56,9 @@ def shorten(value: JsonValue, characters_max: int = _TEXT_CHARACTERS_MAX) -> str
 def trace_lines(
     log: Iterable[tuple[str, Record]], workflows: Mapping[str, Workflow], runs: dict[str, RunVisits] | None = None
 ) -> Iterator[TraceLine]:
-    """The lines of a log of records from one or more runs, in order; those inside of an item begin with its number.
+    """Yield the lines for a log of records from one or more runs, in order; those inside an item begin with its number.
 
-    Whoever reads a log in parts hands the same `runs` to each of them: the visits of the runs that have not ended.
+    To read a log in parts, pass the same `runs` each time: it holds the visits of the runs that have not ended.
     """
     runs = {} if runs is None else runs
     for run_id, record in log:
@@ -94,7 +94,7 @@ def _requested(body: events.ActivityRequested, workflow: Workflow) -> _Shown:
         config = getattr(detail, "config", {})
     arguments = given(body.arguments)
     filled = arguments if isinstance(arguments, dict) and body.node_type == "http" else {}
-    # An address is filled in for the request; the document has only its template.
+    # The URL is rendered for the request; the document has only its template.
     config = {**config, **{name: filled[name] for name in ("url",) if isinstance(filled.get(name), str)}}
     named = [str(config[name]) for name in ("server", "tool", "handler", "url", "model", "agent_id") if name in config]
     attempt = body.attempt or 1
@@ -119,7 +119,7 @@ def _completed(body: commands.CompleteNode, workflow: Workflow) -> _Shown:
 
 
 def _error(code: str | None, message: JsonValue) -> str:
-    """An error by its code and its message; a message that only repeats the code is left out."""
+    """Format an error by its code and message; a message that only repeats the code is omitted."""
     code, text = code or "FAILED", str(message or "")
     return code if text in ("", code) else f"{code} {text}"
 
@@ -141,7 +141,7 @@ def _interrupted(body: events.InterruptRaised, workflow: Workflow) -> _Shown:
 
 
 def _note(note: str | None) -> str:
-    """What whoever did it said about it; it proves nothing, so it is told apart from who did it."""
+    """Format a note. A note proves nothing, so it is kept apart from the name of who acted."""
     return f" (note: {note})" if note else ""
 
 
@@ -177,7 +177,7 @@ def _for_each(body: events.ForEachStarted, workflow: Workflow) -> _Shown:
 
 
 def _scope_name(body: events.ScopeOpened | events.ScopeFailed) -> str:
-    """A branch by its name, an item by its number, counted from 1 as people do."""
+    """Return the name of a branch, or the number of an item, counted from 1."""
     return body.branch_name or f"#{body.index + 1 if body.index is not None else None}"
 
 
@@ -198,7 +198,7 @@ def _on(kind: type[B], line_of: Callable[[B, Workflow], _Shown]) -> tuple[type[B
 
 
 def _plain(kind: type[B], mark: str, text_of: Callable[[B], str]) -> tuple[type[Body], _Line]:
-    """A line that needs nothing but its record."""
+    """Return a table row for a line that needs only its record."""
     return kind, lambda body, workflow: (mark, text_of(body))
 
 

@@ -1,4 +1,5 @@
 """Steps: Python functions that workflows call.
 
-`registry` finds them, `binding` fills in their parameters, `outcomes` says what came of a call.
+`registry` finds them, `binding` converts arguments and results, `outcomes` turns a call's result into an activity
+outcome. The package does not call steps: the step executor does. Read `registry` first.
 """

@@ -1,8 +1,8 @@
-"""From JSON arguments to the parameters of a Python function, and from its return value to JSON.
+"""Convert JSON arguments to the parameters of a Python function, and its return value to JSON.
 
-A function's parameters become one msgspec type, made once; binding is then a single conversion. Dataclasses, msgspec
-Structs, TypedDicts, literals, unions and so on come from msgspec; classes in the manner of pydantic are recognised by
-their methods, so that pydantic is never imported here.
+A function's parameters become one msgspec type, built once; binding is then a single conversion. msgspec supports
+dataclasses, msgspec Structs, TypedDicts, literals, unions and so on; pydantic-like classes are recognised by their
+methods, so that pydantic is never imported here.
 
 Above it: `registry` compiles a signature for every step. It neither calls functions nor knows where they come from.
 """
@@ -40,19 +40,19 @@ _SHALLOW_BYTES = 2 * limits.JSON_DEPTH_MAX
 
 
 class NotJson(Exception):
-    """A value that has no JSON form; the text says why."""
+    """A value that has no JSON form; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindingProblem:
-    """Arguments that do not fit the function, told so that the author of a document can mend them."""
+    """Arguments that do not fit the function, described so that the author of a document can fix them."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """The parameters of a function as one type. `converts` is False when every value passes as it is."""
+    """The parameters of a function as one type. `converts` is False if every value passes unchanged."""
 
     label: str
     model: type[msgspec.Struct]
@@ -65,7 +65,7 @@ class Signature:
     returns: Any
 
     def bind(self, given: JsonValue) -> Arguments | BindingProblem:
-        """The values to call the function with; never the objects that were given, so that a step may change them."""
+        """Return the values to call the function with. They are copies, so that a step may change them."""
         if given is None or given == {}:
             if not self.required:
                 return {}
@@ -87,7 +87,7 @@ class Signature:
         try:
             made = msgspec.convert(given, self.model, dec_hook=_decode)
         except msgspec.ValidationError as error:
-            # JSON has one kind of number: 3.0 is an integer to everybody but Python.
+            # JSON has one kind of number, so 3.0 is a valid integer there, but not in Python.
             try:
                 made = msgspec.convert(_whole_numbers(given), self.model, dec_hook=_decode)
             except msgspec.ValidationError:
@@ -114,7 +114,7 @@ class Signature:
         return BindingProblem(f"the argument `{place.rstrip('`')}` of {self.label} does not fit: {complaint}")
 
     def input_schema(self) -> JsonObject:
-        """The JSON Schema of the arguments."""
+        """Return the JSON Schema of the arguments."""
         schema = _schema(self.model)
         definitions = schema.pop("$defs", {})
         top = definitions.pop(str(schema["$ref"]).rpartition("/")[2]) if "$ref" in schema else schema
@@ -123,11 +123,11 @@ class Signature:
             try:
                 top["properties"][name].setdefault("default", to_json(default))
             except NotJson:
-                continue  # a default that is not JSON is nobody's business outside the function
+                continue  # a default that is not JSON does not matter outside the function
         return {**top, "$defs": definitions} if definitions else top
 
     def output_schema(self) -> JsonObject | None:
-        """The JSON Schema of the return value, if the function declares one."""
+        """Return the JSON Schema of the return value, if the function declares one."""
         return None if self.returns is inspect.Parameter.empty else _schema(self.returns)
 
 
@@ -165,7 +165,7 @@ def compile_signature(function: Callable[..., Any], label: str, *, without: str 
 
 
 def type_hints(function: Callable[..., Any], label: str) -> dict[str, Any]:
-    """The annotations of a function, evaluated."""
+    """Return the evaluated annotations of a function."""
     while isinstance(function, functools.partial):
         function = function.func
     target = function if inspect.isroutine(function) else type(function).__call__
@@ -180,7 +180,7 @@ def _model(fields: list[Any], label: str, *, forbid_unknown_fields: bool) -> typ
     try:
         msgspec.convert({}, model, dec_hook=_decode)
     except msgspec.ValidationError:
-        return model  # only the values were missing: the types themselves are fine
+        return model  # only the values are missing: the types themselves are fine
     except TypeError as error:
         raise _invalid(label, f"its parameters cannot be made from JSON: {error}") from None
     return model
@@ -191,7 +191,7 @@ def _invalid(label: str, message: str) -> Rejected:
 
 
 def _known(annotation: Any) -> Any:
-    """The annotation with references to itself (`JsonValue` is one) taken as anything."""
+    """Return the annotation with recursive references (as in `JsonValue`) replaced by `Any`."""
     if isinstance(annotation, ForwardRef):
         return Any
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
@@ -208,7 +208,7 @@ def _known(annotation: Any) -> Any:
 
 
 def to_json(value: Any) -> JsonValue:
-    """A value as JSON text would give it back: what a replay reads is then what the run saw."""
+    """Return a value as JSON would decode it, so that a replay reads exactly what the run saw."""
     try:
         text = _ENCODER.encode(value)
         result: JsonValue = _DECODER.decode(text)
@@ -216,7 +216,7 @@ def to_json(value: Any) -> JsonValue:
         raise NotJson(str(error)) from None
     except RecursionError:
         raise NotJson("it contains itself, or nests too deep") from None
-    # The encoder writes null for what is no finite number; where there is no null, there was none.
+    # The encoder writes null for a number that is not finite, so a text without null had none.
     if b"null" in text and (message := _not_finite(msgspec.to_builtins(value, enc_hook=_encode, str_keys=True))):
         raise NotJson(message)
     if len(text) > limits.STATE_BYTES_MAX:
@@ -227,7 +227,7 @@ def to_json(value: Any) -> JsonValue:
 
 
 def _not_finite(value: Any) -> str | None:
-    """Where a value has a number that is none in JSON."""
+    """Return where a value has a number that JSON does not allow, or None."""
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
     while waiting:
         path, item = waiting.pop()
@@ -261,7 +261,7 @@ def _decode(wanted: Any, value: Any) -> Any:
 
 
 def _foreign_problems(error: ValueError) -> str:
-    """The complaints of a pydantic error in one line each, without links and without the values."""
+    """Return the problems of a pydantic error, one per line, without links and without the values."""
     listed = getattr(error, "errors", None)
     if not callable(listed):
         return str(error)

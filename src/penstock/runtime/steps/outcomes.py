@@ -1,4 +1,4 @@
-"""What became of a call of a step, as an outcome of its activity. Pure: the caller logs.
+"""Turn the result of a step into the outcome of its activity. Pure: the caller logs.
 
 Above it: the step executor, in every process where it runs steps. Below it: `registry`, `binding`.
 """
@@ -18,7 +18,7 @@ __all__ = ["bad_arguments", "failed", "finished"]
 
 
 def finished(step: RegisteredStep, value: Any) -> ActivityOutcome:
-    """The outcome of a step that returned."""
+    """Return the outcome of a step that returned."""
     try:
         result: JsonValue = to_json(value)
     except NotJson as error:
@@ -28,7 +28,7 @@ def finished(step: RegisteredStep, value: Any) -> ActivityOutcome:
 
 
 def failed(error: BaseException) -> ActivityError:
-    """The outcome of a step that raised: type and message, never a traceback."""
+    """Return the outcome of a step that raised: type and message, never a traceback."""
     match error:
         case StepFailed():
             return ActivityError(_bounded(error.message), error.code, retryable=error.retryable)
@@ -40,7 +40,7 @@ def failed(error: BaseException) -> ActivityError:
 
 
 def bad_arguments(message: str) -> ActivityError:
-    """The outcome of a step that could not be called."""
+    """Return the outcome of a step that could not be called."""
     return ActivityError(_bounded(message), "STEP_CONFIG_INVALID", retryable=False)
 
 

@@ -3,9 +3,9 @@
     @step
     async def refund(order_id: str, amount: float, *, context: StepContext) -> Refund: ...
 
-The decorator changes nothing about a function; it can be called and tested as it is. A registry finds functions by the
-name that a document writes as `handler`. A document can never make Penstock import code, unless its operator says so,
-and even then only functions that are declared as steps are called.
+The decorator does not change a function, which can still be called and tested directly. A registry finds functions by
+the name that a document gives as `handler`. A document can never make Penstock import code unless the operator allows
+it, and even then only functions declared as steps are called.
 
 Above it: the step executor calls what is found here; `app` fills the registry. Below it: `binding`.
 """
@@ -61,7 +61,7 @@ _F = TypeVar("_F", bound=StepFunction)
 
 
 class StepFailed(Exception):
-    """Raise this in a step to fail with a code of your own; `retryable=False` says that trying again cannot help."""
+    """Raise this in a step to fail with a code of your own; `retryable=False` means that a retry cannot help."""
 
     def __init__(self, code: str, message: str, retryable: bool = True) -> None:
         super().__init__(code, message, retryable)
@@ -74,7 +74,7 @@ class StepFailed(Exception):
 
 
 class StepCancelled(Exception):
-    """Nobody wants the result of this step any more."""
+    """The result of this step is no longer wanted."""
 
 
 # --- the decorator ---------------------------------------------------------------------------------
@@ -97,8 +97,8 @@ def step(*, name: str | None = None, process: bool = False) -> Callable[[_F], _F
 def step(function: _F | None = None, /, *, name: str | None = None, process: bool = False) -> _F | Callable[[_F], _F]:
     """Declare a function as a step.
 
-    `name` is what documents write as `handler`, if it is not ``module:function``. With `process`, a function that
-    computes for long runs in a process of its own kind, where it disturbs nobody; it must be at the top of its module.
+    `name` is what documents give as `handler`, if it is not ``module:function``. With `process`, a CPU-bound function
+    runs in a separate process, where it does not block others; it must be defined at the top level of its module.
     """
     options = _Options(name=name, process=process)
 
@@ -109,37 +109,37 @@ def step(function: _F | None = None, /, *, name: str | None = None, process: boo
     return mark if function is None else mark(function)
 
 
-# --- what a step may know and say while it runs ------------------------------------------------------
+# --- what a step may know and report while it runs ---------------------------------------------------
 
 
 class StepObserver(Protocol):
-    """Hears what steps say about themselves while they run; called on the event loop."""
+    """Receives what steps report while they run; called on the event loop."""
 
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
-        """The step is alive."""
+        """Report that the step is alive."""
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
-        """The step has come this far."""
+        """Report how far the step is."""
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
-        """The step wrote a line into its log; `level` is one of the standard library's."""
+        """Report a log line of the step; `level` is one of the standard library's."""
 
 
 class NoObserver:
-    """Hears nothing."""
+    """Ignores all reports."""
 
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
-        """Not kept."""
+        """Ignore it."""
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
-        """Not kept."""
+        """Ignore it."""
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
-        """Not kept."""
+        """Ignore it."""
 
 
 class CancelToken:
-    """Says, from any thread, that nobody wants a result any more."""
+    """Tells, across threads, that a result is no longer wanted."""
 
     __slots__ = ("_event",)
 
@@ -147,23 +147,23 @@ class CancelToken:
         self._event = threading.Event()
 
     def cancel(self) -> None:
-        """From now on the work is pointless."""
+        """Mark the work as no longer wanted."""
         self._event.set()
 
     @property
     def cancelled(self) -> bool:
-        """True once it is."""
+        """Whether the work is no longer wanted."""
         return self._event.is_set()
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Wait for that moment; False if time is up first."""
+        """Wait until it is cancelled; return False on timeout."""
         return self._event.wait(timeout_seconds)
 
 
 class _StepLogger(logging.LoggerAdapter[logging.Logger]):
-    """Puts run and node beside every message, and keeps what the caller puts there.
+    """Adds run and node to every message, and keeps the caller's own extras.
 
-    Whoever follows the run hears every line, whatever the level of this process's own log; never a traceback.
+    Followers of the run receive every line, whatever the log level of this process, but never a traceback.
     """
 
     def __init__(self, call: ActivityCall, observer: StepObserver, extra: JsonObject) -> None:
@@ -183,17 +183,17 @@ class _StepLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def _line(message: object, arguments: tuple[object, ...]) -> str:
-    """A line of a log, written as the standard library would; one that cannot be written is told as it stands."""
+    """Format a log line as the standard library would; a message that cannot be formatted is shown as it is."""
     try:
         return logging.LogRecord("", 0, "", 0, message, arguments, None).getMessage()
-    except Exception:  # whatever an object does when it is shown; the standard library goes on as well
+    except Exception:  # an object may raise anything when it is formatted; the standard library continues too
         return str(message)
 
 
 class StepContext:
-    """What a step may know about its call. It costs nothing until it is asked.
+    """What a step may know about its call. Values are computed only when they are asked for.
 
-    A function gets it in a parameter that is annotated with this class, or that is called `context`.
+    A function receives it in a parameter that is annotated with this class, or that is named `context`.
     """
 
     __slots__ = ("_call", "_logger", "_observer", "_task", "_token")
@@ -214,37 +214,37 @@ class StepContext:
 
     @property
     def run_id(self) -> str:
-        """The run that the step belongs to."""
+        """The id of the run that the step belongs to."""
         return self._call.run_id
 
     @property
     def workflow_name(self) -> str:
-        """The workflow of the run."""
+        """The name of the run's workflow."""
         return self._call.workflow_name
 
     @property
     def node_id(self) -> str:
-        """The node that calls the step."""
+        """The id of the node that calls the step."""
         return self._call.activity.node_id
 
     @property
     def visit(self) -> int:
-        """How many times the run has come to this node, this time included."""
+        """How many times the run has come to this node, including this time."""
         return self._call.activity.visit
 
     @property
     def attempt(self) -> int:
-        """1 for the first try, one more for every retry."""
+        """1 for the first attempt, one more for every retry."""
         return self._call.activity.attempt
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt: hand it on, and the receiver can tell a retry from a new order."""
+        """The same for every attempt: pass it on, and the receiver can tell a retry from a new request."""
         return self._call.activity.idempotency_key
 
     @property
     def epoch(self) -> int:
-        """Grows whenever another process begins to act for the run: a receiver refuses one below the last it saw."""
+        """Increases whenever another process takes over the run: a receiver refuses a lower one than it has seen."""
         return self._call.epoch
 
     @property
@@ -254,17 +254,17 @@ class StepContext:
 
     @property
     def config(self) -> JsonObject:
-        """The node as its document writes it."""
+        """The node as written in its document."""
         return self._call.activity.config
 
     @property
     def state(self) -> JsonValue:
-        """The state of the run; to be read, not changed."""
+        """The state of the run; read it, do not change it."""
         return self._call.values
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that puts run, node and attempt beside every message."""
+        """A logger that adds run, node and attempt to every message."""
         if self._logger is None:
             known: JsonObject = {"run_id": self.run_id, "workflow": self.workflow_name, "node_id": self.node_id}
             message: JsonObject = {**known, "visit": self.visit, "attempt": self.attempt}
@@ -272,27 +272,27 @@ class StepContext:
         return self._logger
 
     def heartbeat(self, details: JsonValue = None) -> None:
-        """Say that the step is alive."""
+        """Report that the step is alive."""
         self._observer.heartbeat(self._call, details)
 
     def progress(self, value: float, message: str | None = None) -> None:
-        """Say how far the step has come, from 0 to 1."""
+        """Report how far the step is, from 0 to 1."""
         self._observer.progress(self._call, value, message)
 
     @property
     def cancelled(self) -> bool:
-        """True once nobody wants the result any more; a long loop looks at it now and then."""
+        """Whether the result is no longer wanted; check it now and then in a long loop."""
         if self._token is not None:
             return self._token.cancelled
         return self._task is not None and self._task.cancelling() > 0
 
     def raise_if_cancelled(self) -> None:
-        """Leave the step if nobody wants its result any more."""
+        """Raise `StepCancelled` if the result is no longer wanted."""
         if self.cancelled:
             raise StepCancelled(f"{self.node_id} of run {self.run_id} was cancelled")
 
     def wait_cancelled(self, timeout_seconds: float) -> bool:
-        """Pause a function that runs in a thread, until it is cancelled or time is up; True if it is cancelled."""
+        """Pause a function that runs in a thread until it is cancelled or times out; return True if cancelled."""
         return self.cancelled if self._token is None else self._token.wait(timeout_seconds)
 
 
@@ -309,7 +309,7 @@ class StepKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredStep:
-    """A function that workflows may call, with everything about it that can be worked out beforehand."""
+    """A function that workflows may call, with everything about it that can be computed in advance."""
 
     name: str
     function: StepFunction
@@ -319,7 +319,7 @@ class RegisteredStep:
 
     @classmethod
     def of(cls, function: StepFunction) -> RegisteredStep:
-        """Read a function; `Rejected` when it cannot be a step."""
+        """Inspect a function; raise `Rejected` if it cannot be a step."""
         options = _options(function) or _Options()
         name = options.name or _reference(function)
         if name is None:
@@ -337,19 +337,19 @@ class RegisteredStep:
 
 
 def input_schema(target: RegisteredStep | StepFunction) -> JsonObject:
-    """The JSON Schema of a step's arguments."""
+    """Return the JSON Schema of a step's arguments."""
     found = target if isinstance(target, RegisteredStep) else RegisteredStep.of(target)
     return found.signature.input_schema()
 
 
 def output_schema(target: RegisteredStep | StepFunction) -> JsonObject | None:
-    """The JSON Schema of a step's result, if the function declares one."""
+    """Return the JSON Schema of a step's result, if the function declares one."""
     found = target if isinstance(target, RegisteredStep) else RegisteredStep.of(target)
     return found.signature.output_schema()
 
 
 def is_step(value: object) -> bool:
-    """True for a function that is declared with `@step`."""
+    """Whether a value is a function declared with `@step`."""
     return callable(value) and not isinstance(value, type) and _options(value) is not None
 
 
@@ -359,7 +359,7 @@ def _options(function: StepFunction) -> _Options | None:
 
 
 def _reference(function: StepFunction) -> str | None:
-    """A function as ``module:function``; objects that can be called have no such name."""
+    """Return a function as ``module:function``; callable objects have no such name."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     return f"{module}:{name}" if isinstance(module, str) and isinstance(name, str) else None
 
@@ -398,7 +398,7 @@ class StepRegistry:
     _installed: dict[str, Any] | None = None
 
     def register(self, function: StepFunction) -> RegisteredStep:
-        """Make a function known under its name and as ``module:function``; the same function again is no mistake."""
+        """Register a function under its name and as ``module:function``; registering it again is allowed."""
         made = RegisteredStep.of(function)
         names = {made.name, _reference(function) or made.name}
         for name in names:
@@ -410,11 +410,11 @@ class StepRegistry:
         return made
 
     def names(self) -> Iterable[str]:
-        """The handlers that are known so far."""
+        """Return the handlers known so far."""
         return self._steps.keys()
 
     def resolve(self, handler: str) -> RegisteredStep | None:
-        """The step that a document means, or None."""
+        """Return the step that a handler names, or None."""
         found = self._steps.get(handler)
         if found is not None:
             return found
@@ -441,7 +441,7 @@ class StepRegistry:
 
 
 def _imported(handler: str) -> StepFunction | None:
-    """A declared step by ``module:function``; anything else that the module holds is not for documents to call."""
+    """Return a declared step by ``module:function``; documents may not call anything else in the module."""
     module_name, _, path = handler.partition(":")
     if not path or not all(part.isidentifier() for part in (*module_name.split("."), *path.split("."))):
         return None
@@ -451,7 +451,7 @@ def _imported(handler: str) -> StepFunction | None:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             _LOGGER.exception("the module of the step %s cannot be imported", handler)
         return None
-    except Exception:  # whatever a module does while it is imported
+    except Exception:  # a module may raise anything while it is imported
         _LOGGER.exception("the module of the step %s cannot be imported", handler)
         return None
     for part in path.split("."):
