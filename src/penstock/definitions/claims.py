@@ -38,7 +38,7 @@ def claimed_names(workflow_name: str, document: JsonObject) -> tuple[ClaimedName
 
 def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
     exposed = object_or_empty(document.get("expose"))
-    tool, prompt, resource = (_shown(exposed.get(kind)) for kind in ("tool", "prompt", "resource"))
+    tool, prompt, resource = (_exposure(exposed.get(kind)) for kind in ("tool", "prompt", "resource"))
     if tool is not None:
         yield ClaimedName("tool", _NOT_IN_TOOL_NAMES.sub("_", _text(tool.get("name")) or workflow_name))
     if prompt is not None:
@@ -48,7 +48,7 @@ def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
         needed = tuple(str(name) for name in required) if isinstance(required, list) else ()
         address = _text(resource.get("uri")) or own_address(workflow_name, needed)
         yield ClaimedName("resource", _VARIABLE.sub("{}", address))
-    yield from (ClaimedName("handler", kind) for kind in _HANDLERS if _shown(exposed.get(kind)) is not None)
+    yield from (ClaimedName("handler", kind) for kind in _HANDLERS if _exposure(exposed.get(kind)) is not None)
 
 
 def _webhooks(document: JsonObject) -> Iterator[ClaimedName]:
@@ -60,10 +60,10 @@ def _webhooks(document: JsonObject) -> Iterator[ClaimedName]:
             yield ClaimedName("webhook", f"{method} /hooks/{hook_path(str(webhook.get('path')))}")
 
 
-def _shown(said: JsonValue) -> JsonObject | None:
-    if said is True:
+def _exposure(value: JsonValue) -> JsonObject | None:
+    if value is True:
         return {}
-    return said if isinstance(said, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _text(value: JsonValue) -> str | None:

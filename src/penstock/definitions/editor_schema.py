@@ -149,7 +149,7 @@ _PUBLISHED_SHAPES = (*PUBLISHED_SHAPES, *_PUBLISHED_PARTS, *PUBLISHED_EDGE_SHAPE
 
 def native_schema() -> JsonObject:
     """The schema of native documents."""
-    return _apart({"$schema": _DRAFT, "$id": NATIVE_SCHEMA_ID, **_object(DOCUMENT), "$defs": _native_definitions()})
+    return _detached({"$schema": _DRAFT, "$id": NATIVE_SCHEMA_ID, **_object(DOCUMENT), "$defs": _native_definitions()})
 
 
 def published_schema() -> JsonObject:
@@ -160,7 +160,7 @@ def published_schema() -> JsonObject:
         **_object(PUBLISHED_DOCUMENT),
         "$defs": _published_definitions(),
     }
-    return _apart(schema)
+    return _detached(schema)
 
 
 def document_schema() -> JsonObject:
@@ -183,7 +183,7 @@ def document_schema() -> JsonObject:
             PUBLISHED_DOCUMENT.name: _object(PUBLISHED_DOCUMENT),
         },
     }
-    return _apart(schema)
+    return _detached(schema)
 
 
 @cache
@@ -203,7 +203,7 @@ def schema_shapes() -> dict[str, Shape]:
     }
 
 
-def _apart(schema: JsonObject) -> JsonObject:
+def _detached(schema: JsonObject) -> JsonObject:
     # A caller may change the result. The tables share their fragments, which must not change with it.
     return deepcopy(schema)
 

@@ -27,8 +27,8 @@ __all__ = ["ANY_MEMBER", "has_marks", "is_secret", "secret_paths", "secrets_in",
 # Stands for every item of a list, and for every member of an object whose schema does not name its members.
 ANY_MEMBER = "*"
 # Keywords whose schemas apply to the same value as the schema that contains them.
-_BESIDE_LISTS = ("allOf", "anyOf", "oneOf")
-_BESIDE = ("if", "then", "else", "not")
+_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = ("if", "then", "else", "not")
 _OPEN_MEMBERS = ("additionalProperties", "unevaluatedProperties", "items", "additionalItems", "contains")
 _MARKS = (b'"writeOnly"', b'"password"')
 
@@ -70,17 +70,17 @@ def secret_paths(schema: JsonObject) -> tuple[tuple[str, ...], ...]:
 def with_values(value: JsonValue, places: Mapping[str, JsonValue]) -> JsonValue:
     """Return a value with other values at some of its places, given by their JSON pointers."""
     for pointer, item in places.items():
-        value = _with(value, pointer.split("/")[1:], item)
+        value = _replaced(value, pointer.split("/")[1:], item)
     return value
 
 
 def without_values_of(found: Iterable[Violation], secrets: Mapping[str, JsonValue]) -> tuple[Violation, ...]:
     """Return the violations with every secret value masked in their messages."""
     hidden = sorted({text for value in secrets.values() for text in _texts(value) if text}, key=len, reverse=True)
-    return tuple(_without(item, hidden) for item in found) if hidden else tuple(found)
+    return tuple(_masked(item, hidden) for item in found) if hidden else tuple(found)
 
 
-def _without(violation: Violation, hidden: list[str]) -> Violation:
+def _masked(violation: Violation, hidden: list[str]) -> Violation:
     message = violation.message
     for text in hidden:
         message = message.replace(text, SECRET_MASK)
@@ -101,15 +101,15 @@ def _texts(value: JsonValue) -> Iterator[str]:
         yield msgspec.json.encode(value).decode()
 
 
-def _with(value: JsonValue, parts: list[str], item: JsonValue) -> JsonValue:
+def _replaced(value: JsonValue, parts: list[str], item: JsonValue) -> JsonValue:
     if not parts:
         return item
     name = parts[0].replace("~1", "/").replace("~0", "~")
     if isinstance(value, list):
         index = int(name)
-        return [*value[:index], _with(value[index], parts[1:], item), *value[index + 1 :]]
+        return [*value[:index], _replaced(value[index], parts[1:], item), *value[index + 1 :]]
     members: JsonObject = dict(value) if isinstance(value, dict) else {}
-    members[name] = _with(members.get(name), parts[1:], item)
+    members[name] = _replaced(members.get(name), parts[1:], item)
     return members
 
 
@@ -118,99 +118,103 @@ class _Search:
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._looks = 0
-        self._beside: dict[tuple[int, ...], tuple[JsonObject, ...] | None] = {}
+        self._steps = 0
+        self._expanded: dict[tuple[int, ...], tuple[JsonObject, ...] | None] = {}
         # Inside a part with its own id, references are relative to that part; those are not followed.
         self._has_parts = msgspec.json.encode(root).count(b'"$id"') > ("$id" in root)
 
     def collect(self, value: JsonValue, found: dict[str, JsonValue]) -> None:
         """Add every secret part of a value to `found`."""
-        left: list[tuple[_Path, JsonValue, tuple[JsonObject, ...]]] = [((), value, (self._root,))]
-        while left:
-            path, item, schemas = left.pop()
-            about = self.beside(schemas)
-            if about is None or any(map(is_secret, about)):
+        pending: list[tuple[_Path, JsonValue, tuple[JsonObject, ...]]] = [((), value, (self._root,))]
+        while pending:
+            path, item, schemas = pending.pop()
+            applicable = self.expand(schemas)
+            if applicable is None or any(map(is_secret, applicable)):
                 found[json_pointer(path)] = item
             elif isinstance(item, dict):
-                left.extend(((*path, name), member, below) for name, member, below in self._members(item, about))
+                pending.extend(
+                    ((*path, name), member, below) for name, member, below in self._members(item, applicable)
+                )
             elif isinstance(item, list):
-                left.extend(((*path, index), member, below) for index, member, below in self._items(item, about))
+                pending.extend(
+                    ((*path, index), member, below) for index, member, below in self._items(item, applicable)
+                )
 
     def _members(
-        self, value: JsonObject, about: tuple[JsonObject, ...]
+        self, value: JsonObject, applicable: tuple[JsonObject, ...]
     ) -> Iterator[tuple[str, JsonValue, tuple[JsonObject, ...]]]:
         """The members of an object that some schema describes, each with its schemas."""
         for name, member in value.items():
-            self._look()
-            below = _of_member(about, name)
+            self._count_step()
+            below = _of_member(applicable, name)
             if below:
                 yield name, member, below
 
     def _items(
-        self, value: list[JsonValue], about: tuple[JsonObject, ...]
+        self, value: list[JsonValue], applicable: tuple[JsonObject, ...]
     ) -> Iterator[tuple[int, JsonValue, tuple[JsonObject, ...]]]:
         """Like `_members`, for a list. From some index on, the same schemas apply to all of its items."""
-        first = max((len(_listed(schema)) for schema in about), default=0)
-        rest = _of_item(about, first)
+        first = max((len(_listed(schema)) for schema in applicable), default=0)
+        rest = _of_item(applicable, first)
         for index, member in enumerate(value if rest else value[:first]):
-            self._look()
-            below = _of_item(about, index) if index < first else rest
+            self._count_step()
+            below = _of_item(applicable, index) if index < first else rest
             if below:
                 yield index, member, below
 
-    def _look(self) -> None:
-        self._looks += 1
-        if self._looks > limits.SECRET_SEARCH_LOOKS_MAX:
+    def _count_step(self) -> None:
+        self._steps += 1
+        if self._steps > limits.SECRET_SEARCH_LOOKS_MAX:
             message = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} looks"
             raise Rejected("SCHEMA_TOO_COSTLY", message, "send a smaller answer, or ask for it with a simpler schema")
 
     def paths(self) -> Iterator[tuple[str, ...]]:
         """The places of secret parts in any value."""
-        nowhere: frozenset[frozenset[int]] = frozenset()
-        left: list[tuple[tuple[str, ...], tuple[JsonObject, ...], frozenset[frozenset[int]]]] = [
-            ((), (self._root,), nowhere)
+        no_schemas: frozenset[frozenset[int]] = frozenset()
+        pending: list[tuple[tuple[str, ...], tuple[JsonObject, ...], frozenset[frozenset[int]]]] = [
+            ((), (self._root,), no_schemas)
         ]
-        while left:
-            path, schemas, above = left.pop()
-            about = self.beside(schemas)
-            if about is None or any(map(is_secret, about)):
+        while pending:
+            path, schemas, above = pending.pop()
+            applicable = self.expand(schemas)
+            if applicable is None or any(map(is_secret, applicable)):
                 yield path
                 continue
             # The same schemas below themselves would lead to the same marks again, so a recursive schema is followed
             # once.
-            self._look()
-            if (key := frozenset(map(id, about))) not in above:
-                below = _named_members(about).items()
-                left.extend(((*path, name), inner, above | {key}) for name, inner in below)
+            self._count_step()
+            if (key := frozenset(map(id, applicable))) not in above:
+                below = _named_members(applicable).items()
+                pending.extend(((*path, name), inner, above | {key}) for name, inner in below)
 
-    def beside(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
+    def expand(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
         """All schemas that apply to the same value as these; None when one of them cannot be found."""
         key = tuple(map(id, schemas))
-        if key not in self._beside:
-            self._beside[key] = self._found_beside(schemas)
-        return self._beside[key]
+        if key not in self._expanded:
+            self._expanded[key] = self._expand(schemas)
+        return self._expanded[key]
 
-    def _found_beside(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
+    def _expand(self, schemas: tuple[JsonObject, ...]) -> tuple[JsonObject, ...] | None:
         known: dict[int, JsonObject] = {}
-        left: list[JsonValue] = list(schemas)
-        while left:
-            schema = left.pop()
+        pending: list[JsonValue] = list(schemas)
+        while pending:
+            schema = pending.pop()
             if not isinstance(schema, dict) or id(schema) in known:
                 continue
-            self._look()
+            self._count_step()
             known[id(schema)] = schema
             for keyword in ("$ref", "$dynamicRef"):
                 if keyword in schema:
                     target = None if self._has_parts else _target(self._root, schema[keyword])
                     if target is None:
                         return None
-                    left.append(target)
-            for keyword in _BESIDE_LISTS:
+                    pending.append(target)
+            for keyword in _IN_PLACE_LISTS:
                 listed = schema.get(keyword)
-                left.extend(listed if isinstance(listed, list) else ())
-            left.extend(schema.get(keyword) for keyword in _BESIDE)
+                pending.extend(listed if isinstance(listed, list) else ())
+            pending.extend(schema.get(keyword) for keyword in _IN_PLACE)
             dependent = schema.get("dependentSchemas")
-            left.extend(dependent.values() if isinstance(dependent, dict) else ())
+            pending.extend(dependent.values() if isinstance(dependent, dict) else ())
         return tuple(known.values())
 
 
@@ -237,10 +241,10 @@ def _members_of(schema: JsonObject, keyword: str) -> JsonObject:
     return members if isinstance(members, dict) else {}
 
 
-def _of_member(about: tuple[JsonObject, ...], name: str) -> tuple[JsonObject, ...]:
+def _of_member(applicable: tuple[JsonObject, ...], name: str) -> tuple[JsonObject, ...]:
     """The schemas of an object's member. In doubt a schema is included, so that no mark is missed."""
     found: list[JsonValue] = []
-    for schema in about:
+    for schema in applicable:
         found.append(_members_of(schema, "properties").get(name))
         found.extend(
             inner for pattern, inner in _members_of(schema, "patternProperties").items() if _may_match(pattern, name)
@@ -264,9 +268,9 @@ def _listed(schema: JsonObject) -> list[JsonValue]:
     return items if isinstance(items, list) else prefix if isinstance(prefix, list) else []
 
 
-def _of_item(about: tuple[JsonObject, ...], index: int) -> tuple[JsonObject, ...]:
+def _of_item(applicable: tuple[JsonObject, ...], index: int) -> tuple[JsonObject, ...]:
     found: list[JsonValue] = []
-    for schema in about:
+    for schema in applicable:
         listed = _listed(schema)
         if index < len(listed):
             found.append(listed[index])
@@ -274,10 +278,10 @@ def _of_item(about: tuple[JsonObject, ...], index: int) -> tuple[JsonObject, ...
     return tuple(item for item in found if isinstance(item, dict))
 
 
-def _named_members(about: tuple[JsonObject, ...]) -> dict[str, tuple[JsonObject, ...]]:
+def _named_members(applicable: tuple[JsonObject, ...]) -> dict[str, tuple[JsonObject, ...]]:
     """The schemas one level below, by name."""
     found: dict[str, list[JsonObject]] = {}
-    for schema in about:
+    for schema in applicable:
         for name, inner in _members_of(schema, "properties").items():
             found.setdefault(name, []).extend((inner,) if isinstance(inner, dict) else ())
         unnamed: list[JsonValue] = [*_members_of(schema, "patternProperties").values()]

@@ -116,16 +116,16 @@ def _endless_cycles(graph: Graph, reached: set[str]) -> Iterator[Finding]:
     for members in strong_components(steps):
         if not members <= reached or members & stuck or not _is_cycle(steps, members):
             continue
-        if all(_goes_round(graph, name, members) for name in members):
+        if all(_never_leaves(graph, name, members) for name in members):
             yield _endless_cycle(graph, members)
 
 
 def _steps_over_runs(graph: Graph) -> dict[str, tuple[str, ...]]:
     """The steps of the graph, including the step from a node that continues as a new run to the entry."""
     entry = graph.resolve(graph.outline.entry, "") if graph.outline.entry is not None else None
-    again = () if entry is None else (entry,)
+    restart = () if entry is None else (entry,)
     ends = {name: _run_end(node) for name, node in graph.nodes.items()}
-    continued = {name: again for name, run_end in ends.items() if run_end is not None and run_end.restarts}
+    continued = {name: restart for name, run_end in ends.items() if run_end is not None and run_end.restarts}
     return {name: (*steps, *continued.get(name, ())) for name, steps in graph.steps.items()}
 
 
@@ -133,7 +133,7 @@ def _is_cycle(steps: dict[str, tuple[str, ...]], members: frozenset[str]) -> boo
     return len(members) > 1 or any(name in steps.get(name, ()) for name in members)
 
 
-def _goes_round(graph: Graph, name: str, members: frozenset[str]) -> bool:
+def _never_leaves(graph: Graph, name: str, members: frozenset[str]) -> bool:
     """Whether a node of a cycle neither waits nor has a way out, not even by failing."""
     node = graph.nodes[name]
     if name in graph.leaving or name in graph.uncertain or graph.blocks(name):

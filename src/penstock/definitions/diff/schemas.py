@@ -214,7 +214,7 @@ def _compare_properties(comparison: _Comparison, before: JsonObject, after: Json
         if name in old:
             comparison.compare(old[name], schema, place.property(name))
         else:
-            _say_new(comparison, before, after, place.property(name), name)
+            _report_new(comparison, before, after, place.property(name), name)
     for name, schema in old.items():
         if name not in new:
             inner = place.property(name)
@@ -225,7 +225,7 @@ def _compare_properties(comparison: _Comparison, before: JsonObject, after: Json
     _compare_openness(comparison, before, after, place)
 
 
-def _say_new(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place, name: str) -> None:
+def _report_new(comparison: _Comparison, before: JsonObject, after: JsonObject, place: _Place, name: str) -> None:
     schema = _object(after.get("properties")).get(name)
     needed = name in _required(after) and name not in _required(before)
     filled = needed and _is_filled(comparison, after, name)

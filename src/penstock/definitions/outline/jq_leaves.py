@@ -102,13 +102,13 @@ class Collected:
 
 def collect_leaves(document: JsonObject, outline: Outline) -> Collected:
     """Collect every place with its pieces, as far as the limit on expressions allows."""
-    left = DOCUMENT_EXPRESSIONS_MAX
+    remaining = DOCUMENT_EXPRESSIONS_MAX
     places: list[tuple[JqPlace, tuple[Leaf, ...]]] = []
     for place in jq_places_of(document, outline):
         leaves: list[Leaf] = []
         for leaf in leaves_of(place):
-            left -= _expressions_in(leaf)
-            if left < 0:
+            remaining -= _expressions_in(leaf)
+            if remaining < 0:
                 return Collected(places=tuple(places), complete=False)
             leaves.append(leaf)
         places.append((place, tuple(leaves)))

@@ -106,14 +106,14 @@ def _closed_forks(placement: Placement) -> Iterator[tuple[str, dict[str, set[str
             continue
         regions = {body.id: _walk(body, placement) for body in bodies}
         walked_left -= sum(map(len, regions.values()))
-        apart = sum(map(len, regions.values())) == len(set().union(*regions.values()))
+        disjoint = sum(map(len, regions.values())) == len(set().union(*regions.values()))
         closed = all(
             source in region or (source == owner and name == placement.outline.bodies[body].entry)
             for body, region in regions.items()
             for name in region
             for source in sources[name]
         )
-        if apart and closed:
+        if disjoint and closed:
             yield owner, regions
 
 

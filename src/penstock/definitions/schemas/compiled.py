@@ -237,14 +237,14 @@ class _Filling:
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._looks = 0
+        self._steps = 0
 
     def filled(self, schema: JsonValue, value: JsonValue, depth: int) -> JsonValue:
         # A schema that refers to itself in a default would be filled in endlessly.
         if not isinstance(schema, dict) or depth > limits.JSON_DEPTH_MAX:
             return value
-        self._looks += 1
-        if self._looks > limits.SCHEMA_DEFAULTS_MAX:
+        self._steps += 1
+        if self._steps > limits.SCHEMA_DEFAULTS_MAX:
             message = f"filling in the defaults takes more than {limits.SCHEMA_DEFAULTS_MAX:,} looks at the schema"
             raise Rejected("SCHEMA_DEFAULTS_EXCEEDED", message, "send a smaller value, or use fewer nested defaults")
         reference = schema.get("$ref")

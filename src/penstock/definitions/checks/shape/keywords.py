@@ -272,13 +272,13 @@ def _check_choices(schema: JsonObject, value: JsonObject, place: Place) -> Itera
         names = choice_names(list_at(schema, keyword))
         if not names:
             continue
-        given = [name for name in names if name in value]
+        present = [name for name in names if name in value]
         standard = "must match exactly one schema in oneOf" if keyword == "oneOf" else "must match a schema in anyOf"
         listed = ", ".join(f"`{name}`" for name in names)
-        if not given:
+        if not present:
             yield general_defect(place, keyword, f"one of {listed} is missing", standard, code=MISSING_FIELD)
-        elif keyword == "oneOf" and len(given) > 1:
-            both = " and ".join(f"`{name}`" for name in given)
+        elif keyword == "oneOf" and len(present) > 1:
+            both = " and ".join(f"`{name}`" for name in present)
             hint = f"keep one of {listed}"
             yield general_defect(place, keyword, f"{both} cannot stand together", standard, hint=hint)
     excluded = _strings(object_at(schema, "not"), "required")
