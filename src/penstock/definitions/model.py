@@ -199,7 +199,7 @@ class ActivityDetail(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     protocol: str | None = None
     at_most_once: bool = False
-    idempotency_key: Template | None = None  # None: made from run, node and visit
+    idempotency_key: Template | None = None  # None: derived from run, node and visit
     compensate: Compensation | None = None
 
 

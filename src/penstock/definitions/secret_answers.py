@@ -41,7 +41,7 @@ def is_secret(schema: JsonValue) -> bool:
 
 
 def has_marks(schema: CompiledSchema) -> bool:
-    """Whether a schema may mark something as secret. Nearly no schema does, so this check is cheap."""
+    """Whether a schema may mark something as secret. A text search finds out cheaply that nearly no schema does."""
     return any(mark in schema.text for mark in _MARKS)
 
 
@@ -180,8 +180,7 @@ class _Search:
             if applicable is None or any(map(is_secret, applicable)):
                 yield path
                 continue
-            # The same schemas below themselves would lead to the same marks again, so a recursive schema is followed
-            # once.
+            # The same schemas below themselves lead to the same marks, so a recursive schema is followed once.
             self._count_step()
             if (key := frozenset(map(id, applicable))) not in above:
                 below = _named_members(applicable).items()

@@ -23,7 +23,7 @@ _SWEEPS_MAX = 12
 # With more cells than this a drawing is a map rather than a picture, and a few sweeps must do.
 _CELLS_MANY = 3000
 _SWEEPS_FEW = 2
-# Every row that a link passes costs a cell. Without a bound, many long links would cost the square of the boxes.
+# Every row that a link passes costs a cell. Without a bound, many long links would cost the square of the box count.
 _BENDS_MAX = 12_000
 _SHORT_BENDS = 2
 
@@ -50,7 +50,7 @@ class Link:
 
 
 class CellKind(StrEnum):
-    """What is at a place of a row."""
+    """The kinds of things in a row."""
 
     BOX = "box"
     LABEL = "label"

@@ -16,7 +16,7 @@ __all__ = ["Change", "ChangeKind", "InFlight", "Subject", "WorkflowDiff"]
 
 
 class ChangeKind(StrEnum):
-    """What happened to the thing."""
+    """Whether something was added, removed or changed."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -24,7 +24,7 @@ class ChangeKind(StrEnum):
 
 
 class Subject(StrEnum):
-    """What kind of thing changed."""
+    """The part of a workflow that changed."""
 
     DOCUMENT = "document"
     INPUT = "input"

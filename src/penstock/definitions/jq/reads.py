@@ -65,8 +65,7 @@ class _Unknown(Exception):
 
 class _Reader:
     def __init__(self) -> None:
-        # Paths that are read whole, and paths that are only passed through: an access can fail even when its result is
-        # dropped.
+        # Paths read whole, and paths only passed through: an access can fail even when its result is dropped.
         self.paths: set[Path] = set()
         self.touched: set[Path] = set()
 

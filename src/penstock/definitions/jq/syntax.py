@@ -16,8 +16,7 @@ from penstock.definitions.jq.tokens import Token, TokenKind, tokenize
 
 __all__ = ["ASSIGNMENTS", "COMPARISONS", "Node", "NodeKind", "parse_program"]
 
-# Real expressions nest three or four levels deep. The limits keep every walk over a tree far from Python's recursion
-# limit.
+# Real expressions nest three or four levels deep. The limits keep every walk far from Python's recursion limit.
 NESTING_MAX = 24
 DEPTH_MAX = 100
 

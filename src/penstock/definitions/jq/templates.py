@@ -101,8 +101,7 @@ class ListTemplate(msgspec.Struct, frozen=True):
 Template: TypeAlias = "LiteralTemplate | QueryTemplate | TextTemplate | SecretTemplate | ObjectTemplate | ListTemplate"
 
 
-# By the id of a node: the JSON pointers in its output that hold a mask instead of a secret answer, each with the sealed
-# answer.
+# By node id: the JSON pointers in its output that hold a mask for a secret answer, each with the sealed answer.
 SealedPlaces: TypeAlias = Mapping[str, Mapping[str, str]]
 
 

@@ -13,7 +13,7 @@ __all__ = ["KEYWORDS", "Token", "TokenKind", "tokenize"]
 
 
 class TokenKind(StrEnum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     FIELD = "field"
     FORMAT = "format"

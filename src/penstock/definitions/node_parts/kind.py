@@ -53,8 +53,8 @@ class Pace(StrEnum):
     """Whether a visit to a node needs anything outside the engine."""
 
     AT_ONCE = "at_once"  # decided by the engine alone; includes nodes with bodies, whose bodies may wait
-    SENDS = "sends"  # hands something to the outside and goes on
-    WAITS = "waits"  # waits for work, for time or for somebody
+    SENDS = "sends"  # sends something out and continues
+    WAITS = "waits"  # waits for work, for time or for a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

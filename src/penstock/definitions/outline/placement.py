@@ -97,7 +97,7 @@ def _owner(outline: Outline, body: str) -> str | None:
 
 
 def _closed_forks(placement: Placement) -> Iterator[tuple[str, dict[str, set[str]]]]:
-    """Every node whose branches are written beside it but are separate, with the nodes of each branch."""
+    """Every node whose branches are written beside it and are self-contained, with the nodes of each branch."""
     sources = _sources(placement)
     walked_left = BRANCH_STEPS_MAX
     for owner, node in placement.nodes.items():

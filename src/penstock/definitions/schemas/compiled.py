@@ -104,7 +104,7 @@ def is_prompt(compiled: CompiledSchema, value: JsonValue, size_bytes: int) -> bo
 
 
 def violations(compiled: CompiledSchema, value: JsonValue) -> tuple[Violation, ...]:
-    """List the ways in which a value does not fit, up to `limits.SCHEMA_VIOLATIONS_MAX` and a number of bytes."""
+    """List the ways in which a value does not fit, within `SCHEMA_VIOLATIONS_MAX` and `SCHEMA_VIOLATION_BYTES_MAX`."""
     with suppress(ValueError):  # values that the validator cannot take are reported below
         if is_valid(compiled, value):
             return ()

@@ -32,8 +32,7 @@ _WORDS = {
     "array": "a list",
     "object": "an object",
 }
-# The largest number of schemas visited for one question. A longer walk is a cycle or a puzzle; the answer is
-# "anything".
+# Schemas visited per question. A longer walk is a cycle or a puzzle; the answer is then "anything".
 _FOLLOWED_MAX = 64
 # Keywords that may declare members elsewhere, so that the list of names is incomplete.
 _OTHER_DECLARATIONS = frozenset(
