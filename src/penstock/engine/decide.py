@@ -1,7 +1,7 @@
 """`decide`: turn an input into records to store, or into a refusal.
 
-One function per input, found in a table. It checks the input, records it, and lets `advance.settle` make the moves that
-follow. The state passed in is never changed, so a refusal leaves the run exactly as it was.
+One function per input, found in a table. It checks the input, records it, and lets `walk.advance.settle` make the moves
+that follow. The state passed in is never changed, so a refusal leaves the run exactly as it was.
 
 Above it: the driver, the control plane, the simulator, replay. Below it: `walk`. No clock: inputs carry their time. No
 I/O: `pending` reads the effects off the new state.

@@ -64,8 +64,8 @@ class StartChild(msgspec.Struct, frozen=True, kw_only=True):
 class StartSuccessor(msgspec.Struct, frozen=True, kw_only=True):
     """Start the run that continues this one, which has ended. The successor's id makes that idempotent.
 
-    `starting.successor_start` builds its input. `newest` asks for the newest version of the definition instead of the
-    same one. The ended run lists this effect every time: the driver has to remember that it is done.
+    `walk.starting.successor_start` builds its input. `newest` asks for the newest version of the definition instead of
+    the same one. The ended run lists this effect every time: the driver has to remember that it is done.
     """
 
     effect_id: str

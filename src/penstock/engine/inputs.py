@@ -73,7 +73,7 @@ PROGRAM = Initiator(principal="program")
 
 
 class Predecessor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run inherits from the run that it continues, see `starting.successor_start`.
+    """What a run inherits from the run that it continues, see `walk.starting.successor_start`.
 
     `deadline` is that of the whole chain, `signals` are still buffered (in the form of their records), `signal_ids`
     were already received.

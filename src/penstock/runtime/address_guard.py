@@ -5,7 +5,8 @@ are meant for this machine or its network: loopback, private networks, link-loca
 these in disguise (mapped, translated or tunnelled IPv6, and unusual notations of IPv4). Every address that is not
 public is refused.
 
-Above it: `executors.guarded_transport` checks before every connection, and connects to the address that was checked.
+Above it: `executors.outbound.guarded_transport` checks before every connection, and connects to the address that was
+checked.
 """
 
 from __future__ import annotations
