@@ -1,7 +1,7 @@
-"""The event loop and the garbage collector of a process that does nothing but Penstock.
+"""The event loop and the garbage collector of a process that only runs Penstock.
 
-Servers and workers run like this. A program that embeds Penstock chooses: `penstock.run(main())` in place of
-`asyncio.run(main())`. Nothing here happens by itself, since both settings affect the whole process.
+Servers and workers use these. A program that embeds Penstock can choose them with `penstock.run(main())` in place of
+`asyncio.run(main())`. Nothing here is applied by default, because both settings affect the whole process.
 
 Above it: the commands that serve, programs that embed Penstock. Below it: asyncio, uvloop, gc.
 """
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def server_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the event loop of a server; the standard one where uvloop does not run (Windows)."""
+    """The event loop factory of a server: uvloop's, or the standard one where uvloop does not run (Windows)."""
     if importlib.util.find_spec("uvloop") is None:
         return asyncio.new_event_loop
     make: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
@@ -33,10 +33,10 @@ def server_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 @contextmanager
 def tuned_collector() -> Iterator[None]:
-    """Look for garbage less often while the block lasts, and never among what is there when it begins.
+    """Run the garbage collector less often in this block, and exclude the objects that already exist.
 
-    Runs make many objects and hardly any cycles of them: what they leave goes without being looked for. A collector
-    that somebody has disabled stays so.
+    Runs create many objects but hardly any cycles, so reference counting frees nearly all of them. A collector that is
+    already disabled stays disabled.
     """
     before = gc.get_threshold()
     gc.collect()
@@ -50,10 +50,10 @@ def tuned_collector() -> Iterator[None]:
 
 
 def run(work: Coroutine[Any, Any, T], *, uvloop: bool = True, calm: bool = True) -> T:
-    """Run a program to its end, as `asyncio.run` does, in the way that costs runs least.
+    """Run a program to its end, as `asyncio.run` does, with the settings that make runs cheapest.
 
-    On uvloop where there is one, unless the program needs the standard event loop (`uvloop=False`); with the garbage
-    collector of the process as in `tuned_collector`, unless other parts of the program make many cycles (`calm=False`).
+    It uses uvloop if available, unless the program needs the standard event loop (`uvloop=False`). It tunes the garbage
+    collector as `tuned_collector` does, unless other parts of the program create many cycles (`calm=False`).
     """
     with (
         tuned_collector() if calm else nullcontext(),

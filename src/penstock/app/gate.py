@@ -1,4 +1,4 @@
-"""From an open `Penstock` to a gate: the services that operations work with, put together.
+"""Opens a gate on an open `Penstock`: puts together the services that operations use.
 
     async with Penstock.open("penstock.db") as penstock:
         async with open_gate(penstock) as gate:
@@ -49,7 +49,7 @@ _FLUSHES_PER_FORGETTING = 12
 
 
 def local_owner(tenant: str = DEFAULT_TENANT) -> Principal:
-    """The user of the operating system: whoever can open the file owns what is in it, under their own name."""
+    """The user of the operating system as a principal: whoever can open the file owns its contents."""
     user = os_user()
     attributes: JsonObject = {"kind": "local", "uid": user.uid}
     return Principal(
@@ -67,9 +67,9 @@ async def open_gate(
     looks_only: bool = False,
     server: ServerParts | None = None,
 ) -> AsyncIterator[Gate]:
-    """A gate on an open store; what it gathers is written while it is open, and at the end.
+    """A gate on an open store. Buffered records are written while it is open, and at the end.
 
-    `looks_only` is for whoever calls nothing that changes something: a store without a secret stays without one.
+    `looks_only` is for callers that change nothing: a store without a secret stays without one.
     """
     storage = penstock.storage
     if storage.file is None or storage.platform is None:
@@ -77,7 +77,7 @@ async def open_gate(
     platform = storage.platform()
     secret = pepper_file or pepper_path(storage.file)
     pepper = await open_pepper(secret, storage.file, platform, looks_only=looks_only)
-    # Without one, nothing was made with a secret, and nothing will be: any bytes do.
+    # Without a stored secret, nothing was or will be made with one, so any bytes will do.
     key = pepper or token_bytes(PEPPER_BYTES)
     clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue(builtin_operations(), internal_operations())
@@ -135,14 +135,14 @@ async def open_gate(
 
 
 async def _begin(gate: Gate, upstreams: UpstreamToolRegistry) -> None:
-    """What a gate with the secret of its file does first: from then on what nobody asks for passes it too."""
+    """Initialise a gate that has the secret of its file: from now on, automatic changes go through the gate too."""
     upstreams.act = accept_through(gate)
     await record_restores(gate)
 
 
 @asynccontextmanager
 async def _scheduling(penstock: Penstock, gate: Gate) -> AsyncIterator[None]:
-    """What is due by the clock is started by calls of this gate until the block ends."""
+    """Start scheduled runs through calls of this gate until the block ends."""
     scheduler = penstock.scheduler
     begins = penstock.keeps_schedules and not scheduler.is_looking
     before, scheduler.fire = scheduler.fire, fire_through(gate)
@@ -157,7 +157,7 @@ async def _scheduling(penstock: Penstock, gate: Gate) -> AsyncIterator[None]:
 
 
 async def _flush_regularly(gate: Gate, retention: Retention) -> None:
-    """Write what was gathered, and drop what nobody may ask for any more."""
+    """Write buffered records, and delete what is past its retention time."""
     for turn in count():
         await asyncio.sleep(_FLUSH_SECONDS)
         try:
@@ -171,14 +171,14 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
 
 
 async def has_keys(gate: Gate) -> bool:
-    """Whether a store has a key, valid or not."""
+    """True if a store has a key, valid or not."""
     return bool((await gate.services.platform.keys(tenant=None, limit=1)).rows)
 
 
 async def create_owner_key(gate: Gate) -> str | None:
-    """The first key of a store, which may do everything; None if there are keys already.
+    """Create the first key of a store, which may do everything; None if there are keys already.
 
-    It is made for whoever starts the server, by the same call by which they would make it on the command line.
+    The key is created for the user who starts the server, with the same call as on the command line.
     """
     if await has_keys(gate):
         return None

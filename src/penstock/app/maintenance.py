@@ -1,8 +1,8 @@
-"""Maintenance of the file that holds everything: back it up, restore it, check it, vacuum it.
+"""Maintenance of the store file: back it up, restore it, check it, vacuum it.
 
-A restored file says that it was restored: the note of it is in the new file before that takes the place of the old one.
-A gate puts the note on record at once, if the secret of the file is there and the file has this release's format;
-otherwise the first process does that opens it.
+A restored file contains a note that it was restored; the note is written before the file replaces the old one. A gate
+records the note in the audit log at once, if the secret of the file is available and the file has this release's
+format. Otherwise the first process that opens the file does.
 
 Above it: the command line. Below it: the SQLite adapters, which only `app` may name; `gate`.
 """
@@ -50,14 +50,14 @@ __all__ = [
 
 
 def back_up_store(path: Path, target: Path, *, overwrite: bool = False) -> BackupResult:
-    """Copy the file while it is in use; the copy was checked when this returns."""
+    """Copy the file while it is in use. The copy is verified before this returns."""
     return backup(path, target, overwrite=overwrite)
 
 
 async def restore_on_record(
     source: Path, path: Path, *, force: bool = False, pepper_file: Path | None = None
 ) -> tuple[RestoreResult, str | None]:
-    """Restore a backup; what was done, and why that is not on record yet, if it is not."""
+    """Restore a backup. Returns the result, and why it is not in the audit log yet, if it is not."""
     note: JsonObject = {"by": os_user().principal_id, "at": SystemClock().now_ms(), "source": source.name}
     done = restore(source, path, force=force, note=note)
     if done.format_version != SCHEMA_VERSION:
@@ -71,21 +71,21 @@ async def restore_on_record(
 
 
 def check_store(path: Path) -> IntegrityReport:
-    """Everything that is wrong with the file and with the runs in it."""
+    """Find every problem of the file and of the runs in it."""
     return check_integrity(path)
 
 
 def store_fingerprint(path: Path) -> str | None:
-    """The fingerprint of the secret that sealed the file; None if nothing was sealed in it."""
+    """The fingerprint of the secret that sealed the file; None if nothing in it is sealed."""
     found = read_mark(path, FINGERPRINT_MARK)
     return found if isinstance(found, str) else None
 
 
 def store_stats(path: Path) -> StoreStats:
-    """What the file holds, in numbers."""
+    """Count what the file holds."""
     return stats(path)
 
 
 def vacuum_store(path: Path) -> VacuumResult:
-    """Write the file anew without free space; nobody may have it open."""
+    """Rewrite the file without free space. Nobody else may have it open."""
     return vacuum(path)

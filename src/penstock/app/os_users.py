@@ -1,9 +1,9 @@
-"""Who sits at this machine: the user that the operating system runs this process for.
+"""The user of the operating system that runs this process.
 
-The name comes from the user database by the real user id; environment variables such as `USER` and `LOGNAME` say what
-anybody wrote into them and are not asked. A user id that has no name (in a container) stands for itself.
+The name comes from the user database, by the real user id. Environment variables such as `USER` and `LOGNAME` are not
+read, because anybody can set them. A user id without a name (in a container) is used itself.
 
-Above it: `gateway`. Below it: the operating system.
+Above it: `gate`. Below it: the operating system.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _HAS_USER_IDS = hasattr(os, "getuid")
 
 @dataclass(frozen=True, slots=True)
 class OsUser:
-    """A user of the operating system; where there are no user ids, `uid` is None."""
+    """A user of the operating system. `uid` is None on systems without user ids."""
 
     name: str
     uid: int | None
 
     @property
     def principal_id(self) -> str:
-        """Their id as a principal."""
+        """The user's id as a principal."""
         return f"{_PREFIX}{self.name}"
 
 
 def os_user() -> OsUser:
-    """The user whose process this is."""
+    """The user that owns this process."""
     if not _HAS_USER_IDS:
         return OsUser(os.getlogin(), None)
     uid = os.getuid()

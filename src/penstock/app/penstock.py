@@ -1,10 +1,10 @@
-"""`Penstock`: the product in one object, for embedding in somebody's own program.
+"""`Penstock`: the product in one object, for embedding in a program.
 
     async with Penstock.open("penstock.db", steps=[refund]) as penstock:
         run = await penstock.start("refund_order", {"order_id": "A-1042", "amount": 180})
         print(await run.result())
 
-It opens the store, starts the driver and stops both at the end; runs go on where they were at the next start.
+It opens the store, starts the driver and stops both at the end. Runs continue where they were at the next start.
 
 Above it: users, the command line. Below it: everything; this is where real adapters are named.
 """
@@ -102,14 +102,14 @@ class Penstock:
         pepper_file: Path | None = None,
         governed: bool = False,
     ) -> AsyncIterator[Penstock]:
-        """Open the file, take over unfinished runs, and work until the block ends.
+        """Open the store, take over unfinished runs, and perform work until the block ends.
 
-        With `perform=False` nothing is performed here: for looking, answering and signalling beside another process.
+        With `perform=False`, nothing is performed here: for reading, answering and signalling beside another process.
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
-        `observe` hears of everything that this process stores while it performs; it must not block. `upstream` has the
-        MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, with which secret answers are
-        sealed; if left out, the file beside the store. With `governed` schedules start runs only through a gate, from
-        when one is open; without one the program that opens this answers for what they start.
+        `observe` is called with everything that this process stores while it performs; it must not block. `upstream`
+        has the MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, which seals secret
+        answers; the default is the file beside the store. With `governed`, schedules start runs only through a gate,
+        while one is open. Without it, the embedding program is responsible for what they start.
         """
         storage = storage or in_file(path)
         kept = storage.store
@@ -165,16 +165,16 @@ class Penstock:
             await kept.close()
 
     def use_steps(self, steps: Iterable[Callable[..., Any]]) -> None:
-        """Call these functions from now on; attempts under way finish with those that they began with."""
+        """Call these functions from now on. Attempts in progress finish with the functions they started with."""
         if self.step_executor is not None:
             self.step_executor.use(_registry(steps))
 
     async def register(
         self, source: str | Path | JsonObject | Workflow, *, tenant: str = DEFAULT_TENANT, created_by: str | None = None
     ) -> Workflow:
-        """Make a workflow known: a file, a text, a document, or one that is compiled already.
+        """Register a workflow: a file, a text, a document, or a compiled workflow.
 
-        Running runs stay with the version they began with.
+        Runs in progress keep the version they started with.
         """
         workflow = source if isinstance(source, Workflow) else _compiled(source)
         outcome = await self.host.register(workflow, tenant=tenant, created_by=created_by)
@@ -194,7 +194,7 @@ class Penstock:
         mode: str = "in_process",
         tenant: str = DEFAULT_TENANT,
     ) -> Run:
-        """Start a run of the newest version of a workflow. The same `run_id` again gives the run that exists."""
+        """Start a run of the newest version of a workflow. With a `run_id` that exists, return the existing run."""
         chosen = workflow if isinstance(workflow, Workflow) else await self._named(workflow, tenant)
         identity = id_in_tenant(tenant, run_id or self._new_id())
         start = inputs.StartRun(
@@ -213,7 +213,7 @@ class Penstock:
         return self.run(identity)
 
     async def _is_theirs(self, refused: Refused, run_id: str, tenant: str) -> bool:
-        """Whether a start was refused because a tenant has the run already."""
+        """True if a start was refused because the tenant already has the run."""
         if refused.code != "DUPLICATE_EXECUTION_ID":
             return False
         row = await self.store.row(run_id)
@@ -235,7 +235,7 @@ class Penstock:
         return run
 
     async def delete_ended(self, *, older_than_ms: int) -> int:
-        """Forget runs that ended long ago; how many there were."""
+        """Delete runs that ended long ago. Returns how many."""
         return await Retention(store=self.store, clock=self.host.clock, keep_ms=older_than_ms).sweep()
 
     async def _named(self, name: str, tenant: str) -> Workflow:
@@ -246,7 +246,7 @@ class Penstock:
         return workflow
 
     def run(self, run_id: str) -> Run:
-        """A run by id; whether it exists shows when it is used."""
+        """A run by id. Whether it exists is checked when it is used."""
         return Run(run_id, self.host, self._new_id)
 
     async def runs(self, query: RunQuery | None = None) -> RunPage:
@@ -255,7 +255,7 @@ class Penstock:
 
 
 def _seals(storage: Storage, pepper_file: Path | None) -> AnswerSeals:
-    """Seals with the secret of a store in a file; what is in memory ends with the process, and so does its key."""
+    """Seals with the secret of a store in a file. A store in memory ends with the process, and so does its key."""
     file, platform = storage.file, storage.platform
     if file is None or platform is None:
         return AnswerSeals()
@@ -270,7 +270,7 @@ def _seals(storage: Storage, pepper_file: Path | None) -> AnswerSeals:
 
 
 def _guard(upstream: UpstreamLink, storage: Storage, host: RunHost) -> ToolGuard | None:
-    """What keeps changed tools of other servers from being called where no gate does; it accepts nothing itself."""
+    """The guard that refuses changed tools of other servers when there is no gate. It accepts nothing itself."""
     if not upstream.rules or storage.platform is None:
         return None
     guard: ToolGuard = tool_registry.UpstreamToolRegistry(
@@ -309,7 +309,7 @@ def _compiled(source: str | Path | JsonObject) -> Workflow:
 
 
 def _text(source: str | Path) -> tuple[str, str | None]:
-    """A path, or the text itself when it has more than one line."""
+    """The text of a path, or the source itself if it has more than one line."""
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return source, None
     return Path(source).read_text(encoding="utf-8"), str(source)

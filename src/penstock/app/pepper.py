@@ -1,10 +1,10 @@
-"""The server's own secret: the key of the hashes of API keys and of the audit chain, kept beside the store, not in it.
+"""The server's own secret, the key of API key hashes and of the audit chain. It is stored beside the store, not in it.
 
-Whoever copies the store alone can neither use its hashes nor forge its audit trail. The secret is made once, for a
-store that nothing was sealed in yet, and is readable for its owner only. Its fingerprint stands in the store from then
-on: a store is opened with the secret that sealed it or not at all, and one that was lost is never replaced.
+A copy of the store alone is not enough to use its hashes or to forge its audit trail. The secret is created once, for a
+store in which nothing is sealed yet, and only its owner can read it. From then on its fingerprint is in the store: a
+store is opened with the secret that sealed it or not at all, and a lost secret is never replaced.
 
-Above it: `gateway`, `penstock doctor`. Below it: the platform store, the file system.
+Above it: `gate`, `penstock doctor`. Below it: the platform store, the file system.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ __all__ = ["FINGERPRINT_MARK", "PEPPER_BYTES", "fingerprint", "open_pepper", "pe
 PEPPER_BYTES = 32
 FINGERPRINT_MARK = "pepper_fingerprint"
 _PURPOSE = b"penstock store fingerprint"
-# Long enough that no two secrets share one, short enough to be compared by eye; it says nothing about the secret.
+# Long enough to be unique, short enough to compare by eye. It reveals nothing about the secret.
 _FINGERPRINT_CHARACTERS = 16
 
 
 def pepper_path(store_path: str | Path) -> Path:
-    """Where the secret of a store is kept unless the operator says otherwise."""
+    """The default path of a store's secret."""
     return Path(f"{store_path}.secret")
 
 
 def fingerprint(pepper: bytes) -> str:
-    """What tells one secret from another without telling the secret."""
+    """Identifies a secret without revealing it."""
     return hmac.digest(pepper, _PURPOSE, "sha256").hex()[:_FINGERPRINT_CHARACTERS]
 
 
 async def open_pepper(
     path: Path, store_path: str, platform: PlatformStore, *, looks_only: bool = False
 ) -> bytes | None:
-    """The secret of a store; refuses one that did not seal it, and a store whose secret is gone.
+    """The secret of a store. Refuses a secret that did not seal the store, and a store whose secret is gone.
 
-    A store that nothing was sealed in gets a new secret; `looks_only` makes nothing and gives None instead.
+    A store in which nothing is sealed gets a new secret. With `looks_only` none is created, and this returns None.
     """
     known = await platform.mark(FINGERPRINT_MARK)
     is_used = known is not None or await _is_sealed(platform)
@@ -64,12 +64,12 @@ async def open_pepper(
 
 
 async def _is_sealed(platform: PlatformStore) -> bool:
-    """Whether a store without a fingerprint has something that was made with a secret."""
+    """True if a store without a fingerprint has something that was made with a secret."""
     return bool((await platform.keys(tenant=None, limit=1)).rows) or bool(await platform.audit_tenants())
 
 
 async def _recognise(pepper: bytes, path: Path, store_path: str, platform: PlatformStore) -> None:
-    """See that a store from before there were fingerprints was sealed with a secret: its newest records tell."""
+    """Check that a secret sealed a store that is older than fingerprints, by its newest records."""
     seal = seal_with(pepper)
     for tenant in await platform.audit_tenants():
         for record in (await platform.audit(AuditQuery(tenant=tenant, limit=1))).records:
@@ -93,7 +93,7 @@ def _another(path: Path, store_path: str, compared: str) -> Rejected:
 
 
 def read_pepper(path: Path) -> bytes:
-    """The secret; made if there is none. Refuses a file that others can read or that holds something else."""
+    """Read the secret, or create it. Refuses a file that others can read or that has other contents."""
     try:
         _make(path)
         mode = path.stat().st_mode
@@ -117,7 +117,7 @@ def read_pepper(path: Path) -> bytes:
 def _make(path: Path) -> None:
     if path.exists():
         return
-    # Written whole under another name first: a crash in between must not leave half a secret.
+    # Written completely under another name first: a crash in between must not leave half a secret.
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -125,7 +125,7 @@ def _make(path: Path) -> None:
             file.write(secrets.token_hex(PEPPER_BYTES) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        # Whoever links first wins; everybody then reads the same one.
+        # The first process to link wins; all others then read its secret.
         os.link(draft, path)
     except FileExistsError:
         pass

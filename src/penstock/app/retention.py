@@ -1,6 +1,6 @@
 """Retention: deletes ended runs and deliveries, audit records and stored answers that are past their time.
 
-Above it: `gateway` calls it every so often while a gate is open. Below it: the gate, the platform store.
+Above it: `gate` calls it regularly while a gate is open. Below it: the gate, the platform store.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
 __all__ = ["Retention", "apply_retention", "forget_calls"]
 
-# The rest goes a minute later.
+# The rest follows a minute later.
 _PIECES_MAX = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long things are kept; None is forever."""
+    """How long things are kept; None means forever."""
 
     runs_ms: int | None = None
-    """After their end."""
+    """After the end of a run."""
     audit_ms: int | None = None
     deliveries_ms: int | None = limits.DELIVERY_RETENTION_MS
 
 
 async def apply_retention(gate: Gate, retention: Retention) -> None:
-    """Drop what is past its time, piece by piece, so that others can write in between.
+    """Delete what is past its time, batch by batch, so that others can write in between.
 
-    Runs and audit records go by calls of the gate, one for each batch of a tenant. Deliveries that ended are a log of
-    attempts, which expires as the answers to idempotent calls do.
+    Runs and audit records are deleted by calls of the gate, one for each batch of a tenant. Ended deliveries are only a
+    log of attempts, and expire without a call, as the answers to idempotent calls do.
     """
     services = gate.services
     platform, now = services.platform, services.clock.now_ms()
@@ -54,7 +54,7 @@ async def apply_retention(gate: Gate, retention: Retention) -> None:
 
 
 async def _forget_runs(gate: Gate, before: int) -> int:
-    """Forget a batch of runs that ended before a moment; how many."""
+    """Delete a batch of runs that ended before a given time. Returns how many."""
     ended = await gate.services.store.ended_runs(before=before, limit=limits.CLAIM_BATCH_MAX)
     count = 0
     for tenant in dict.fromkeys(row.tenant for row in ended):
@@ -66,9 +66,9 @@ async def _forget_runs(gate: Gate, before: int) -> int:
 
 
 async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
-    """Drop the answers to idempotent calls that are past their time, as fast as they come; how many.
+    """Delete expired answers to idempotent calls, as fast as they arrive. Returns how many.
 
-    Each piece is as large as can be forgotten in a moment, as the pieces before it showed.
+    The size of each batch is adapted to how long the earlier batches took.
     """
     forgotten, size = 0, limits.CLAIM_BATCH_MAX
     ends_at = time.perf_counter() + limits.RETENTION_ROUND_SECONDS
@@ -83,16 +83,16 @@ async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
 
 
 def _next_size(size: int, took_ms: float) -> int:
-    """At most twice as many as before, and as many as would have taken the time that a piece may take."""
+    """The next batch size: at most twice the last one, and no more than fits the time limit of a batch."""
     fitting = int(size * min(2.0, limits.RETENTION_BATCH_MS / max(took_ms, 0.001)))
     return max(limits.CLAIM_BATCH_MAX, min(fitting, limits.RETENTION_BATCH_CALLS_MAX))
 
 
 async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
-    """Drop the records of a tenant up to the last one that is old enough, a piece with each call.
+    """Delete the records of a tenant up to the last one that is old enough, a batch with each call.
 
-    A single one is left until there are more: the newest record of a chain stays in any case, and to drop one by one,
-    each with a record of that, would never end.
+    A single old record is kept until there are more. The newest record of a chain stays in any case, and deleting
+    records one by one, each with a record of the deletion, would never end.
     """
     platform = gate.services.platform
     old = (await platform.audit(AuditQuery(tenant=tenant, until=before, limit=2))).records
@@ -109,7 +109,7 @@ async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
 
 
 async def _in_pieces(forget: Callable[[], Awaitable[int]]) -> None:
-    """Forget until there is nothing left, or enough for this time."""
+    """Repeat until nothing is left, or until the maximum number of batches."""
     for _ in range(_PIECES_MAX):
         if not await forget():
             return

@@ -1,4 +1,4 @@
-"""The listening socket of a server: opened first of all, so that a second server fails before it touches the store.
+"""The listening socket of a server. It is opened first, so that a second server fails before it touches the store.
 
 Above it: the commands that serve. Below it: sockets.
 """
@@ -12,14 +12,14 @@ from penstock.base.errors import Unavailable
 
 __all__ = ["address_of", "is_loopback", "listen"]
 
-# Connections that wait to be taken; the system may grant fewer.
+# Connections that wait to be accepted; the system may grant fewer.
 _BACKLOG = 2_048
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address; `Unavailable` when somebody else has it, or when there is no such address here."""
+    """Listen on an address. Raises `Unavailable` if it is in use or is not an address of this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named in full: asyncio turns Nagle's algorithm off only for sockets that say that they are TCP.
+    # With an explicit protocol: asyncio disables Nagle's algorithm only for sockets that are declared as TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -34,7 +34,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """True if only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -42,6 +42,6 @@ def is_loopback(host: str) -> bool:
 
 
 def address_of(host: str, listener: socket.socket) -> str:
-    """Where a server answers, for people; a port that the system chose is in it."""
+    """The address of a server, for people, with the port if the system chose it."""
     place = f"[{host}]" if ":" in host else host
     return f"http://{place}:{listener.getsockname()[1]}"

@@ -1,7 +1,7 @@
-"""Where everything is kept: a store, and what comes with one of its kind, as values instead of guesses.
+"""Storage: a run store and the services that come with its kind.
 
-A store in a file has a platform store in the same file, a place beside which its secret lies, a probe and counters; one
-in memory has none of these. Whoever needs one asks for the value and never for the kind of the store.
+A store in a file has a platform store in the same file, a path for the secret beside it, a probe and counters; one in
+memory has none of these. Callers ask for the value they need, never for the kind of store.
 
 Above it: `Penstock`, the gate, the server. Below it: the adapters; this is the one module that pairs them.
 """
@@ -32,21 +32,21 @@ __all__ = ["Storage", "in_file", "in_memory"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """A store and what belongs to it."""
+    """A run store and what belongs to it."""
 
     store: RunStore
     probe: Callable[[], Awaitable[object]]
-    """Raises what a caller would be told of a store that cannot be used now."""
+    """Raises the error that a caller would get if the store cannot be used now."""
     file: str | None = None
-    """The file that it is, if it is one: the server's secret lies beside it."""
+    """The path of the store, if it is a file. The server's secret is beside it."""
     platform: Callable[[], PlatformStore] | None = None
-    """What is kept beside runs (keys, audit, registries), where there is a place for it; ready while the store is."""
+    """The store for keys, audit and registries, if there is one. Usable while the run store is open."""
     counts: Callable[[], Mapping[str, int]] = field(default=dict)
-    """What the store did since it was opened, by name: `commits`, `jobs`."""
+    """Counters of the store since it was opened, by name: `commits`, `jobs`."""
 
 
 def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
-    """Everything in one SQLite file; whoever takes it opens and closes the store."""
+    """Everything in one SQLite file. The caller opens and closes the store."""
     store = SqliteRunStore(path, synchronous=synchronous)
     database = store.database
     return Storage(
@@ -59,6 +59,6 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
 
 
 def in_memory() -> Storage:
-    """Runs and definitions in memory, and nothing beside them."""
+    """Runs and definitions in memory, without a platform store."""
     store = memory_runs.MemoryRunStore()
     return Storage(store=store, probe=store.workers)

@@ -2,8 +2,7 @@
 
     from penstock.testing import WorkflowTester, in_turn
 
-Read `tester` first; it shows a whole test. The package uses `app` and nothing of the surfaces, and Penstock itself does
-not use it.
+The package uses `app` and no surface, and Penstock itself does not use it. Read `tester` first; it shows a whole test.
 """
 
 from __future__ import annotations

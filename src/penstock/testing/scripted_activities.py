@@ -1,4 +1,4 @@
-"""Activities that do what a test says, and remember what they were asked.
+"""Activities that follow the script of a test, and record their calls.
 
 Above it: `tester`. Below it: the step executor, for steps whose real functions the test wants.
 """
@@ -26,8 +26,8 @@ from penstock.runtime.steps.registry import StepRegistry
 
 __all__ = ["NEVER", "InTurn", "Scripted", "ScriptedActivities", "in_turn"]
 
-# What an activity gives: any JSON value, an exception, a function of the call that gives or raises one of these, an
-# outcome as executors give it, or several in turn. There is no narrower type that holds every JSON value.
+# The outcome of an activity: any JSON value, an exception, a function of the call that returns or raises one of these,
+# an outcome as executors return it, or several in turn. There is no narrower type that includes every JSON value.
 Scripted: TypeAlias = Any
 
 
@@ -43,7 +43,7 @@ NEVER: Final = _Never()
 
 
 class InTurn:
-    """Outcomes for one attempt after the other; the last one repeats."""
+    """Outcomes for consecutive attempts; the last one repeats."""
 
     def __init__(self, outcomes: Iterable[Scripted]) -> None:
         self._outcomes = list(outcomes)
@@ -59,7 +59,7 @@ class InTurn:
 
 
 def in_turn(*outcomes: Scripted) -> InTurn:
-    """One outcome after the other; the last one repeats."""
+    """Outcomes for consecutive attempts; the last one repeats."""
     return InTurn(outcomes)
 
 
@@ -80,7 +80,7 @@ class ScriptedActivities:
         self._idle.set()
 
     def script(self, node: str, outcome: Scripted) -> None:
-        """Say what the activity of a node gives from now on."""
+        """Set the outcome of a node's activity from now on."""
         self._scripts[node] = outcome
 
     def calls(self, node: str) -> list[ActivityCall]:
@@ -88,15 +88,15 @@ class ScriptedActivities:
         return list(self._calls.get(node, ()))
 
     def cancelled(self, node: str) -> int:
-        """How many attempts were cancelled while they were under way."""
+        """How many attempts were cancelled while they were in progress."""
         return self._cancelled[node]
 
     def busy(self) -> list[str]:
-        """The nodes whose activities are under way, except those that never end."""
+        """The nodes whose activities are in progress, except those that never end."""
         return [node for node, count in self._busy.items() if count]
 
     async def idle(self, timeout_seconds: float) -> bool:
-        """Wait until none is under way; False when time is up."""
+        """Wait until no activity is in progress. False if the time is up."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._idle.wait()
@@ -105,11 +105,11 @@ class ScriptedActivities:
         return True
 
     async def close(self) -> None:
-        """Let go of the steps' threads and processes."""
+        """Release the threads and processes of the steps."""
         await self._steps.close()
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Do what the script says."""
+        """Perform an attempt as scripted."""
         node = call.activity.node_id
         self._calls.setdefault(node, []).append(call)
         outcome = self._scripts[node] if node in self._scripts else await self._unscripted(call)
@@ -153,13 +153,13 @@ class ScriptedActivities:
 
 
 async def _outcome(scripted: Scripted, call: ActivityCall) -> ActivityOutcome:
-    """The outcome that a script means; functions are called, and what they give is read again."""
+    """The outcome that a script stands for. Functions are called, and their results are interpreted again."""
     try:
         while callable(scripted) and not isinstance(scripted, type):
             scripted = scripted(call)
             if inspect.isawaitable(scripted):
                 scripted = await scripted
-    except Exception as error:  # what a function of the test raises is what its activity fails with
+    except Exception as error:  # an exception of a test's function is the failure of its activity
         return failed(error)
     if isinstance(scripted, ActivityDone | ActivityError | ActivityAsks | ActivityDeferred):
         return scripted

@@ -11,10 +11,10 @@
         assert await tester.result() == {"refunded": 180, "reference": "R1"}
 
 Everything but the activities and the clock is what runs in production: the host, the driver, retries, timers, children.
-Nothing is written to a disk, and nothing waits for real time: a test of a run that takes a year takes milliseconds.
+Nothing is written to disk, and nothing waits for real time: a test of a run that takes a year takes milliseconds.
 
-Above it: `penstock.testing`, the name under which tests know it.
-Below it: `Penstock` on a store in memory with a `ManualClock`, and `scripted_activities`.
+Above it: `penstock.testing`, the name under which tests import it. Below it: `Penstock` on a store in memory with a
+`ManualClock`, and `scripted_activities`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from penstock.testing.scripted_activities import NEVER, InTurn, Scripted, Script
 
 __all__ = ["NEVER", "InTurn", "Scripted", "WorkflowTester", "in_turn"]
 
-# A fixed beginning makes two runs of one test equal.
+# A fixed start time makes two runs of one test equal.
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-# The store is in memory, so whatever is under way moves in every round of the event loop. A dozen rounds in which
-# nothing moves is more than the longest chain of tasks that hand work to each other.
+# The store is in memory, so work in progress advances in every iteration of the event loop. A dozen iterations without
+# progress is more than the longest chain of tasks that hand work to each other.
 _QUIET_ROUNDS = 12
-# After so many rounds something must be looping.
+# After this many iterations something must be looping.
 _ROUNDS_MAX = 1_000_000
 # Real time that functions of the test may take.
 _PATIENCE_SECONDS = 30.0
@@ -57,7 +57,7 @@ _RUNS_MAX = 10_000
 
 
 class WorkflowTester:
-    """Runs of workflows under test. Methods are about the run that was started last, unless they are given another."""
+    """Runs of workflows under test. Methods use the run that was started last, unless another is passed."""
 
     def __init__(
         self, penstock: Penstock, workflow: Workflow, clock: ManualClock, activities: ScriptedActivities
@@ -80,9 +80,9 @@ class WorkflowTester:
     ) -> AsyncIterator[WorkflowTester]:
         """Open a tester for workflows: files, texts or documents. The first is under test, the others are its children.
 
-        `activities` says by node what an activity gives: a value, an exception, a function of the call, or several of
-        these `in_turn`. A step that is not scripted calls its function if `steps` has it; anything else that is not
-        scripted fails.
+        `activities` maps nodes to the outcome of their activity: a value, an exception, a function of the call, or
+        several of these `in_turn`. A step that is not scripted calls its function if `steps` has it. Any other activity
+        that is not scripted fails.
         """
         if not workflows:
             raise Rejected("NO_WORKFLOW", "there is no workflow to test", "give a file, a text or a document")
@@ -100,19 +100,19 @@ class WorkflowTester:
             finally:
                 await scripted.close()
 
-    # --- what happens -------------------------------------------------------------------------------
+    # --- actions ------------------------------------------------------------------------------------
 
     @property
     def now(self) -> datetime:
-        """The time of the test's clock."""
+        """The current time of the test's clock."""
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, tz=UTC)
 
     def script(self, node: str, outcome: Scripted) -> None:
-        """Say what the activity of a node gives from now on."""
+        """Set the outcome of a node's activity from now on."""
         self._activities.script(node, outcome)
 
     async def start(self, given: JsonValue = None, *, workflow: str | None = None, run_id: str | None = None) -> Run:
-        """Start a run and let it go as far as it can without time passing."""
+        """Start a run and let it advance as far as it can without time passing."""
         run = await self.penstock.start(workflow or self._workflow, given, run_id=run_id)
         self._run = run
         await self.settle()
@@ -136,7 +136,7 @@ class WorkflowTester:
         await self.settle()
 
     async def advance(self, **by: float) -> None:
-        """Let time pass (`days`, `hours`, `minutes`, `seconds`, `milliseconds`): timers fire at their own moments."""
+        """Let time pass (`days`, `hours`, `minutes`, `seconds`, `milliseconds`). Timers fire at their own times."""
         until = self._clock.now_ms() + round(timedelta(**by).total_seconds() * 1000)
         while True:
             await self.settle()
@@ -148,7 +148,7 @@ class WorkflowTester:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until nothing moves: every run waits for time, for a person, for a signal, or has ended."""
+        """Wait until nothing moves: every run has ended, or waits for time, for a person or for a signal."""
         quiet, before = 0, None
         for _ in range(_ROUNDS_MAX):
             if not await self._activities.idle(_PATIENCE_SECONDS):
@@ -164,7 +164,7 @@ class WorkflowTester:
         raise AssertionError("the runs do not come to rest: does one of them go in a circle?")
 
     async def _fire_due_timers(self) -> None:
-        """Fire the timers that are due. The driver does the same; whichever is second finds none."""
+        """Fire the timers that are due. The driver does the same; whichever comes second finds none."""
         if self.penstock.driver is not None:
             await self.penstock.driver.fire_timers()
 
@@ -172,14 +172,14 @@ class WorkflowTester:
         page = await self.penstock.store.list_runs(RunQuery(limit=_RUNS_MAX))
         return tuple((row.run_id, row.seq) for row in page.rows)
 
-    # --- what can be asked --------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------
 
     async def status(self, *, run: Run | None = None) -> str:
-        """What the run is doing, in one word."""
+        """The status of the run."""
         return await self._chosen(run).status()
 
     async def wait_for_status(self, *statuses: str, run: Run | None = None) -> None:
-        """Fail the test unless the run comes to rest in one of these statuses."""
+        """Fail the test unless the run settles in one of these statuses."""
         await self.settle()
         state = await self._chosen(run).state()
         found = run_status(state)
@@ -187,12 +187,12 @@ class WorkflowTester:
             raise AssertionError(f"the run is `{found}`, not `{'` or `'.join(statuses)}`{_told(state)}")
 
     async def result(self, *, run: Run | None = None) -> JsonValue:
-        """The result of a run that must have completed."""
+        """The result of the run. Fails the test unless it has completed."""
         await self.wait_for_status("completed", run=run)
         return (await self._chosen(run).state()).result
 
     async def failure(self, *, run: Run | None = None) -> str:
-        """The code with which a run must have failed."""
+        """The error code of the run. Fails the test unless it has failed."""
         await self.wait_for_status("failed", run=run)
         failure = (await self._chosen(run).state()).failure
         return "" if failure is None else failure.code
@@ -209,7 +209,7 @@ class WorkflowTester:
         return await self._chosen(run).history()
 
     async def path(self, *, run: Run | None = None) -> list[str]:
-        """The nodes that the run has come to, in order."""
+        """The nodes that the run has reached, in order."""
         return [node_id for node_id, _ in visits_of(await self.history(run=run)).visits]
 
     def calls(self, node: str) -> list[ActivityCall]:
@@ -217,7 +217,7 @@ class WorkflowTester:
         return self._activities.calls(node)
 
     def cancelled(self, node: str) -> int:
-        """How many attempts of a node's activity were cancelled while they were under way."""
+        """How many attempts of a node's activity were cancelled while they were in progress."""
         return self._activities.cancelled(node)
 
     def _chosen(self, run: Run | None) -> Run:
@@ -228,7 +228,7 @@ class WorkflowTester:
 
 
 def _told(state: RunState) -> str:
-    """What the author of a test wants to know about a run that is not where it should be."""
+    """A description of a run for the message of a failed test."""
     if state.failure is not None:
         return f": {state.failure.code}: {state.failure.message} (node {state.failure.node_id})"
     waiting = [f"{item.node_id} ({item.phase})" for item in state.activations()]

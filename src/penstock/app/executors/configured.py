@@ -1,12 +1,12 @@
-"""Executors and secrets as the settings say: MCP servers, models, agents, HTTP.
+"""The configured executors and secrets: MCP servers, models, agents, HTTP.
 
     async with open_executors(settings) as tools:
         async with Penstock.open(storage=storage_of(settings), executors=tools.executors, secrets=tools.secrets): ...
 
-A library that is not installed is missed here, at the start. Libraries are imported, and secrets read, when something
-first needs them: a run that calls no model waits for neither, and a key that is missing fails only what needs it.
+A missing library is reported here, at the start. Libraries are imported, and secrets read, when something first needs
+them: a run that calls no model waits for neither, and a missing key fails only the runs that need it.
 
-Above it: the commands that perform work. Below it: the executors; `extras` loads those with libraries of their own.
+Above it: the commands that perform work. Below it: the executors; `extras` loads those with optional libraries.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ConfiguredExecutors:
 async def open_executors(
     settings: Settings, *, secret_folder: Path | None = None
 ) -> AsyncIterator[ConfiguredExecutors]:
-    """The executors that the settings ask for, until the block ends; `Unavailable` names an extra that is missing."""
+    """The configured executors, until the block ends. Raises `Unavailable` if an extra is missing."""
     check_extras(settings)
     secrets = secrets_of(settings, secret_folder)
     async with AsyncExitStack() as stack:
@@ -90,7 +90,7 @@ async def open_executors(
         )
         models = LazyExecutor(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
         stack.push_async_callback(models.close)
-        # Without a model of the server's there is still the one of whoever starts a run.
+        # Without a model on the server, there is still the model of the client that starts a run.
         others = models if settings.models else None
         executors["llm_call"] = client_roots.ClientRouter(member="provider", own=models, others=others)
         agents = _agent_executor(settings, secrets, tools)
@@ -112,7 +112,7 @@ async def open_upstream_link(settings: Settings) -> AsyncIterator[UpstreamLink]:
 
 
 def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver:
-    """Where secrets are looked for: a folder named by a flag, then `PENSTOCK_SECRET_…`, then what the settings list."""
+    """Where secrets are looked up: a folder named by a flag, then `PENSTOCK_SECRET_…`, then the settings."""
     if folder is not None and not folder.is_dir():
         raise Rejected("SECRET_FOLDER_MISSING", f"{folder} is not a folder", "check the path after --secret-file")
     named = ReferenceSecrets(settings.secrets)
@@ -122,12 +122,12 @@ def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver
 
 
 def storage_of(settings: Settings, path: Path | None = None) -> Storage:
-    """The storage that the settings name, or the same at another path; whoever takes it opens and closes the store."""
+    """The storage that the settings name, or the same kind at another path. The caller opens and closes the store."""
     return in_file(path or settings.storage.path, synchronous=settings.storage.synchronous)
 
 
 def check_extras(settings: Settings) -> None:
-    """Miss what is not installed before anything starts; `Unavailable` says what to install."""
+    """Check that the needed extras are installed. Raises `Unavailable`, which says what to install."""
     if any(model.provider != "mock" for model in settings.models.values()):
         require_extra("llm")
     if any(agent.type == "a2a" for agent in settings.agents.values()):
@@ -166,7 +166,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
 
 
 def _server(server: McpServerSettings, secrets: SecretResolver | None) -> McpServerConfig:
-    """A server as its executor takes it; without a resolver, without what may hold secrets."""
+    """The executor's configuration of a server. Without a resolver it omits everything that may contain secrets."""
     return McpServerConfig(
         command=server.command,
         args=server.args,
@@ -203,7 +203,7 @@ def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPer
 
 
 def _agent(agent: AgentSettings, secrets: SecretResolver | None) -> agents_executor.AgentConfig:
-    """An agent as its executor takes it; without a resolver, without what may hold secrets."""
+    """The executor's configuration of an agent. Without a resolver it omits everything that may contain secrets."""
     key = None if agent.api_key is None or secrets is None else resolve_secret(agent.api_key)
     poll_ms = None if agent.poll_interval is None else agent.poll_interval // _MILLISECOND
     match agent.type:

@@ -1,8 +1,8 @@
-"""Executors that need more than the standard installation, loaded only when an operator configures them.
+"""Executors with optional libraries, loaded only when an operator configures them.
 
     agents = load_executor("a2a").A2aClients()
 
-Above it: whatever composes executors. Below it: the executor modules that import `pydantic_ai` and `a2a`. These
+Above it: everything that composes executors. Below it: the executor modules that import `pydantic_ai` and `a2a`. These
 libraries take seconds to import and tens of megabytes on disk, so nothing else may import those modules.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["EXTRA_EXECUTORS", "ExtraExecutor", "load_executor", "require_extra"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraExecutor:
-    """A module with an executor, and the extra that brings the libraries it imports."""
+    """A module with an executor, and the extra that installs the libraries it imports."""
 
     module: str
     extra: str
@@ -32,7 +32,7 @@ EXTRA_EXECUTORS = {
     "a2a": ExtraExecutor(
         module="penstock.runtime.executors.agents.a2a", extra="a2a", libraries=("a2a", "google", "httpx")
     ),
-    # PydanticProvider: language models; the scripted one needs no extra.
+    # PydanticProvider: language models. The scripted one needs no extra.
     "llm": ExtraExecutor(
         module="penstock.runtime.executors.llm.pydantic_ai", extra="llm", libraries=("pydantic_ai", "openai")
     ),
@@ -40,21 +40,21 @@ EXTRA_EXECUTORS = {
 
 
 def require_extra(name: str) -> None:
-    """Miss the libraries of an executor without importing them; says what to install."""
+    """Check that the libraries of an executor are installed, without importing them. The error says what to install."""
     wanted = _named(name)
     if any(find_spec(library) is None for library in wanted.libraries):
         raise _not_installed(name, wanted)
 
 
 def load_executor(name: str) -> ModuleType:
-    """The module of an executor; says what to install if its libraries are missing."""
+    """Import the module of an executor. If its libraries are missing, the error says what to install."""
     wanted = _named(name)
     try:
         return importlib.import_module(wanted.module)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing and missing not in wanted.libraries:
-            raise  # something else is broken; an advice to install would hide it
+            raise  # something else is broken, and advice to install a library would hide it
         raise _not_installed(name, wanted) from error
 
 

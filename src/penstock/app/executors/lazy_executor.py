@@ -1,9 +1,9 @@
-"""Executors that are made when an activity first needs them.
+"""Executors that are created when an activity first needs them.
 
 Importing a library and reading a secret take time. Neither delays the start, or runs that need neither. Both happen in
 a thread.
 
-Above it: `Penstock`, `configured`. Below it: the executors, which it does not know.
+Above it: `Penstock`, `configured`. Below it: executors of any kind.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["ClosableExecutor", "LazyExecutor"]
 
 
 class ClosableExecutor(AsyncPerformer, Protocol):
-    """An executor that holds something."""
+    """An executor that holds resources."""
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Release the resources."""
 
 
 def _no_name(call: ActivityCall) -> object:
@@ -32,7 +32,7 @@ def _no_name(call: ActivityCall) -> object:
 
 @dataclass(slots=True, kw_only=True)
 class LazyExecutor:
-    """An executor that is made when first needed; what an entry of it needs is prepared when that entry is."""
+    """An executor that is created when first needed. Each of its entries is prepared when it is first used."""
 
     make: Callable[[], ClosableExecutor]
     name_of: Callable[[ActivityCall], object] = _no_name
@@ -41,7 +41,7 @@ class LazyExecutor:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Do the work of one attempt."""
+        """Perform one attempt."""
         try:
             executor = await self.ready(str(self.name_of(call)))
         except PenstockError as error:
@@ -50,12 +50,12 @@ class LazyExecutor:
         return await executor.perform(call)
 
     async def close(self) -> None:
-        """Close the executor if it was made."""
+        """Close the executor if it was created."""
         if self._made is not None:
             await self._made.close()
 
     async def ready(self, name: str) -> ClosableExecutor:
-        """The executor, made and prepared for one of its entries; raises what that raises."""
+        """The executor, created and prepared for one of its entries. Raises what that raises."""
         if self._made is not None and name not in self.prepare:
             return self._made
         async with self._lock:

@@ -1,8 +1,8 @@
-"""Language models as the settings list them, as providers that the `llm_call` executor asks.
+"""The configured language models, as providers of the `llm_call` executor.
 
-Models with the same provider, address and key share one provider, and so one pool of connections. The first of a kind
-goes by the name of its kind (`provider: anthropic` in a document), others by kind and their first model. If there is
-only one model, it also serves nodes that name none.
+Models with the same provider, address and key share one provider, and so one connection pool. The first provider of a
+kind is named after its kind (`provider: anthropic` in a document), others after their kind and first model. A single
+model also serves nodes that name none.
 
 Above it: `configured`. Below it: `extras` loads the library when a model is first asked.
 """
@@ -33,7 +33,7 @@ _COMPATIBLE = "openai-compatible"
 
 
 def model_providers(models: Mapping[str, ModelSettings], secrets: SecretResolver) -> dict[str, LlmProvider]:
-    """The providers by the names that documents may use for them."""
+    """The providers, by the names that documents may use for them."""
     providers: dict[str, LlmProvider] = {}
     groups: list[tuple[ModelSettings, dict[str, str]]] = []
     for name, model in models.items():
@@ -54,7 +54,7 @@ def model_providers(models: Mapping[str, ModelSettings], secrets: SecretResolver
 
 def _share(first: ModelSettings, second: ModelSettings) -> bool:
     if first.provider == _MOCK:
-        return False  # each has a script of its own
+        return False  # each mock has a script of its own
     shared = ("provider", "base_url", "api_key", "needs_key", "headers", "prices")
     return all(getattr(first, name) == getattr(second, name) for name in shared)
 
@@ -90,7 +90,7 @@ class _ProviderOnDemand:
         return await self._made.ask(request)
 
     async def close(self) -> None:
-        """Close the provider if it was made."""
+        """Close the provider if it was created."""
         if self._made is not None:
             await self._made.close()
 

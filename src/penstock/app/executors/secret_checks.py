@@ -1,6 +1,6 @@
-"""Which of the secrets that settings refer to cannot be read.
+"""Finds secrets that the settings refer to and that cannot be read.
 
-Above it: `penstock config validate --secrets`. Below it: `executors.secret_sources`. Values are read and let go.
+Above it: `penstock config validate --secrets`. Below it: `executors.secret_sources`. Values are read and discarded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["SecretProblem", "secret_problems"]
 
 
 class SecretProblem(Struct, frozen=True):
-    """What is wrong with a secret, and the key that needs it; a warning does not keep it from being read."""
+    """A problem with a secret, and the key that needs it. With a warning the secret can still be read."""
 
     name: str
     message: str
@@ -33,7 +33,7 @@ class SecretProblem(Struct, frozen=True):
 
 
 def secret_problems(settings: Settings) -> Iterator[SecretProblem]:
-    """Secrets that cannot be read, and files with secrets that everybody can read."""
+    """Problems: secrets that cannot be read, and secret files that everybody can read."""
     secrets = secrets_of(settings)
     for name, needed in _needed(settings):
         warnings: list[str] = []

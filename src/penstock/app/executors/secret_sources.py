@@ -1,10 +1,10 @@
-"""The values of secrets that settings refer to: variables, files, and what programs print.
+"""The values of secrets that settings refer to: variables, files, and the output of programs.
 
     resolve_secret(EnvironmentReference("STRIPE_KEY"))
     ReferenceSecrets(settings.secrets)("STRIPE")        # as the router asks for secrets
 
 Above it: `executors.configured`. Below it: the operating system. No value appears in a message, a log line or a printed
-object. A value is read anew each time, apart from what a program printed, which is kept for a while.
+object. A value is read anew each time, except the output of a program, which is cached for a while.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def resolve_secret(
     environment: Mapping[str, str] | None = None,
     warn: Callable[[str], None] = _log_once,
 ) -> str:
-    """The value of a secret; `Unavailable` says why there is none. It may block for as long as a command takes.
+    """The value of a secret. Raises `Unavailable`, which says why there is none. May block while a command runs.
 
-    `warn` hears of a file that everybody can read.
+    `warn` is called for a file that everybody can read.
     """
     match reference:
         case EnvironmentReference(name=name):
@@ -71,7 +71,7 @@ def resolve_secret(
 
 
 class ReferenceSecrets:
-    """Secrets by name, as references say; a name that is not listed is unknown here."""
+    """Secrets by name, resolved through references. A name that is not listed is unknown."""
 
     def __init__(
         self,
@@ -87,16 +87,16 @@ class ReferenceSecrets:
 
     @property
     def may_block(self) -> bool:
-        """Whether asking may start a program."""
+        """True if a lookup may start a program."""
         return any(isinstance(reference, CommandReference) for reference in self._references.values())
 
     def __call__(self, name: str) -> str | None:
-        """The value of a secret; None for an unknown one and for a variable that is not set."""
+        """The value of a secret; None for an unknown name and for a variable that is not set."""
         reference = self._references.get(name)
         if reference is None:
             return None
         if isinstance(reference, CommandReference):
-            with self._lock:  # several activities wait for one program instead of starting several
+            with self._lock:  # activities wait for one program instead of starting several
                 return self._from_program(name, reference)
         try:
             return resolve_secret(reference, self._environment)
@@ -119,7 +119,7 @@ class ReferenceSecrets:
 
 
 def fill_text(text: str, secrets: Callable[[str], str | None]) -> str:
-    """A text of the settings with the value of each `${secret:NAME}` in its place."""
+    """A text of the settings with each `${secret:NAME}` replaced by its value."""
 
     def value_of(match: re.Match[str]) -> str:
         value = secrets(match[1])
@@ -132,7 +132,7 @@ def fill_text(text: str, secrets: Callable[[str], str | None]) -> str:
 
 
 def private_texts(given: Mapping[str, str | SecretReference], secrets: Callable[[str], str | None]) -> dict[str, str]:
-    """Headers or variables with every secret in its place: not to be logged or stored."""
+    """Headers or variables with all secrets filled in. They must not be logged or stored."""
     return {
         name: fill_text(value, secrets) if isinstance(value, str) else resolve_secret(value)
         for name, value in given.items()
@@ -152,7 +152,7 @@ def _from_file(reference: FileReference, path: str) -> str:
 def _from_command(reference: CommandReference, command: tuple[str, ...]) -> str:
     seconds = limits.SECRET_COMMAND_SECONDS_MAX
     try:
-        # What the program says on standard error stays there: it may ask a person for something.
+        # The program's standard error is not captured: it may ask a person for something.
         finished = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=seconds
         )

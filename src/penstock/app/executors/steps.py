@@ -1,4 +1,4 @@
-"""The executor of Python steps, for those who may not name adapters themselves.
+"""The executor of Python steps, for packages that may not import adapters themselves.
 
 Above it: `penstock.testing`. Below it: `runtime.executors`.
 """

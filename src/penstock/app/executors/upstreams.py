@@ -1,9 +1,9 @@
-"""Other MCP servers whose tools are imported: from the settings to the tool registry that gate and executor share.
+"""Other MCP servers whose tools are imported: links the settings, the tool registry, the gate and the executor.
 
-Connections are made in the background once the gate is open: a server that cannot be reached holds nothing up, and is
-tried again. A process that performs nothing connects only when it is told to look.
+Connections are opened in the background once the gate is open. A server that cannot be reached blocks nothing, and is
+tried again. A process that performs nothing connects only when it is asked for a listing.
 
-Above it: `gateway`, the commands. Below it: `configured` has the executor that speaks to servers.
+Above it: `app.gate`, the commands. Below it: `configured` has the executor that connects to servers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["UpstreamLink", "import_rules"]
 
 _LOGGER = logging.getLogger("penstock.upstream")
-# How long one wait for the end of a run lasts; then there is another.
+# How long one wait for the end of a run lasts, before it is repeated.
 _PATIENCE_SECONDS = 600.0
 
 
 def import_rules(servers: Mapping[str, McpServerSettings]) -> dict[str, ImportRules]:
-    """What the settings import; servers that are disabled, or of which nothing is said, are left out."""
+    """The import rules of the settings. Servers that are disabled or have no rules are left out."""
     return {
         name: ImportRules(
             prefix=wanted.prefix or name,
@@ -70,18 +70,18 @@ def _rule(said: ToolRuleSettings) -> ToolRule:
 
 @dataclass(slots=True, kw_only=True)
 class UpstreamLink:
-    """Between the executor that speaks to servers and whoever decides about their tools. It is a guard itself."""
+    """The link between the executor that talks to servers and the tool registry. It is a `ToolGuard` itself."""
 
     rules: Mapping[str, ImportRules] = field(default_factory=dict)
     tools: LazyExecutor | None = None
-    """The executor; None where nobody connects to servers."""
+    """The executor; None if this process does not connect to servers."""
     watches: bool = True
-    """Whether connections are kept open; a process that performs nothing only looks when it is told to."""
+    """True if connections are kept open. A process that performs nothing connects only on request."""
     guard: ToolGuard = field(default_factory=NoGuard)
     host: RunHost | None = None
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
-        """A server has listed its tools."""
+        """Pass a server's listing to the guard."""
         await self.guard.tools_listed(server, tools)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
@@ -89,11 +89,11 @@ class UpstreamLink:
         return await self.guard.refusal(tenant, server, tool)
 
     def state(self, server: str, state: ServerState) -> None:
-        """The connection to a server stands differently."""
+        """Pass a new connection state of a server to the guard."""
         self.guard.state(server, state)
 
     def on_progress(self, call: ActivityCall, news: Any) -> None:
-        """A tool says how far it is."""
+        """Pass on the progress of a tool."""
         if self.host is None:
             return
         if news.total:
@@ -109,18 +109,18 @@ class UpstreamLink:
                 return
 
     def attach(self, host: RunHost, guard: ToolGuard | None) -> None:
-        """Belong to the runs of a host; what the guard refuses is refused here too when there is no gate."""
+        """Use the runs of a host. The guard decides about calls here too, even without a gate."""
         self.host = host
         self.guard = guard or self.guard
 
     async def look(self, server: str) -> None:
-        """List the tools of a server now; `Unavailable` if it cannot be reached."""
+        """List the tools of a server now. Raises `Unavailable` if it cannot be reached."""
         try:
             executor: Any = await self._executor(server)
             await executor.look(server)
         except PenstockError:
             raise
-        except Exception as error:  # whatever the server, the network or the library does
+        except Exception as error:  # any error of the server, the network or the library
             message = f"{server} cannot be reached: {str(error) or type(error).__name__}"
             raise Unavailable(
                 "UPSTREAM_UNAVAILABLE", message, "look at its log, and at its entry in mcp_servers"
@@ -128,7 +128,7 @@ class UpstreamLink:
 
     @asynccontextmanager
     async def watch_servers(self, board: UpstreamToolRegistry) -> AsyncIterator[None]:
-        """Keep connections to the servers until the block ends."""
+        """Keep connections to the servers open until the block ends."""
         before, self.guard = self.guard, board
         board.connections = self if self.tools is not None else None
         names = tuple(self.rules) if self.watches and self.tools is not None else ()

@@ -1,12 +1,12 @@
 """Monitors the event loop: everything waits while one piece of work blocks it.
 
-The loop writes a heartbeat every few milliseconds. A thread checks it; when it is old, the thread looks at what the
-loop's thread is doing. When a stall is over, the loop itself measures it, counts it and logs it: where it was, how much
-of it was computing, and for how much of it no processor was free. The rest is a blocking call, or threads of our own
-that hold the interpreter.
+The loop writes a heartbeat every few milliseconds, and a thread checks it. If the heartbeat is old, the thread records
+what the loop's thread is doing. After a stall, the loop measures, counts and logs it: where it was, how much of it was
+computing, and for how much of it no processor was free. The rest is a blocking call, or other threads of this process
+that hold the interpreter lock.
 
-Above it: `shutdown`, which starts it when the server listens: nobody waits for what takes time before that.
-Below it: `operations.telemetry.metrics`.
+Above it: `shutdown`, which starts it when the server listens: slow work before that delays nobody. Below it:
+`operations.telemetry.metrics`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["EventLoopMonitor"]
 _LOGGER = logging.getLogger("penstock")
 _FRAMES_TOLD = 8
 _OWN = "/penstock/"
-# Frames of the machinery of imports: who imports is above them.
+# Frames of the import machinery; the importing module is above them.
 _IMPORTING = "<frozen importlib"
 
 
 class _Unscheduled:
-    """For how long a thread was ready to run and had no processor, as the kernel counts it; 0 where it does not."""
+    """How long a thread was ready to run without a processor, as counted by the kernel; 0 if it does not count."""
 
     def __init__(self) -> None:
         self._file = -1
@@ -54,7 +54,7 @@ class _Unscheduled:
 
 
 class EventLoopMonitor:
-    """The note of one event loop, and the thread that looks at it."""
+    """The heartbeat of one event loop, and the thread that checks it."""
 
     def __init__(self, telemetry: Telemetry, loop: asyncio.AbstractEventLoop) -> None:
         self._telemetry = telemetry
@@ -70,13 +70,13 @@ class EventLoopMonitor:
         self._looking = threading.Thread(target=self._look, name="penstock-loop-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin; call this in the loop's thread."""
+        """Start. Call this in the loop's thread."""
         self._noted, self._computed, self._waited = time.monotonic(), time.thread_time(), self._unscheduled.seconds()
         self._timer = self._loop.call_later(limits.LOOP_NOTE_SECONDS, self._note)
         self._looking.start()
 
     def stop(self) -> None:
-        """End, whether it has begun or not."""
+        """Stop, whether or not it was started."""
         self._stopped.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -103,7 +103,7 @@ class EventLoopMonitor:
         _LOGGER.warning("event_loop_stalled", extra={"fields": fields})
 
     def _look(self) -> None:
-        """In a thread of its own: find out where the loop is while it does not turn."""
+        """Record where the loop is during a stall. Runs in a thread of its own."""
         while not self._stopped.wait(limits.LOOP_STALL_SECONDS / 2):
             if time.monotonic() - self._noted > limits.LOOP_STALL_SECONDS and not self._where:
                 frame = sys._current_frames().get(self._thread_id)

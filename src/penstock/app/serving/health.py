@@ -1,4 +1,4 @@
-"""Whether a server is well: its store, looked at by using it, and the runs that this process should get on with.
+"""The health of a server: its store, probed by using it, and the progress of this process's runs.
 
 Above it: `server`, for `/readyz` and `system.health`. Below it: the probe of the storage, the driver's watchdog.
 """
@@ -14,12 +14,12 @@ from penstock.operations.system.health import RUNS_CHECK
 
 __all__ = ["health_checks"]
 
-# A store that takes longer to answer is one that callers wait for.
+# A store that takes longer than this to answer delays its callers.
 _SLOW_SECONDS = 5.0
 
 
 def health_checks(penstock: Penstock) -> Callable[[], Awaitable[dict[str, str]]]:
-    """Looks at everything: a name and `ok`, or what is wrong."""
+    """A function that checks everything and returns, by name, `ok` or what is wrong."""
 
     async def look() -> dict[str, str]:
         return {"store": await _store(penstock), RUNS_CHECK: _runs(penstock)}
@@ -39,6 +39,6 @@ async def _store(penstock: Penstock) -> str:
 
 
 def _runs(penstock: Penstock) -> str:
-    """How many runs of this process do not move, whatever the watchdog does; their ids are in the log."""
+    """How many runs of this process are stuck despite the watchdog; their ids are in the log."""
     stuck = 0 if penstock.driver is None else len(penstock.driver.abandoned.stuck)
     return f"{stuck} stuck" if stuck else "ok"

@@ -1,7 +1,7 @@
-"""MCP in a server: its endpoint, its health, and the SDK only when somebody comes.
+"""MCP in a server: its endpoint and its health. The SDK is loaded only when a client connects.
 
 Above it: `server`, `penstock mcp`. Below it: `mcp_surface`, which is imported in two parts: what needs no SDK at once,
-the rest by the first request.
+the rest on the first request.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
 def mcp_options(settings: Settings) -> McpOptions:
-    """As the settings say."""
+    """The MCP options of the settings."""
     server, mcp = settings.server, settings.server.mcp
     return McpOptions(
         version=__version__,
@@ -68,13 +68,13 @@ def mcp_options(settings: Settings) -> McpOptions:
 
 
 def _model_names(settings: Settings) -> frozenset[str]:
-    """The server's own models; one that is alone is the default, as for nodes that name none."""
+    """The server's own models. A single model is also the default, as for nodes that name none."""
     alone = ("default",) if len(settings.models) == 1 else ()
     return frozenset((*settings.models, *alone))
 
 
 def _allowed_hosts(host: str, public_url: str | None) -> tuple[str, ...] | None:
-    """The names that a server answers to; any, if others reach it and nobody said how."""
+    """The host names that a server answers to; any, if others can reach it and no public address is configured."""
     public = (urlsplit(public_url).hostname or "",) if public_url else ()
     if is_loopback(host):
         return (*_THIS_MACHINE, *public)
@@ -83,7 +83,8 @@ def _allowed_hosts(host: str, public_url: str | None) -> tuple[str, ...] | None:
 
 def load_mcp() -> ModuleType:
     """The part of the surface that needs the SDK, which takes most of a second to import."""
-    # An import makes no garbage; looking for some takes a fifth of its time, and later as long again and again.
+    # An import creates no garbage. Collecting takes a fifth of its time, and the new objects slow down later
+    # collections.
     gc.disable()
     try:
         return importlib.import_module(_MODULE)
@@ -93,7 +94,7 @@ def load_mcp() -> ModuleType:
 
 
 class McpMount:
-    """The routes of MCP, and their end."""
+    """The routes of MCP, and their shutdown."""
 
     def __init__(self, gate: Gate, options: McpOptions) -> None:
         self._gate = gate
@@ -104,23 +105,23 @@ class McpMount:
         gate.services.open_streams.listen(self._look)
 
     def _look(self) -> None:
-        """When the server stops, streams of clients end first: nobody shall wait for them."""
+        """Close the streams of clients first when the server stops, so that the shutdown does not wait for them."""
         if self._gate.services.open_streams.ending and self._closing is None:
             self._closing = asyncio.ensure_future(self._edge.close())
 
     async def _load(self) -> McpBackend:
-        # In a thread: the import takes most of a second, and others are being answered.
+        # In a thread: the import takes most of a second, and other requests are being answered.
         module = await asyncio.to_thread(load_mcp)
         engine: McpBackend = await module.open_http_backend(self._gate, self._options)
         return engine
 
     @property
     def endpoint(self) -> ASGIApp:
-        """What answers clients, wherever it is put."""
+        """The ASGI application that answers clients."""
         return self._edge
 
     def routes(self) -> list[BaseRoute]:
-        """What to put beside the operations."""
+        """The routes to add beside the operations."""
         if not self._options.enabled:
             return []
         own = self._options.path
@@ -133,19 +134,19 @@ class McpMount:
         return PageAnswer(body=msgspec.json.encode({"status": "ok"}), media_type="application/json", status=200)
 
     async def __aenter__(self) -> McpMount:
-        """Nothing to do before somebody comes, but to be ready for those who can be expected."""
+        """Start nothing but the warm-up: the backend is loaded on the first request."""
         if self._options.enabled:
             self._warming = asyncio.create_task(self._warm())
         return self
 
     async def _warm(self) -> None:
-        """Load the libraries soon after the start if there is a workflow that assistants shall see."""
+        """Load the libraries soon after the start, if there is a workflow that assistants can see."""
         await asyncio.sleep(limits.MCP_WARM_AFTER_SECONDS)
-        # What goes wrong here goes wrong again when somebody comes, who then hears of it.
+        # An error here occurs again on the first request, which then reports it.
         with suppress(PenstockError):
             shown = await self._gate.exposed.of(DEFAULT_TENANT)
             if shown.tools or shown.prompts or shown.resources:
-                # If the server stops meanwhile, this goes on; the edge waits for it and then ends what was loaded.
+                # If the server stops meanwhile, this continues; the edge waits for it and then closes what was loaded.
                 await asyncio.shield(self._edge.load())
 
     async def __aexit__(self, *_: object) -> None:

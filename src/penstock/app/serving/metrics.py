@@ -1,4 +1,4 @@
-"""What a server measures besides calls: its runs, its store, its streams, and which build it is.
+"""What a server measures besides calls: its runs, its store, its streams, and its build.
 
 Above it: `server`. Below it: `operations.telemetry`, the open store.
 """
@@ -20,7 +20,7 @@ __all__ = ["export_metrics"]
 
 @contextmanager
 def export_metrics(penstock: Penstock, services: Services) -> Iterator[None]:
-    """Count what the driver stores, and offer what can be looked up, while the block lasts."""
+    """Count what the driver stores, and export the current values of gauges, until the block ends."""
     services.telemetry.gauges.extend(_gauges(penstock, services))
     driver, record = penstock.driver, services.telemetry.recorded
     if driver is None:

@@ -1,8 +1,8 @@
 """A server: one process with the store, the driver, the gate and its surfaces, until it is told to stop.
 
-`stopping` says how it ends.
+`shutdown` defines how it ends.
 
-Above it: `penstock serve` and `penstock dev`. Below it: `gateway`, `api`, uvicorn.
+Above it: `penstock serve` and `penstock dev`. Below it: `app.gate`, `rest`, uvicorn.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class ServerOptions:
     rest: RestOptions = field(default_factory=RestOptions)
     mcp: McpOptions = field(default_factory=McpOptions)
     openwop: bool = True
-    """Whether the OpenWOP wire is served; the server needs nothing of it."""
+    """True if the OpenWOP wire is served. The server does not depend on it."""
     openwop_mount: bool = True
     openwop_sampling: bool = False
     openwop_seam: bool = False
-    """Whether conformance tests may import workflows over that wire; never where others reach the server."""
+    """True if conformance tests may import workflows over that wire. Never where others can reach the server."""
     gate: GateLimits = field(default_factory=GateLimits)
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     delivery_timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
@@ -85,7 +85,7 @@ class ServerOptions:
 
     @classmethod
     def of(cls, settings: Settings) -> ServerOptions:
-        """As the settings say."""
+        """The options of the settings."""
         server, per_key = settings.server, settings.limits
         return cls(
             host=server.host,
@@ -146,7 +146,7 @@ _NUMBERS = count(1)
 
 
 def new_request_id() -> str:
-    """A fresh request id: which process it was, and the how-manieth request of it. Nobody else's begins like these."""
+    """A new request id: a prefix for this process and a request number. No other process uses the same prefix."""
     return f"{_PROCESS}{next(_NUMBERS):08x}"
 
 
@@ -202,7 +202,7 @@ def _openwop(gate: Gate, options: ServerOptions, mcp: McpMount) -> OpenwopSurfac
 
 
 def _documents(gate: Gate, options: ServerOptions) -> list[BaseRoute]:
-    """What the server says about itself."""
+    """The documents that describe the server."""
 
     def described() -> JsonObject:
         return document.openapi_document(
@@ -229,21 +229,21 @@ def _documents(gate: Gate, options: ServerOptions) -> list[BaseRoute]:
 def build_server(
     app: ASGIApp, options: ServerOptions, *, gate: Gate, ready: Callable[[], None] | None = None
 ) -> StoppableServer:
-    """The HTTP server of an application; `stopping.serve_until` runs it. `ready` hears when it listens.
+    """The HTTP server of an application; `shutdown.serve_until` runs it. `ready` is called when it listens.
 
-    What cannot be read as a request never comes to the application: it is on record by `gate`.
+    Input that cannot be parsed as a request never reaches the application; `gate` records it.
     """
     config = uvicorn.Config(
         app,
         host=options.host,
         port=options.port,
-        # A class for uvicorn, which makes one for each connection.
+        # Used as a class by uvicorn, which creates one for each connection.
         http=cast("type[asyncio.Protocol]", partial(BoundedHttpProtocol, refused=unparsed_recorder(gate))),
         ws="none",
         lifespan="off",
         access_log=False,
         log_config=None,
-        # What goes wrong in a request is logged by the application, with its id.
+        # The application logs errors of requests, with their ids.
         log_level="critical",
         server_header=False,
         proxy_headers=bool(options.trusted_proxies),

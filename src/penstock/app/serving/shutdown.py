@@ -1,10 +1,10 @@
-"""How a server stops: in order, within a time that the operator chose, and without holding anybody up.
+"""How a server stops: in order, within a time that the operator chose, and without blocking on slow clients.
 
-Once it is told to stop it takes no more connections. Streams end, so that their readers connect again, elsewhere or
-later, and go on where they were. Requests under way are answered; those that only wait for a run get its handle after a
-moment. Then activities under way may finish, and what is left goes on at the next start.
+Once it is told to stop, it accepts no more connections. Streams end, so that their readers reconnect, elsewhere or
+later, and continue where they were. Requests in progress are answered; those that only wait for a run get its handle
+after a moment. Then activities in progress may finish, and everything else continues at the next start.
 
-Above it: `server` makes the server, the commands say when to stop. Below it: uvicorn, the gate, the driver.
+Above it: `server` creates the server, the commands decide when to stop. Below it: uvicorn, the gate, the driver.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    """How a server ended: requests that were cut off, and activities that are left for the next start."""
+    """How a server ended: the requests that were cut off, and the activities left for the next start."""
 
     requests_cut_off: int
     activities_left: int
 
 
 class StoppableServer(uvicorn.Server):
-    """uvicorn's server. Says when it listens, leaves signals to the command, and waits for no reader that is stuck."""
+    """uvicorn's server. It reports when it listens, leaves signals to the command, and waits for no stuck reader."""
 
     ready: Callable[[], None] | None = None
     watch: EventLoopMonitor | None = None
@@ -50,11 +50,11 @@ class StoppableServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are heard by whoever started this server."""
+        """Do nothing: the command that started this server handles signals."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Listen, and report it."""
         await super().startup(sockets)
         if self.started and self.ready is not None:
             self.ready()
@@ -62,21 +62,24 @@ class StoppableServer(uvicorn.Server):
             self.watch.start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what is under way; what is left after the time that there is, is cut off."""
+        """Answer requests in progress. Those that remain when the time is up are cut off."""
         stuck = asyncio.get_running_loop().call_later(limits.STREAM_END_SECONDS, self._leave_stuck_readers)
         await super().shutdown(sockets)
         stuck.cancel()
         self.requests_cut_off = len(self.server_state.tasks)
 
     def _leave_stuck_readers(self) -> None:
-        """Hang up on streams whose reader takes nothing: their last word would wait for it for ever."""
+        """Close streams whose reader accepts nothing: their last message would wait for it for ever."""
         for connection in list(self.server_state.connections):
             if _is_stuck(connection):
                 connection.transport.abort()
 
 
 def _is_stuck(connection: Any) -> bool:
-    """Only a stream has no declared length; a large answer that is read slowly is waited for like any other."""
+    """True for a stream whose reader accepts nothing.
+
+    Only a stream has no declared length. A large answer that is read slowly is waited for like any other.
+    """
     cycle = getattr(connection, "cycle", None)
     return bool(cycle is not None and cycle.chunked_encoding and connection.flow.write_paused)
 
@@ -90,7 +93,7 @@ async def serve_until(
     penstock: Penstock,
     drain_seconds: float,
 ) -> Drained:
-    """Serve until told to stop, then drain; how that went."""
+    """Serve until told to stop, then drain. Returns how that went."""
     loop = asyncio.get_running_loop()
     watch = server.watch = EventLoopMonitor(gate.services.telemetry, loop)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
@@ -115,9 +118,9 @@ async def serve_until(
 
 
 def end_within(seconds: float) -> None:
-    """End this process after some time, whatever its threads and its event loop are busy with then.
+    """End this process after some time, whatever its threads and its event loop are doing.
 
-    What is under way goes on at the next start, as after a power failure.
+    Work in progress continues at the next start, as after a power failure.
     """
     ending = threading.Timer(seconds, _end_now, (seconds,))
     ending.daemon = True
@@ -133,7 +136,7 @@ def _end_now(seconds: float) -> None:
 
 @contextmanager
 def handle_signals(first: Callable[[], None], second: Callable[[int], None]) -> Iterator[None]:
-    """Hear SIGINT and SIGTERM: the first of them asks to stop, another one ends the process."""
+    """Handle SIGINT and SIGTERM: the first signal asks to stop, a second one ends the process."""
     loop = asyncio.get_running_loop()
     heard = False
 

@@ -15,7 +15,7 @@ _ABSTRACT = "@"
 
 
 def notify_systemd(state: str) -> None:
-    """Say `READY=1` or `STOPPING=1`; nothing happens where nobody asked, or where nobody listens any more."""
+    """Send `READY=1` or `STOPPING=1`. Does nothing without a manager that listens."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return

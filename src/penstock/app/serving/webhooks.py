@@ -1,6 +1,6 @@
 """Outgoing webhooks, for as long as a server runs.
 
-Above it: `server`. Below it: `runtime.webhooks`, and the sender that says where events may go.
+Above it: `server`. Below it: `runtime.webhooks`, and the sender that decides where events may go.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ async def open_dispatcher(
     try:
         yield dispatcher
     finally:
-        # Nobody sends from now on; what is queued waits for the next start.
+        # From now on nothing is sent; queued deliveries wait for the next start.
         services.nudge_deliveries.leave(dispatcher.nudge)
         await dispatcher.stop()
 
 
 @dataclass(slots=True, kw_only=True)
 class _SenderOnDemand:
-    """Sends events; what it needs for that is loaded with the first one."""
+    """Sends events. Its libraries are loaded with the first one."""
 
     allow_private: bool
     _made: Sender | None = None

@@ -88,7 +88,7 @@ class SecretValue(ValueType, frozen=True):
 
 
 class SecretString(SecretValue, frozen=True):
-    """A text that may hold `${secret:NAME}`, or a reference to a secret that is the whole text."""
+    """A text that may contain `${secret:NAME}`, or a reference to a secret that is the whole text."""
 
     def expected(self) -> str:
         return "a text or a reference to a secret"
@@ -100,7 +100,7 @@ class SecretString(SecretValue, frozen=True):
         if isinstance(value, dict):
             return SecretValue.parse(self, value, at)
         if not isinstance(value, str):
-            # What was given may be a secret, even as a number.
+            # The given value may be a secret, even as a number.
             return at.report(f"`{at.name}` must be {self.expected()}", REFERENCE_HINT)
         if carries_credentials(at.name.rpartition(".")[2]) and _SECRET_MARK not in value:
             message = f"`{at.name}` is a secret: its value must not stand in settings"
@@ -115,7 +115,7 @@ class SecretString(SecretValue, frozen=True):
 
 
 class Table(ValueType, frozen=True):
-    """Named values of one type; `names` is what their names must look like."""
+    """Named values of one type. `names` is the format of the names."""
 
     items: Record | SecretValue
     names: Format | None = None
@@ -146,7 +146,7 @@ class Table(ValueType, frozen=True):
 
 
 class Record(ValueType, frozen=True):
-    """An object with members of its own; `made` is its class."""
+    """An object with members of its own. `made` is its class."""
 
     made: type[Struct]
     members: tuple[Setting, ...]
@@ -204,7 +204,7 @@ class Record(ValueType, frozen=True):
 
 
 class Field(Struct, frozen=True):
-    """What a declaration says beside type and default; `aliases` are other variables that set the key."""
+    """The details of a declaration beside its type and default. `aliases` are other variables that set the key."""
 
     description: str
     flag: str | None = None
@@ -215,7 +215,7 @@ class Field(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """One key. A key without a default must be given; an optional one may be null."""
+    """One key. A key without a default is required; an optional one may be null."""
 
     path: str
     type: ValueType
@@ -230,12 +230,12 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     @property
     def attribute(self) -> str:
-        """What Python calls it: `import` is a keyword there."""
+        """The Python name: `import` is a keyword."""
         return f"{self.name}_" if iskeyword(self.name) else self.name
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """True if it has no default."""
         return self.default is NODEFAULT
 
     @property
@@ -245,11 +245,11 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Every variable that sets it; the first that is set counts."""
+        """Every variable that sets it; the first one that is set wins."""
         return (self.variable, *self.field.aliases)
 
     def expected(self) -> str:
-        """What it takes, for people."""
+        """The expected value, for people."""
         return f"{self.type.expected()}; or null" if self.optional else self.type.expected()
 
     def schema(self) -> JsonObject:
@@ -263,7 +263,7 @@ class Setting(Struct, frozen=True, kw_only=True):
         return schema
 
     def parse(self, value: JsonValue, at: Location) -> Any:
-        """Its Python value; INVALID if something is wrong, which is reported."""
+        """The Python value; INVALID if something is wrong, which is reported."""
         return None if value is None and self.optional else self.type.parse(value, at)
 
     def decode(self, text: str) -> JsonValue | TextProblem:
@@ -276,9 +276,9 @@ class Setting(Struct, frozen=True, kw_only=True):
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
     def to_json(self, value: Any) -> JsonValue:
-        """A value as it stands in a file."""
+        """A value as it is written in a file."""
         return None if value is None else self.type.to_json(value)
 
     def shown(self, value: Any) -> JsonValue:
-        """A value for people to look at."""
+        """A value as it is shown to people."""
         return None if value is None else self.type.shown(value)

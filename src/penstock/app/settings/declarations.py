@@ -1,11 +1,11 @@
-"""How a key of the settings is declared, and what its declaration says.
+"""How a key of the settings is declared.
 
     port: Annotated[int, Field("The port to listen on.", flag="--port", maximum=65_535)] = 5151
 
-A class of settings is a frozen `msgspec.Struct`; each member has a type, a default and a `Field`. A key is written down
-nowhere else: parsing, checking, names of variables, the JSON Schema and the reference follow from it.
+A class of settings is a frozen `msgspec.Struct`; each member has a type, a default and a `Field`. A key is declared
+nowhere else: parsing, checks, names of variables, the JSON Schema and the reference are derived from it.
 
-Above it: `model` declares, the others use `settings_outline`. Below it: the types of settings. It reads nothing.
+Above it: `model` declares, the others use `settings_outline`. Below it: the types of settings. It does no I/O.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from penstock.app.settings.types import AnyJson, Boolean, Choice, Duration, Inte
 
 __all__ = ["FOREIGN_SPELLINGS", "Section", "every_setting", "outline_of"]
 
-# How others write the name of a setting, so that what works there can be pasted here.
+# Spellings of other programs, so that their configuration can be pasted here.
 FOREIGN_SPELLINGS = {"mcpServers": "mcp_servers"}
 _REFERENCES = frozenset({CommandReference, EnvironmentReference, FileReference})
 

@@ -1,6 +1,6 @@
-"""What texts in settings must look like: addresses, paths, networks, names.
+"""The formats of texts in settings: addresses, paths, networks, names.
 
-Above it: `model` and `named` give a format to a key, `types` checks it. It reads nothing.
+Above it: `model` and `named` give a format to a key, `types` checks it. It does no I/O.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
     "carries_credentials",
 ]
 
-# How names of headers and variables end whose values open doors; `MAX_TOKENS` and `TOKENIZERS` do not.
+# How the names of headers and variables with credentials end; `MAX_TOKENS` and `TOKENIZERS` do not match.
 _CREDENTIALS = re.compile(
     r"(authorization|cookie|token|secret|passw(or)?d|passphrase|credentials?|(api|access|secret|private|auth)[-_]?key)$",
     re.IGNORECASE,
@@ -42,9 +42,9 @@ _CREDENTIALS = re.compile(
 
 
 class Format(Struct, frozen=True, kw_only=True):
-    """What a text must look like. `pattern` covers the whole text; `check` says what a pattern cannot.
+    """The format of a text. `pattern` covers the whole text; `check` does what a pattern cannot.
 
-    `anchor`: a path, or a module that may be a path, is found from the folder of the file that names it.
+    `anchor`: a path, or a module that may be a path, is relative to the folder of the file that names it.
     """
 
     expected: str
@@ -53,18 +53,18 @@ class Format(Struct, frozen=True, kw_only=True):
     anchor: Literal["path", "module"] | None = None
 
     def fits(self, text: str) -> bool:
-        """Whether a text has this format."""
+        """True if a text has this format."""
         if self.pattern is not None and re.fullmatch(self.pattern, text) is None:
             return False
         return self.check is None or self.check(text)
 
     def is_path(self, text: str) -> bool:
-        """Whether a text of this format is a path, and no name of a module."""
+        """True if a text of this format is a path, not the name of a module."""
         return self.anchor == "path" or (self.anchor == "module" and (text.endswith(".py") or "/" in text))
 
 
 def carries_credentials(name: str) -> bool:
-    """Whether a header or variable of this name holds a secret."""
+    """True if a header or variable of this name holds a secret."""
     return _CREDENTIALS.search(name) is not None
 
 

@@ -1,8 +1,7 @@
-"""Where a value of the settings stands, and what is reported about it there.
+"""The location of a value in the settings, and the findings about it.
 
-Above it: `types` parses values at a location, `sources` makes locations. Below it: findings.
-Nothing is printed and nothing raised: what is wrong with a value is a finding. A finding about a secret shows nothing
-of what was given.
+Above it: `types` parses values at a location, `sources` creates locations. Below it: findings. Nothing is printed and
+nothing raised: a problem with a value is a finding. A finding about a secret shows nothing of the given value.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _PASSWORD_IN_ADDRESS = re.compile(r"://[^/]*@")
 
 
 class Invalid:
-    """The result of parsing a value that is wrong; the findings say why."""
+    """The result of parsing an invalid value. The findings say why."""
 
 
 INVALID: Final = Invalid()
@@ -34,7 +33,7 @@ INVALID: Final = Invalid()
 class Source(Struct, frozen=True, kw_only=True):
     """Where values come from: a file with the positions of its parts, or a variable or flag, which has only a name.
 
-    `folder` is where relative paths start, if not at the current folder.
+    Relative paths start at `folder`, or at the current folder if there is none.
     """
 
     label: str
@@ -43,7 +42,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 class Location(Struct, frozen=True):
-    """A place in a source; `name` is how messages call the value there, `findings` collects what is wrong."""
+    """A place in a source. `name` is the value's name in messages, `findings` collects the problems."""
 
     source: Source
     findings: list[Finding]
@@ -51,15 +50,15 @@ class Location(Struct, frozen=True):
     name: str = ""
 
     def member(self, key: str) -> Location:
-        """The place of a member of the value here."""
+        """The location of a member of this value."""
         return Location(self.source, self.findings, self.pointer + json_pointer((key,)), f"{self.name}.{key}")
 
     def item(self, index: int) -> Location:
-        """The place of an item of the list here."""
+        """The location of an item of this list."""
         return Location(self.source, self.findings, f"{self.pointer}/{index}", f"{self.name}[{index}]")
 
     def report(self, message: str, hint: str | None = None, *, code: str = "SETTING_INVALID") -> Invalid:
-        """Note that something is wrong here."""
+        """Add a finding about this location."""
         position = self.source.positions.get(self.pointer)
         self.findings.append(
             Finding(code=code, message=message, path=self.pointer, hint=hint, position=position, file=self.source.label)
@@ -68,7 +67,7 @@ class Location(Struct, frozen=True):
 
 
 def describe_value(value: JsonValue) -> str:
-    """What was given, as it follows "not" in a message."""
+    """The given value, as it follows "not" in a message."""
     match value:
         case None:
             return "null"

@@ -3,7 +3,7 @@
     settings = load_settings().settings
     settings.server.port
 
-Above it: whoever composes the product. Below it: `declarations` says what a declaration means. `sources`
+Above it: the modules that compose the product. Below it: `declarations` defines what a declaration means. `sources`
 reads `penstock.yaml`, the environment and flags. Numbers that are limits have their reason in `base.limits`.
 """
 
@@ -60,7 +60,7 @@ __all__ = [
     "settings_outline",
 ]
 
-# The product requirements were written for another product name; variables with that name are accepted, too.
+# The product requirements were written for another product name; variables with that name are accepted too.
 _FOREIGN = "COMPOZY_SERVER_MCP_"
 
 

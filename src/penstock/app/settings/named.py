@@ -1,6 +1,6 @@
 """Settings that come by name, as many as an operator wants: MCP servers, models, agents.
 
-Above it: `model`. Below it: `composite_types`, `secrets`. What is built from them is in `executors.configured`.
+Above it: `model`. Below it: `composite_types`, `secrets`. `executors.configured` builds executors from them.
 """
 
 # No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.
@@ -30,7 +30,7 @@ _References = EnvironmentReference | FileReference | CommandReference
 
 
 class ItemProblem(Struct, frozen=True):
-    """What is wrong between the members of an item."""
+    """A problem between the members of an item."""
 
     member: str
     message: str
@@ -104,7 +104,7 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     ] = None
 
     def problems(self) -> Iterator[ItemProblem]:
-        """A server is reached in exactly one way."""
+        """Check that a server is reached in exactly one way."""
         if (self.command is None) == (self.url is None):
             yield ItemProblem("", "must have either `command` (a program) or `url` (an address)")
         if self.url is not None:
@@ -148,7 +148,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     replies: Annotated[object, Field("The script of a `mock`: a list of replies, or replies by node id.")] = None
 
     def problems(self) -> Iterator[ItemProblem]:
-        """Some members belong to some providers."""
+        """Check that each member belongs to the provider."""
         if self.provider == "openai-compatible" and self.base_url is None:
             yield ItemProblem("", "needs `base_url`: `openai-compatible` has no usual address")
         if self.provider == "mock" and not isinstance(self.replies, list | dict):
@@ -181,7 +181,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     tool: Annotated[str | None, Field("The tool of that server.")] = None
 
     def problems(self) -> Iterator[ItemProblem]:
-        """Each type has members of its own."""
+        """Check that each member belongs to the type of agent."""
         if self.type == "mcp":
             if self.server is None or self.tool is None:
                 yield ItemProblem("", "needs `server` and `tool`")

@@ -1,6 +1,6 @@
-"""What settings must be together; what each must be alone is part of its declaration.
+"""Rules between settings. The rules for a single setting are part of its declaration.
 
-Above it: `sources`. Below it: `model`. Pure.
+Above it: `sources`. Below it: `model`. It does no I/O.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["SettingsProblem", "settings_problems"]
 
 
 class SettingsProblem(Struct, frozen=True, kw_only=True):
-    """What is wrong, and with which keys; `below` leads on into the first key's own value."""
+    """A problem and the keys it is about; `below` is the path inside the first key's value."""
 
     paths: tuple[str, ...]
     message: str
@@ -28,7 +28,7 @@ class SettingsProblem(Struct, frozen=True, kw_only=True):
 
 
 def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
-    """Everything that does not fit together."""
+    """Every violation of a rule between settings."""
     server = settings.server
     if server.sync_wait_seconds > server.sync_wait_max_seconds:
         paths = ("server.sync_wait_seconds", "server.sync_wait_max_seconds")
@@ -70,7 +70,7 @@ def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
 
 
 def _import_problems(settings: Settings) -> Iterator[SettingsProblem]:
-    """Names in the catalogue are those of one server only."""
+    """Check that each name in the catalogue comes from one server only."""
     taken: dict[str, str] = {}
     for name, server in settings.mcp_servers.items():
         if server.import_ is None or server.disabled:

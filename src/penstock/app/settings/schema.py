@@ -1,7 +1,7 @@
 """The JSON Schema of `penstock.yaml`, for editors and other tools, made from the declarations.
 
-Above it: `penstock config schema`. Below it: the declarations and their types. It checks nothing itself; what a schema
-cannot say (networks, rules between keys) is said by `sources`.
+Above it: `penstock config schema`. Below it: the declarations and their types. It checks nothing itself; `sources`
+checks what a schema cannot express (networks, rules between keys).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DEFINITIONS: JsonObject = {
 
 
 def settings_schema() -> JsonObject:
-    """What `penstock.yaml` may contain."""
+    """The schema of `penstock.yaml`."""
     whole = _section(settings_outline())
     members = whole["properties"]
     assert isinstance(members, dict)

@@ -1,9 +1,9 @@
-"""Secrets in settings: never values, only where a value is to be found.
+"""Secrets in settings: never values, only references to them.
 
     {env: STRIPE_KEY}    {file: /run/secrets/stripe}    {command: [pass, show, stripe]}
 
-Above it: the settings name secrets with these types, `secret_sources` finds the values. Below it: nothing.
-It reads no variable and no file, so that looking at settings cannot reveal anything.
+Above it: the settings name secrets with these types, `secret_sources` finds the values. Below it: nothing. It reads no
+variable and no file, so that reading settings cannot reveal anything.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SecretReference: TypeAlias = EnvironmentReference | FileReference | CommandRefer
 
 
 class ReferenceProblem(Struct, frozen=True):
-    """Why something is not a reference; the text shows nothing of what was given."""
+    """Why a value is not a reference. The text shows nothing of the given value."""
 
     message: str
     hint: str = REFERENCE_HINT
@@ -98,7 +98,7 @@ def reference_document(reference: SecretReference) -> JsonObject:
 
 
 def describe_reference(reference: SecretReference) -> str:
-    """Where a secret comes from, in a few words; of a command only the program, because arguments may say too much."""
+    """Where a secret comes from, in a few words. Only the program of a command: its arguments may reveal too much."""
     match reference:
         case EnvironmentReference(name=name):
             return f"env {name}"
@@ -111,7 +111,7 @@ def describe_reference(reference: SecretReference) -> str:
 
 
 def anchored_reference(reference: SecretReference, folder: str | None) -> SecretReference:
-    """A reference whose file is found from the folder of the settings that name it."""
+    """A reference whose file is relative to the folder of the settings that name it."""
     if folder is None or not isinstance(reference, FileReference):
         return reference
     return FileReference(str(Path(folder) / reference.path))

@@ -1,13 +1,13 @@
-"""Settings from all their sources, one precedence: defaults < `penstock.yaml` < environment < flags.
+"""Reads settings from all sources, with one precedence: defaults < `penstock.yaml` < environment < flags.
 
     loaded = load_settings(flags={"server.port": 8080})
     loaded.settings.server.port, str(loaded.origins["server.port"])        # 8080, 'flag --port'
 
-Every mistake of every source is found at once, each with its place. A variable that is empty counts as not set, and one
-that begins with `PENSTOCK_` and looks like a misspelt name of a setting is a mistake; others are left alone.
+Every mistake of every source is reported at once, each with its location. An empty variable counts as not set. A
+variable that starts with `PENSTOCK_` and looks like a misspelt name of a setting is a mistake; others are ignored.
 
-Above it: the commands and whoever composes the product. Below it: the declarations in `model`.
-Secrets are not looked at: settings hold references, and `secret_sources` finds the values when they are needed.
+Above it: the commands and the modules that compose the product. Below it: the declarations in `model`. Secrets are not
+read: settings hold references, and `secret_sources` finds the values when they are needed.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ __all__ = [
 
 DEFAULT_FILE: Final = "penstock.yaml"
 CONFIG_VARIABLE: Final = "PENSTOCK_CONFIG"
-# Variables of ours that set no setting.
+# Our variables that are not settings.
 OTHER_VARIABLES: Final = frozenset(
     {CONFIG_VARIABLE, "PENSTOCK_PYTHON", "PENSTOCK_SERVER", "PENSTOCK_API_KEY", "PENSTOCK_PROFILE"}
 )
 _SECRET_PREFIX: Final = "PENSTOCK_SECRET_"
-# What Kubernetes sets in every container for a service whose name begins with `penstock`; ports have values like these.
+# Variables that Kubernetes sets in every container for a service whose name starts with `penstock`, and the values of
+# such ports.
 _OF_KUBERNETES: Final = re.compile(r".*_(?:SERVICE_(?:HOST|PORT)(?:_.*)?|PORT_\d+_(?:TCP|UDP)(?:_.*)?)")
 _KUBERNETES_PORTS: Final = ("tcp://", "udp://", "sctp://")
-# More alike than this is a slip of the finger; less may be the name of something else.
+# Names that are more similar than this are typing mistakes; others may belong to something else.
 _SIMILARITY_MIN: Final = 0.8
-# Where things are that people look for elsewhere.
+# Where to find things that people look for in the wrong place.
 _ELSEWHERE: Final = {
     "limits.stream_per_key": "this is `server.streams.per_key`",
     "penstock": "this looks like a workflow; settings have no version line",
@@ -81,9 +82,9 @@ class Origin(Struct, frozen=True):
 
 
 class LoadedSettings(Struct, frozen=True, kw_only=True):
-    """Settings, where each comes from, and the file that was read.
+    """Settings, the origin of each, and the file that was read.
 
-    `ignored` are variables that begin with `PENSTOCK_` and set nothing.
+    `ignored` are variables that start with `PENSTOCK_` and set nothing.
     """
 
     settings: Settings
@@ -93,7 +94,7 @@ class LoadedSettings(Struct, frozen=True, kw_only=True):
 
 
 class InvalidSettings(Rejected):
-    """The settings have mistakes; `findings` has all of them, `text` is that of the file they may be in."""
+    """The settings have mistakes. `findings` has all of them; `text` is the text of the file they may be in."""
 
     def __init__(self, findings: tuple[Finding, ...], file: str | None = None, text: str = "") -> None:
         first = "; ".join(f"{finding.location}: {finding.message}" for finding in findings[:3])
@@ -118,11 +119,11 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
-    """Read the settings from all sources; `InvalidSettings` has every mistake.
+    """Read the settings from all sources. Raises `InvalidSettings` with every mistake.
 
-    `file` is what `--config` names; otherwise the variable PENSTOCK_CONFIG names one, otherwise `penstock.yaml` in the
-    current folder is read if it is there. `flags` has values by path, as a file or a variable would have them; None
-    stands for a flag that was not given.
+    `file` is the argument of `--config`. Without it, the variable PENSTOCK_CONFIG names the file; without that,
+    `penstock.yaml` in the current folder is read if it exists. `flags` has values by path, in the form of a file or a
+    variable; None stands for a flag that was not given.
     """
     variables = os.environ if environment is None else environment
     loader = _Loader()
@@ -134,7 +135,7 @@ def load_settings(
 
 
 class _Loader:
-    """Takes one source after the other; a later one wins."""
+    """Reads one source after the other; a later one wins."""
 
     def __init__(self) -> None:
         self.outline = settings_outline()
@@ -247,10 +248,10 @@ class _Loader:
             value = [str(item) for item in given] if isinstance(given, list | tuple) else given
             self._take(setting, value, origin, self._at(Source(label=str(origin)), name=path))
 
-    # --- what all sources share ---------------------------------------------------------------------
+    # --- shared by all sources ----------------------------------------------------------------------
 
     def _take_text(self, setting: Setting, text: str, origin: Origin) -> None:
-        """Take a value from a variable or a flag, which findings are said to be about."""
+        """Take a value from a variable or a flag, which is named in the findings."""
         at = self._at(Source(label=str(origin)), name=setting.path)
         given = setting.decode(text)
         if isinstance(given, TextProblem):
@@ -266,7 +267,7 @@ class _Loader:
             self.sources[setting.path] = at.source
 
     def finish(self, ignored: tuple[str, ...]) -> LoadedSettings:
-        """The settings, or every mistake."""
+        """The settings. Raises `InvalidSettings` if there are mistakes."""
         if self.findings:
             raise InvalidSettings(tuple(self.findings), self.file, self.text)
         settings = Settings(**{name: self._built(member) for name, member in self.outline.members.items()})
@@ -300,7 +301,7 @@ def _text_of(label: str) -> str | Finding:
 
 
 def _is_blank(text: str) -> bool:
-    """Whether a file says nothing: a file with every line commented out is as good as none."""
+    """True if a file has no content: a file with every line commented out counts as none."""
     return all(not line or line.startswith("#") or line == "---" for line in map(str.strip, text.splitlines()))
 
 
@@ -311,7 +312,7 @@ def _is_of_others(name: str, text: str) -> bool:
 
 
 def _guessed_variable(name: str, known: set[str]) -> str | None:
-    """The variable that was probably meant; the prefix that all have does not make names alike."""
+    """The variable that was probably meant. The common prefix does not count towards the similarity."""
     rests = {full.removeprefix(ENVIRONMENT_PREFIX): full for full in sorted(known)}
     found = get_close_matches(name.removeprefix(ENVIRONMENT_PREFIX), rests, n=1, cutoff=_SIMILARITY_MIN)
     return rests[found[0]] if found else None

@@ -1,10 +1,10 @@
-"""Types of settings. Each says what it expects, parses and checks a value, and writes it back.
+"""Types of settings. Each type parses and checks a value, describes what it expects, and writes it back.
 
 A value has four forms: JSON as in a file (`parse`, `to_json`), the text of a variable or flag (`decode`), the Python
-value that the program uses, and what people may see of it (`shown`). `schema` describes the first for editors.
+value that the program uses, and the form that people may see (`shown`). `schema` describes the first for editors.
 
 Above it: `declarations` finds the type of each setting, `sources` parses with it. Below it: `locations`, `formats`.
-Types that hold other values, and those of secrets, are in `composite_types`.
+Types that contain other values, and those of secrets, are in `composite_types`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 _INTEGER = re.compile(r"[-+]?[0-9]{1,19}")
 _NUMBER = re.compile(r"[-+]?([0-9]{1,19}(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
-# A length of time without a unit.
+# A duration without a unit.
 _BARE_NUMBER = re.compile(r"\s*[0-9.]+\s*")
 _MILLISECOND = timedelta(milliseconds=1)
 _AMOUNT = r"[0-9]+(\.[0-9]+)?\s*(ms|s|m|h|d|w)"
@@ -51,16 +51,16 @@ _DURATION_SCHEMA: JsonObject = {
 
 
 class TextProblem(Struct, frozen=True):
-    """Why a text cannot be decoded; nothing of the text is in it, because it may hold secrets."""
+    """Why a text cannot be decoded. It contains nothing of the text, which may hold secrets."""
 
     message: str
 
 
 class ValueType(Struct, frozen=True):
-    """What the value of a setting may be. Most types need only some of these methods of their own."""
+    """The type of a setting's value. Most types override only some of these methods."""
 
     def expected(self) -> str:
-        """What a setting takes, as it follows "must be" in a message."""
+        """The expected value, as it follows "must be" in a message."""
         raise NotImplementedError
 
     def schema(self) -> JsonObject:
@@ -68,13 +68,13 @@ class ValueType(Struct, frozen=True):
         raise NotImplementedError
 
     def parse(self, value: JsonValue, at: Location) -> Any:
-        """The Python value; what is wrong with a JSON value is reported, and gives INVALID."""
+        """The Python value. For a wrong JSON value it reports a finding and returns INVALID."""
         raise NotImplementedError
 
     def decode(self, text: str) -> JsonValue | TextProblem:
         """The text of a variable as the JSON value that a file would have.
 
-        It checks nothing: a text that cannot be what it should be stays a text, and `parse` says what was expected.
+        It checks nothing: a text that cannot be decoded stays a text, and `parse` reports what was expected.
         """
         try:
             value: JsonValue = json.loads(text, parse_constant=_refuse_constant)
@@ -85,12 +85,12 @@ class ValueType(Struct, frozen=True):
         return value
 
     def to_json(self, value: Any) -> JsonValue:
-        """A value as it stands in a file."""
+        """A value as it is written in a file."""
         plain: JsonValue = value
         return plain
 
     def shown(self, value: Any) -> JsonValue:
-        """A value for people to look at: as in a file, with words in the place of secrets."""
+        """A value as it is shown to people: as in a file, with a description in place of each secret."""
         return self.to_json(value)
 
     def refuse(self, value: JsonValue, at: Location, hint: str | None = None) -> Invalid:
@@ -117,7 +117,7 @@ class Boolean(ValueType, frozen=True):
 
 
 class _Bounded(ValueType, frozen=True):
-    """A number or a duration; the bounds of a duration are seconds."""
+    """A number or a duration. The bounds of a duration are in seconds."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -163,7 +163,7 @@ class Integer(_Bounded, frozen=True):
 
 
 class Number(_Bounded, frozen=True):
-    """A number; one that counts seconds may also be written as a duration."""
+    """A number. One that counts seconds may also be written as a duration."""
 
     counts_seconds: bool = False
 
@@ -190,7 +190,7 @@ class Number(_Bounded, frozen=True):
 
 
 class Duration(_Bounded, frozen=True):
-    """A length of time with its unit."""
+    """A duration with its unit."""
 
     def expected(self) -> str:
         return f"a length of time with its unit, such as 30s, 10m or 7d{self._range()}"
@@ -277,7 +277,7 @@ class AnyJson(ValueType, frozen=True):
 
 
 def _duration(value: JsonValue) -> timedelta | None:
-    # In documents a bare number is milliseconds, in settings with seconds it is seconds: here it must have a unit.
+    # In documents a bare number is milliseconds, in settings with seconds it is seconds. Here it must have a unit.
     if not isinstance(value, str) or _BARE_NUMBER.fullmatch(value) is not None:
         return None
     duration_ms = parse_native_duration_ms(value)

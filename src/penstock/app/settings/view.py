@@ -1,6 +1,6 @@
-"""Settings as output: for people, with descriptions in the place of secrets, as a file, and as variables.
+"""Settings as output: for people, with descriptions in place of secrets, as a file, and as variables.
 
-Above it: `penstock config show`. Below it: the declarations. Nothing of a secret is known here but where it is.
+Above it: `penstock config show`. Below it: the declarations. Of a secret it knows only the reference.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def value_of(settings: Settings, path: str) -> Any:
 
 
 def settings_rows(settings: Settings) -> Iterator[tuple[Setting, JsonValue]]:
-    """Every key with its value to show, in the order of their declaration."""
+    """Every key with its value as shown to people, in the order of declaration."""
     for setting in every_setting(settings_outline()):
         yield setting, setting.shown(value_of(settings, setting.path))
 
 
 def settings_view(settings: Settings, paths: Container[str] | None = None) -> JsonObject:
-    """All settings, or those named, to show, nested as in a file."""
+    """All settings, or the named ones, as shown to people and nested as in a file."""
     values = {
         setting.path: value for setting, value in settings_rows(settings) if paths is None or setting.path in paths
     }
@@ -39,14 +39,14 @@ def settings_view(settings: Settings, paths: Container[str] | None = None) -> Js
 
 
 def settings_document(settings: Settings) -> JsonObject:
-    """All settings as `penstock.yaml` would have them."""
+    """All settings in the form of `penstock.yaml`."""
     every = every_setting(settings_outline())
     given = {setting.path: setting.to_json(value_of(settings, setting.path)) for setting in every}
     return _nested(settings_outline(), given)
 
 
 def settings_environment(settings: Settings) -> dict[str, str]:
-    """All settings as variables would have them."""
+    """All settings in the form of variables."""
     return {
         setting.variable: setting.encode(value_of(settings, setting.path))
         for setting in every_setting(settings_outline())
