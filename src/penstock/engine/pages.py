@@ -45,9 +45,7 @@ class Field(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Prototype(msgspec.Struct, frozen=True):
-    """A body without the values that differ between moves: which fields hold the run id, a value of the move, or
-    others.
-    """
+    """A body without the values that differ between moves, and where each of these comes from."""
 
     body: Body
     run: tuple[str, ...]

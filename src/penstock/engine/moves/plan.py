@@ -27,9 +27,7 @@ __all__ = ["Plan", "Size", "StartTemplate", "Step"]
 
 
 class Size(msgspec.Struct, frozen=True, gc=False):
-    """The size of the payloads of a shape in bytes: the fixed part, and the number of values, run ids and times in
-    them.
-    """
+    """The size of a shape's payloads in bytes: the fixed part, and the counts of values, run ids and times."""
 
     always: int
     run_ids: int

@@ -1,5 +1,4 @@
-"""Records of a history: one type for each kind of record (`commands`, `events`), and the rows that carry them
-(`record`).
+"""Records of a history: one type for each (`commands`, `events`), and the rows that carry them (`record`).
 
 Above it: everything in the engine creates or folds records; stores keep rows; views match on the types of bodies. It
 uses only `base`. Read `record` first.

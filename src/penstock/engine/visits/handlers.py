@@ -402,9 +402,7 @@ def _drop_bodies(draft: RunVisits, visit: Visit, record: Record) -> None:
 
 
 def _drop_current(draft: RunVisits, scope: VisitScope, record: Record) -> None:
-    """Cancel the current visit of a scope. A scope is at one visit at a time, its last, which would never end by
-    itself.
-    """
+    """Cancel the current visit of a scope, which is always its last one and would never end by itself."""
     visit = draft.open.pop(scope.visits[-1], None) if scope.visits else None
     if visit is not None:
         _drop_bodies(draft, visit, record)

@@ -164,10 +164,10 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How this process owns the attempt; without it, no other process can have taken it over."""
 
     async def confirm(self) -> None:
-        """Make sure that the attempt still belongs to this process. For executors that waited, directly before the
-        effect.
+        """Make sure that the attempt still belongs to this process.
 
-        Costs one look at the clock; after a gap the store is asked. An attempt that was taken over is cancelled here.
+        For executors that waited: call it directly before the effect. Costs one look at the clock; after a gap the
+        store is asked. An attempt that was taken over is cancelled here.
         """
         if self.ownership is not None and not self.ownership.holds():
             await self.ownership.confirm()

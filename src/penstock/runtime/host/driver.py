@@ -200,8 +200,7 @@ class Driver:
                 live.tasks[effect.effect_id] = self._begin(live, effect)
 
     def _hand_over(self, live: LiveRun, effects: Sequence[Effect], activity_task: _ActivityTask) -> bool:
-        """Dispatch the usual case directly: one activity follows another, or none does, and nothing else is in
-        progress.
+        """Dispatch the usual case directly: at most one activity follows, and nothing else is in progress.
 
         The task that stored the result continues with the next activity. In any other case, do nothing and return
         False.

@@ -336,10 +336,9 @@ class PlatformStore(Protocol):
     async def replace_key(
         self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
     ) -> KeyReplaced | KeyNotReplaced:
-        """Store a successor and end the key that it replaces, both or neither: of several concurrent calls, one
-        succeeds.
+        """Store a successor and end the key that it replaces, both or neither.
 
-        Not if the old key is revoked by then, or already has a successor.
+        Of several concurrent calls, one succeeds. Not if the old key is revoked by then, or already has a successor.
         """
 
     async def key(self, key_id: str) -> KeyRow | None:

@@ -369,11 +369,10 @@ class WorkStore(ChangeMark, Protocol):
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
     ) -> tuple[str, ...]:
-        """Take over runs with work whose owner is not a registered worker, and return their ids. Each begins a new
-        epoch.
+        """Take over runs with work whose owner is not a registered worker, and return their ids.
 
-        `begun` chooses: True for runs that had an owner, who may have begun the work; False for runs that had no owner
-        since their work came up. With `root_run_id`, only that run and its child runs.
+        Each begins a new epoch. `begun` chooses: True for runs that had an owner, who may have begun the work; False
+        for runs that had no owner since their work came up. With `root_run_id`, only that run and its child runs.
         """
 
     async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:

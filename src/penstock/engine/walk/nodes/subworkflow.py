@@ -50,8 +50,9 @@ def _begin(turn: Turn, scope: Scope, node: Node, detail: SubworkflowDetail) -> N
 
 
 def _child_id(state: RunState, activation: Activation) -> str:
-    """Return the id of the next child run. It is derived from parent, node, visit and attempt, so that starting it
-    twice finds the first one.
+    """Return the id of the next child run.
+
+    It is derived from parent, node, visit and attempt, so that starting it twice finds the first one.
     """
     first, attempt = f"{state.run_id}:sub:{activation.node_id}", activation.attempt + 1
     if attempt > 1:
