@@ -1,7 +1,7 @@
 """The node types, one module each: a module holds everything that the document side knows about its type.
 
-Read `emit` first, a small one; `interrupt` uses nearly everything. A module declares its type as a `NodeKind` (see
-`node_parts.kind`): fields in both formats, compilation, routes and bodies, places of jq, checks, the meaning of a
+Read `emit` first. It is a small one; `interrupt` uses nearly everything. A module declares its type as a `NodeKind`
+(see `node_parts.kind`): fields in both formats, compilation, routes and bodies, places of jq, checks, the meaning of a
 change, its look in a drawing, and its text in the reference. The modules are pure and do not import each other; what
 several share is in `node_parts`. `NODE_KINDS` has them all, and everything that walks a document reads it.
 """
