@@ -61,22 +61,22 @@ async def read_messages(
 ) -> tuple[list[Message], bytes | None]:
     """Return the messages received, and the body if it is complete and within the limit; see `replayed`."""
     message = await receive()
-    came, size = [message], 0
+    received, size = [message], 0
     while True:
         size += len(message.get("body", b""))
         if message["type"] != "http.request" or size > bytes_max:
-            return came, None
+            return received, None
         if not message.get("more_body", False):
-            return came, message.get("body", b"") if len(came) == 1 else b"".join(
-                item.get("body", b"") for item in came
+            return received, message.get("body", b"") if len(received) == 1 else b"".join(
+                item.get("body", b"") for item in received
             )
         message = await receive()
-        came.append(message)
+        received.append(message)
 
 
-def replayed(came: list[Message], receive: Receive) -> Receive:
+def replayed(received: list[Message], receive: Receive) -> Receive:
     """Return a `receive` that yields the given messages again and then continues with the real one."""
-    waiting = came[::-1]
+    waiting = received[::-1]
 
     async def again() -> Message:
         return waiting.pop() if waiting else await receive()

@@ -45,7 +45,7 @@ def prepare(operation: Operation, arguments: Mapping[str, Any], *, idempotency_k
     """Build the request of a call; unknown and missing arguments are refused here."""
     _check_names(operation, arguments)
     path, query, headers, body = operation.path, {}, {}, {}
-    for parameter, value in _given(operation, arguments):
+    for parameter, value in _present_arguments(operation, arguments):
         match parameter.place:
             case "path":
                 path = path.replace(f"{{{parameter.name}}}", quote(text_of(value), safe=""))
@@ -83,7 +83,7 @@ def _check_names(operation: Operation, arguments: Mapping[str, Any]) -> None:
         raise Rejected("INVALID_ARGUMENTS", f"{operation.name} needs {missing[0]}", "give it")
 
 
-def _given(operation: Operation, arguments: Mapping[str, Any]) -> Iterator[tuple[Parameter, Any]]:
+def _present_arguments(operation: Operation, arguments: Mapping[str, Any]) -> Iterator[tuple[Parameter, Any]]:
     for parameter in operation.parameters:
         value = arguments.get(parameter.name, msgspec.UNSET)
         if value is msgspec.UNSET or (value is None and not parameter.required and not parameter.nullable):

@@ -121,7 +121,7 @@ class McpEndpoint:
             if in_flight.total == 0 and self._closed:
                 self._idle.set()
 
-    def _is_too_much(self, principal: Principal) -> bool:
+    def _exceeds_share(self, principal: Principal) -> bool:
         """Return whether a principal that already has its share sends another request while the server is full."""
         is_full = self._in_flight.total > self._options.max_concurrent_requests
         return is_full and self._in_flight.by_principal.get(principal.id, 0) >= self._share
@@ -143,7 +143,7 @@ class McpEndpoint:
         state["principal"] = principal
         counted: _InFlightRequest | None = state.get(_IN_FLIGHT_STATE)
         if counted is not None:
-            if self._is_too_much(principal):
+            if self._exceeds_share(principal):
                 await _send_busy(send, state)
                 return
             counted.belongs_to(principal.id)
@@ -205,7 +205,7 @@ class McpEndpoint:
             message = f"this server is not called {host[:100]}; set server.public_url to the address that clients use"
             return _EarlyRefusal(421, message, "HOST_NOT_ALLOWED")
         origin = _text(headers, b"origin")
-        if origin is not None and not self._is_welcome_origin(origin, host):
+        if origin is not None and not self._is_allowed_origin(origin, host):
             message = f"pages of {origin[:100]} may not call; list it in server.cors.origins"
             return _EarlyRefusal(403, message, "ORIGIN_NOT_ALLOWED")
         if len(self._known_hosts) < _HOSTS_KEPT:
@@ -217,7 +217,7 @@ class McpEndpoint:
         host = self._known_hosts.get(headers.get(b"host", b"")) or _text(headers, b"host")
         return f"{scope.get('scheme', 'http')}://{host}" if host else None
 
-    def _is_welcome_origin(self, origin: str, host: str) -> bool:
+    def _is_allowed_origin(self, origin: str, host: str) -> bool:
         listed = self._options.allowed_origins
         if "*" in listed or origin in listed:
             return True
@@ -262,13 +262,13 @@ class _InFlightRequest:
         in_flight, principal_id = self._in_flight, self._principal_id
         in_flight.total -= 1
         if principal_id:
-            left = in_flight.by_principal[principal_id] - 1
-            if left:
-                in_flight.by_principal[principal_id] = left
+            remaining = in_flight.by_principal[principal_id] - 1
+            if remaining:
+                in_flight.by_principal[principal_id] = remaining
             else:
                 del in_flight.by_principal[principal_id]
 
-    def _come_back(self) -> None:
+    def _reenter(self) -> None:
         self._in_flight.total += 1
         if self._principal_id:
             self.belongs_to(self._principal_id)
@@ -287,7 +287,7 @@ class _InFlightRequest:
         finally:
             self._asking -= 1
             if self._is_open and not self._asking:
-                self._come_back()
+                self._reenter()
 
 
 def not_in_flight(scope: Scope) -> AbstractContextManager[None]:
@@ -316,9 +316,9 @@ async def _pinned(only: str, scope: Scope, receive: Receive) -> Receive:
     """Return a `receive` in which `initialize` proposes the only revision that is served."""
     if is_modern(only) or scope["method"] != "POST" or b"mcp-session-id" in _headers(scope):
         return receive
-    came, body = await read_messages(receive)
+    received, body = await read_messages(receive)
     changed = pinned_body(only, body) if body is not None else None
-    return replayed(came if changed is None else [changed], receive)
+    return replayed(received if changed is None else [changed], receive)
 
 
 def _name_of(host: str) -> str:

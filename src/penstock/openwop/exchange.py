@@ -71,7 +71,7 @@ class Exchange:
 
     async def call(self, operation: str, arguments: JsonObject, *, once: bool = False) -> Any:
         """Call an operation and return its answer as JSON; with `once` the request's idempotency key applies to it."""
-        answered = await self._called(operation, arguments, once=once)
+        answered = await self._call(operation, arguments, once=once)
         reply = answered.reply
         if not isinstance(reply, Reply):
             raise TypeError(f"{operation} answers with a stream")
@@ -81,7 +81,7 @@ class Exchange:
 
     async def stream(self, operation: str, arguments: JsonObject) -> EventStream:
         """Call an operation and return its stream."""
-        reply = (await self._called(operation, arguments, once=False)).reply
+        reply = (await self._call(operation, arguments, once=False)).reply
         if not isinstance(reply, EventStream):
             raise TypeError(f"{operation} does not answer with a stream")
         return reply
@@ -96,7 +96,7 @@ class Exchange:
             self._principal = await authenticated(self.gate, self.scope, self.headers, operation)
         return self._principal
 
-    async def _called(self, operation: str, arguments: JsonObject, *, once: bool) -> AnsweredCall:
+    async def _call(self, operation: str, arguments: JsonObject, *, once: bool) -> AnsweredCall:
         outcome = await self.gate.call(
             Request(
                 operation=operation,

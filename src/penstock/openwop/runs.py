@@ -130,7 +130,7 @@ async def _read(exchange: Exchange) -> _Answer:
     return _Answer(snapshot_of(view, exchange.version))
 
 
-async def _cancelled(exchange: Exchange, run_id: str, reason: JsonValue, *, once: bool) -> JsonObject:
+async def _cancel_run(exchange: Exchange, run_id: str, reason: JsonValue, *, once: bool) -> JsonObject:
     arguments: JsonObject = {"execution_id": run_id}
     if reason is not None:
         arguments["reason"] = reason
@@ -149,7 +149,7 @@ async def _cancelled(exchange: Exchange, run_id: str, reason: JsonValue, *, once
 
 async def _cancel(exchange: Exchange) -> _Answer:
     body = await exchange.body()
-    return _Answer(await _cancelled(exchange, exchange.named("run_id"), body.get("reason"), once=True))
+    return _Answer(await _cancel_run(exchange, exchange.named("run_id"), body.get("reason"), once=True))
 
 
 async def _cancel_many(exchange: Exchange) -> _Answer:
@@ -164,7 +164,7 @@ async def _cancel_many(exchange: Exchange) -> _Answer:
     results: list[JsonValue] = []
     for run_id in run_ids:
         try:
-            results.append({**await _cancelled(exchange, str(run_id), body.get("reason"), once=False), "ok": True})
+            results.append({**await _cancel_run(exchange, str(run_id), body.get("reason"), once=False), "ok": True})
         except PenstockError as error:
             message: JsonObject = {"code": published(error).error, "message": error.message}
             results.append({"runId": run_id, "ok": False, "error": message})
@@ -178,17 +178,17 @@ async def _pause(exchange: Exchange) -> _Answer:
     arguments: JsonObject = {"execution_id": exchange.named("run_id")}
     if body.get("reason") is not None:
         arguments["reason"] = body["reason"]
-    handle = await _changed(exchange, "execution.pause", arguments)
+    handle = await _change_run(exchange, "execution.pause", arguments)
     return _Answer({"runId": handle["execution_id"], "status": "paused"}, 202)
 
 
 async def _resume(exchange: Exchange) -> _Answer:
     await exchange.body()
-    handle = await _changed(exchange, "execution.resume", {"execution_id": exchange.named("run_id")})
+    handle = await _change_run(exchange, "execution.resume", {"execution_id": exchange.named("run_id")})
     return _Answer({"runId": handle["execution_id"], "status": "running"}, 202)
 
 
-async def _changed(exchange: Exchange, operation: str, arguments: JsonObject) -> JsonObject:
+async def _change_run(exchange: Exchange, operation: str, arguments: JsonObject) -> JsonObject:
     try:
         handle: JsonObject = await exchange.call(operation, arguments, once=True)
     except Conflict as error:
@@ -220,7 +220,7 @@ async def _poll(exchange: Exchange) -> _Answer:
     return _Answer(await poll_events(exchange))
 
 
-async def _nothing(exchange: Exchange) -> _Answer:
+async def _not_served(exchange: Exchange) -> _Answer:
     raise NotFound("ROUTE_NOT_FOUND", f"{exchange.scope['path'][:200]} is not served here")
 
 
@@ -255,5 +255,7 @@ def openwop_routes(
         route(f"{_RUNS}/{{run_id}}/interrupts/{{node_id}}", POST=_resolve),
         route(f"{_RUNS}/{{run_id}}", GET=_read),
         route("/v1/workflows/{workflow_id}", GET=_workflow),
-        route("/v1/{rest:path}", GET=_nothing, POST=_nothing, PUT=_nothing, PATCH=_nothing, DELETE=_nothing),
+        route(
+            "/v1/{rest:path}", GET=_not_served, POST=_not_served, PUT=_not_served, PATCH=_not_served, DELETE=_not_served
+        ),
     ]

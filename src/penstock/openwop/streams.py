@@ -90,7 +90,7 @@ async def open_events(exchange: Exchange) -> EventStream:
     view = await exchange.call("execution.status", {"execution_id": run_id})
     reader = await _reader(exchange, view["execution_id"], view, min(after, view["sequence"]), modes)
     source = await exchange.stream("execution.stream", {"execution_id": run_id, "after": reader.seen})
-    return EventStream(events=_Events(source, _followed(source, reader)), retry_ms=source.retry_ms)
+    return EventStream(events=_Events(source, _follow(source, reader)), retry_ms=source.retry_ms)
 
 
 class _Events:
@@ -114,7 +114,7 @@ class _Events:
         await close_stream(self._source)
 
 
-async def _followed(source: EventStream, reader: _Reader) -> AsyncIterator[StreamEvent]:
+async def _follow(source: EventStream, reader: _Reader) -> AsyncIterator[StreamEvent]:
     async for event in source.events:
         if event.event is None:
             yield event
@@ -129,7 +129,7 @@ async def _followed(source: EventStream, reader: _Reader) -> AsyncIterator[Strea
                     return
 
 
-def _whole(exchange: Exchange, name: str, default: int) -> int:
+def _integer(exchange: Exchange, name: str, default: int) -> int:
     text = exchange.query.get(name)
     if text is None or text == "":
         return default
@@ -141,7 +141,7 @@ def _whole(exchange: Exchange, name: str, default: int) -> int:
 
 async def poll_events(exchange: Exchange) -> JsonObject:
     """Return the events of a run after a sequence number; waits up to a limit for new ones."""
-    last, seconds = _whole(exchange, "lastSequence", -1), _whole(exchange, "timeout", _POLL_SECONDS_DEFAULT)
+    last, seconds = _integer(exchange, "lastSequence", -1), _integer(exchange, "timeout", _POLL_SECONDS_DEFAULT)
     if last < -1 or not 0 <= seconds <= _POLL_SECONDS_MAX:
         message = f"lastSequence counts from 0, and timeout is at most {_POLL_SECONDS_MAX} seconds"
         raise wire_rejected(message, {"fields": ["lastSequence", "timeout"]})
@@ -150,7 +150,7 @@ async def poll_events(exchange: Exchange) -> JsonObject:
     reader = await _reader(exchange, run_id, view, min(last + 1, view["sequence"]), frozenset({"debug"}))
     events = await reader.fresh()
     if not events and seconds and _is_active(view):
-        await _moved(exchange, run_id, reader.seen, seconds)
+        await _wait_for_change(exchange, run_id, reader.seen, seconds)
         events = await reader.fresh()
     view = await exchange.call("execution.status", {"execution_id": run_id})
     return {"events": list(events), "isComplete": not _is_active(view) and reader.seen >= view["sequence"]}
@@ -160,7 +160,7 @@ def _is_active(view: dict[str, Any]) -> bool:
     return status_of(view["status"]) in ACTIVE_STATUSES
 
 
-async def _moved(exchange: Exchange, run_id: str, after: int, seconds: float) -> None:
+async def _wait_for_change(exchange: Exchange, run_id: str, after: int, seconds: float) -> None:
     """Wait until something has happened, or the time is up."""
     source = await exchange.stream("execution.stream", {"execution_id": run_id, "after": after})
     try:

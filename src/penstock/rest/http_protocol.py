@@ -264,16 +264,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return
         self._idle_since = self.loop.time()
         if self._idle_timer is None:
-            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_whether_idle)
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._check_idle)
 
-    def _look_whether_idle(self) -> None:
+    def _check_idle(self) -> None:
         """Close the connection if it was idle for too long. One timer serves all requests of a connection."""
         self._idle_timer = None
         if self._idle_since is None:
             return  # the next response starts a new timer
-        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
-        if left > 0:
-            self._idle_timer = self.loop.call_later(left, self._look_whether_idle)
+        remaining = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if remaining > 0:
+            self._idle_timer = self.loop.call_later(remaining, self._check_idle)
         else:
             self.timeout_keep_alive_handler()
 
@@ -314,9 +314,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._timed = phase
         seconds = _SECONDS.get(phase)
         if seconds is not None:
-            self._timer = self.loop.call_later(seconds, self._too_late)
+            self._timer = self.loop.call_later(seconds, self._phase_timed_out)
 
-    def _too_late(self) -> None:
+    def _phase_timed_out(self) -> None:
         self._timer = None
         if self._phase is _HEAD:
             message = f"the request did not begin to make sense within {limits.REQUEST_HEAD_SECONDS_MAX:g} s"

@@ -56,7 +56,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        request_id = _given_id(scope) or self._new_request_id()
+        request_id = _client_request_id(scope) or self._new_request_id()
         scope.setdefault("state", {})["request_id"] = request_id
         status = _LEFT
 
@@ -64,7 +64,7 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = _completed(message["headers"], request_id)
+                message["headers"] = _with_common_headers(message["headers"], request_id)
             return send(message)
 
         try:
@@ -103,7 +103,7 @@ class RequestMiddleware:
         log_event(_ACCESS, level, "request", fields)
 
 
-def _completed(given: Headers, request_id: str) -> Headers:
+def _with_common_headers(given: Headers, request_id: str) -> Headers:
     """Return the response headers, completed with those that every response has."""
     headers = [*given, (b"x-request-id", request_id.encode()), _NO_GUESSING]
     names = {name for name, _ in given}
@@ -113,7 +113,7 @@ def _completed(given: Headers, request_id: str) -> Headers:
     return headers
 
 
-def _given_id(scope: Scope) -> str | None:
+def _client_request_id(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             text: str = value.decode("latin-1")

@@ -24,7 +24,7 @@ class PrometheusRenderer:
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Counted(telemetry))
+        self._registry.register(_TelemetryCollector(telemetry))
         # Memory, CPU time, open files, start time: read from the operating system at each scrape.
         ProcessCollector(namespace="penstock", registry=self._registry)
 
@@ -38,18 +38,18 @@ class PrometheusRenderer:
         for family in self._registry.collect():
             for sample in family.samples:
                 if not sample.name.endswith(("_bucket", "_created")):
-                    found[_written(sample.name, sample.labels)] = float(sample.value)
+                    found[_sample_name(sample.name, sample.labels)] = float(sample.value)
         return found
 
 
-def _written(name: str, labels: dict[str, str]) -> str:
+def _sample_name(name: str, labels: dict[str, str]) -> str:
     if not labels:
         return name
     pairs = ",".join(f'{label}="{value}"' for label, value in sorted(labels.items()))
     return f"{name}{{{pairs}}}"
 
 
-class _Counted(Collector):
+class _TelemetryCollector(Collector):
     """Gives the Prometheus library the current counts when it collects."""
 
     def __init__(self, telemetry: Telemetry) -> None:
@@ -67,7 +67,7 @@ class _Counted(Collector):
                 case Histogram():
                     yield _histogram(family)
                 case Gauge():
-                    yield _looked_up(family)
+                    yield _gauge(family)
 
 
 def _histogram(family: Histogram) -> Metric:
@@ -79,7 +79,7 @@ def _histogram(family: Histogram) -> Metric:
     return found
 
 
-def _looked_up(family: Gauge) -> Metric:
+def _gauge(family: Gauge) -> Metric:
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     found = kind(family.name, family.help, labels=family.labels)
     for labels, value in sorted(family.read().items()):

@@ -100,16 +100,16 @@ async def read_body(receive: Receive, scope: Scope, headers: Mapping[str, str], 
             await _discard(receive)
         raise _too_large(maximum)
     if _ARRIVED in scope.get("state", ()):
-        return await _received(receive, maximum)
+        return await _receive_body(receive, maximum)
     try:
         async with asyncio.timeout(limits.REQUEST_BODY_SECONDS_MAX):
-            return await _received(receive, maximum)
+            return await _receive_body(receive, maximum)
     except TimeoutError:
         message = f"the body did not arrive within {limits.REQUEST_BODY_SECONDS_MAX:g} s"
         raise LimitExceeded("REQUEST_TIMEOUT", message, "send it faster, or in several calls") from None
 
 
-async def _received(receive: Receive, maximum: int) -> bytes:
+async def _receive_body(receive: Receive, maximum: int) -> bytes:
     parts: list[bytes] = []
     size, more = 0, True
     while more:

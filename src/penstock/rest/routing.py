@@ -94,7 +94,7 @@ class PathRouter:
         if exact is not None:
             return exact, {}
         if ":" in path:
-            found = _tried(self._patterns, scope)
+            found = _first_match(self._patterns, scope)
             if found is not None:
                 return found
         known = self._walked.get(path)
@@ -106,7 +106,7 @@ class PathRouter:
             parameters: dict[str, object] = dict(zip(node.parameters, values, strict=True))
             self._remember(path, node.route, parameters)
             return node.route, dict(parameters)
-        return _tried(self._rest, scope)
+        return _first_match(self._rest, scope)
 
     def _remember(self, path: str, route: Route, parameters: dict[str, object]) -> None:
         """Cache the route of a path. The cache holds few paths, and only short ones."""
@@ -175,7 +175,7 @@ def _walk(node: _Node, parts: list[str], depth: int, values: list[str]) -> _Node
     return found
 
 
-def _tried(routes: Sequence[BaseRoute], scope: Scope) -> Found | None:
+def _first_match(routes: Sequence[BaseRoute], scope: Scope) -> Found | None:
     for route in routes:
         match, child = route.matches(scope)
         if match is not Match.NONE:

@@ -52,9 +52,9 @@ class Executions(GeneratedExecutions):
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
             arguments = {"execution_id": execution_id, "events": "complete"}
-            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            remaining = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             continued_as: str | None = None
-            for event in self._caller.events("execution.stream", arguments, timeout_seconds=left):
+            for event in self._caller.events("execution.stream", arguments, timeout_seconds=remaining):
                 continued_as = event.data.get("continued_as")
             if continued_as is None:
                 return self.status(execution_id)

@@ -80,7 +80,7 @@ class _Page:
     """Where to redirect."""
 
 
-_NOWHERE = _Page(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
+_INVALID_LINK = _Page(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
 _DONE = _Page(200, "Thank you", "<p>The answer was taken. You can close this page.</p>")
 _KEY = (
     '<form method="post"><p><label for="key">Your key</label>'
@@ -88,12 +88,12 @@ _KEY = (
     "<small>It is used to find out whether you may answer, and not kept.</small></p>"
     '<p><button class="main">Go on</button></p></form>'
 )
-_DOOR = _Page(200, "Who are you?", _KEY)
+_KEY_FORM = _Page(200, "Who are you?", _KEY)
 _TOO_LATE = _Page(409, "Answered", "<p>This question has been answered already. You can close this page.</p>")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _OpenQuestion:
     """An open question, and on whose behalf it is answered."""
 
     caller: Caller
@@ -104,7 +104,7 @@ class _Asked:
 def _error_page(error: PenstockError) -> _Page:
     """Build the page for somebody who is refused."""
     if isinstance(error, NotFound):
-        return _NOWHERE
+        return _INVALID_LINK
     if isinstance(error, Denied):
         return _Page(403, "Not allowed", f"<p>{escape(error.message)}.</p>")
     return _Page(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
@@ -129,11 +129,11 @@ class AnswerPage:
         token = str(scope.get("path_params", {}).get("token", ""))
         state = scope.setdefault("state", {})
         try:
-            asked = await self._asked(token, scope) if token else None
+            asked = await self._find_question(token, scope) if token else None
             if asked is None:
-                shown = await self._authenticate(scope, receive) if method == "POST" else _DOOR
-            elif isinstance(asked, _Asked):
-                shown = await self._answered(asked, scope, receive) if method == "POST" else _page(asked)
+                shown = await self._authenticate(scope, receive) if method == "POST" else _KEY_FORM
+            elif isinstance(asked, _OpenQuestion):
+                shown = await self._submit_answer(asked, scope, receive) if method == "POST" else _page(asked)
             else:
                 shown = asked
         except PenstockError as error:
@@ -145,7 +145,7 @@ class AnswerPage:
 
     async def _authenticate(self, scope: Scope, receive: Receive) -> _Page:
         """Redirect somebody with a key of their own to the page of the question that they name."""
-        given = await self._sent(scope, receive)
+        given = await self._form_data(scope, receive)
         if isinstance(given, _Page):
             return given
         wanted = parse_qs(scope.get("query_string", b"").decode("latin-1"))
@@ -156,7 +156,9 @@ class AnswerPage:
             principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
         except Denied as error:
             scope["state"].update({CODE: error.code, AUDITED: True})
-            return replace(_DOOR, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}')
+            return replace(
+                _KEY_FORM, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}'
+            )
         caller = Caller(principal=principal, request_id=request_id, remote=remote, address="")
         view = await call_operation(self._gate, caller, "execution.status", {"execution_id": execution_id})
         assert isinstance(view, ExecutionView)
@@ -165,17 +167,17 @@ class AnswerPage:
         if address is None:
             return _TOO_LATE
         # Relative to this page, because a proxy may add a prefix to its path.
-        return replace(_DOOR, status=303, location="/".join(address.rsplit("/", 2)[1:]))
+        return replace(_KEY_FORM, status=303, location="/".join(address.rsplit("/", 2)[1:]))
 
-    async def _asked(self, token: str, scope: Scope) -> _Asked | _Page:
+    async def _find_question(self, token: str, scope: Scope) -> _OpenQuestion | _Page:
         link = self._links.read(token)
         caller = await self._caller(link, scope) if link is not None else None
         if link is None or caller is None:
-            return _NOWHERE
+            return _INVALID_LINK
         view = await call_operation(self._gate, caller, "execution.status", {"execution_id": link.execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if item.interrupt_id == link.interrupt_id]
-        return _Asked(caller, view, found[0]) if found else _TOO_LATE
+        return _OpenQuestion(caller, view, found[0]) if found else _TOO_LATE
 
     async def _caller(self, link: AnswerLink, scope: Scope) -> Caller | None:
         """Return the caller whose question it is; None if their key is no longer valid."""
@@ -189,8 +191,8 @@ class AnswerPage:
         request_id, remote = request_id_of(scope), remote_of(scope)
         return Caller(principal=principal, request_id=request_id, remote=remote)
 
-    async def _answered(self, asked: _Asked, scope: Scope, receive: Receive) -> _Page:
-        given = await self._sent(scope, receive)
+    async def _submit_answer(self, asked: _OpenQuestion, scope: Scope, receive: Receive) -> _Page:
+        given = await self._form_data(scope, receive)
         if isinstance(given, _Page):
             return given
         declined: JsonValue = asked.question.decline if given.get("decline") else None
@@ -214,7 +216,7 @@ class AnswerPage:
             return _page(asked, given, _mistakes(error) or {"": [error.message]})
         return _DONE
 
-    async def _sent(self, scope: Scope, receive: Receive) -> dict[str, list[str]] | _Page:
+    async def _form_data(self, scope: Scope, receive: Receive) -> dict[str, list[str]] | _Page:
         kinds = [value for name, value in scope["headers"] if name == b"content-type"]
         if not kinds or kinds[0].partition(b";")[0].strip().lower() != _FORM:
             return _Page(415, "Not this way", "<p>Open the page with a browser.</p>")
@@ -222,7 +224,7 @@ class AnswerPage:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                return _NOWHERE
+                return _INVALID_LINK
             body += message.get("body", b"")
             if len(body) > self._body_bytes_max:
                 return _Page(413, "Too much", "<p>The answer is too large.</p>")
@@ -254,7 +256,9 @@ def _mistakes(error: PenstockError) -> dict[str, list[str]]:
     return found
 
 
-def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[str, list[str]] | None = None) -> _Page:
+def _page(
+    asked: _OpenQuestion, given: dict[str, list[str]] | None = None, wrong: dict[str, list[str]] | None = None
+) -> _Page:
     question, form = asked.question, answer_form(asked.question.answer_schema)
     if form.whole and wrong:
         wrong = {form.fields[0].path: [message for listed in wrong.values() for message in listed]}
@@ -263,7 +267,7 @@ def _page(asked: _Asked, given: dict[str, list[str]] | None = None, wrong: dict[
         if asked.question.decline is not None
         else ""
     )
-    until = f" It can be answered until {_moment(question.expires_at)}." if question.expires_at else ""
+    until = f" It can be answered until {_time_element(question.expires_at)}." if question.expires_at else ""
     body = (
         f"<p>The workflow <strong>{escape(asked.view.workflow_id)}</strong> asks:</p>"
         f'<p class="question">{escape(plain_text(question.prompt))}</p>{_alert(form, wrong or {})}'
@@ -278,13 +282,15 @@ def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
     """Render the message that the answer was not accepted, with the errors that belong to no field."""
     if not wrong:
         return ""
-    untold = {place: listed for place, listed in wrong.items() if not form.has(place)}
-    rest = [f"{place}: {message}" if place else message for place, listed in untold.items() for message in listed]
+    without_field = {place: listed for place, listed in wrong.items() if not form.has(place)}
+    rest = [
+        f"{place}: {message}" if place else message for place, listed in without_field.items() for message in listed
+    ]
     more = "".join(f"<br>{escape(message)}" for message in rest)
     return f'<p class="wrong" role="alert">The answer does not fit yet, and was not taken.{more}</p>'
 
 
-def _moment(text: str) -> str:
+def _time_element(text: str) -> str:
     """Render a point in time for people, with a machine-readable form."""
     try:
         message = f"{datetime.fromisoformat(text).astimezone(UTC):%d %B %Y, %H:%M} UTC"

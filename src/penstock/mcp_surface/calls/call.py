@@ -81,7 +81,7 @@ class _Unfit:
     message: str
 
 
-_Given: TypeAlias = Literal["taken", "opened", "left"] | _Unfit
+_AnswerOutcome: TypeAlias = Literal["taken", "opened", "left"] | _Unfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ class Call:
         characters_max = self.context.options.result_characters
         try:
             if self.client.state is not None and self.tool.starts_execution:
-                state = self._opened(self.client.state)
-                return await self._settled(await self._resumed(state), self.client.answers, state.interrupt_ids)
+                state = self._verified_state(self.client.state)
+                return await self._settle(await self._resume(state), self.client.answers, state.interrupt_ids)
             value = await self._through_gate(self.tool.capability.name, self.arguments, first=True)
             if isinstance(value, ExecutionResult) and self.tool.starts_execution:
-                return await self._settled(value, self.client.answers)
+                return await self._settle(value, self.client.answers)
         except PenstockError as error:
             if self.render is not None:
                 raise
@@ -146,9 +146,9 @@ class Call:
     def _required(self) -> list[str]:
         """Return the capabilities that the client needs: those in the document, or else those that its nodes need."""
         metadata = self.tool.capability.metadata
-        said, models = metadata.get("requires"), metadata.get("client_models")
-        if isinstance(said, list):
-            return [str(name) for name in said if name in _CAPABILITIES]
+        declared, models = metadata.get("requires"), metadata.get("client_models")
+        if isinstance(declared, list):
+            return [str(name) for name in declared if name in _CAPABILITIES]
         named = models if isinstance(models, list) else []
         alone = [model for model in named if not {model, "default"} & self.context.options.models]
         roots = ["roots"] if metadata.get("client_roots") is True else []
@@ -157,7 +157,7 @@ class Call:
     def _task_mode(self) -> JsonValue:
         return self.tool.capability.metadata.get("task", "auto")
 
-    def _shown(self, result: ExecutionResult, note: str | None = None) -> JsonObject:
+    def _rendered(self, result: ExecutionResult, note: str | None = None) -> JsonObject:
         error = result.error
         if error is not None and error.code in self.context.options.protocol_faults:
             data = marked({"execution_id": result.execution_id}, untrusted=result.untrusted)
@@ -183,10 +183,10 @@ class Call:
             observe=self._observer() if self._is_observed() else None,
             client_kinds=self._client_kinds() if first else (),
             from_person=from_person,
-            after_leaving=self._tell_late if first else None,
+            after_leaving=self._report_late_start if first else None,
         )
 
-    def _tell_late(self, outcome: object) -> None:
+    def _report_late_start(self, outcome: object) -> None:
         result = outcome.value if isinstance(outcome, Reply) else None
         if isinstance(result, ExecutionResult) and self.tool.starts_execution:
             for tell in self.begun_late:
@@ -234,15 +234,15 @@ class Call:
     def _task(self, result: ExecutionResult) -> JsonObject:
         """Return the result if there is one already; else the id of the execution, which becomes a task."""
         if result.status in _ENDED and self._task_mode() == "auto":
-            return self._shown(result)
+            return self._rendered(result)
         return {"resultType": "task", "taskId": result.execution_id}
 
-    async def _waited(self, execution_id: str, **more: JsonValue) -> ExecutionResult:
+    async def _wait_for(self, execution_id: str, **more: JsonValue) -> ExecutionResult:
         value = await self._through_gate("execution.wait", {"execution_id": execution_id, **more})
         assert isinstance(value, ExecutionResult)
         return value
 
-    def _opened(self, text: str) -> RequestState:
+    def _verified_state(self, text: str) -> RequestState:
         """Verify the request state that the client received with the questions that it answers now."""
         state = self.context.signer.verify(text, now_ms=self.context.gate.services.clock.now_ms())
         principal = self.caller.principal
@@ -254,22 +254,22 @@ class Call:
             raise ProtocolFault(INVALID_PARAMS, "Invalid or expired requestState", {"reason": "invalid_request_state"})
         return state
 
-    async def _resumed(self, state: RequestState) -> ExecutionResult:
+    async def _resume(self, state: RequestState) -> ExecutionResult:
         """Return the current result of the execution that asked the client; nothing is started a second time."""
-        result = await self._waited(state.execution_id, wait_seconds=0)
+        result = await self._wait_for(state.execution_id, wait_seconds=0)
         open_now = {identity_of(question) for question in result.questions}
         if not open_now & set(state.interrupt_ids) and await self._was_used(state):
             message = "The requestState was used: its questions are answered"
             raise ProtocolFault(INVALID_PARAMS, message, {"execution_id": state.execution_id, "status": result.status})
-        return result if result.questions else await self._waited(state.execution_id)
+        return result if result.questions else await self._wait_for(state.execution_id)
 
     async def _was_used(self, state: RequestState) -> bool:
         """Return whether the caller has answered with this state before.
 
         Answers by others or by a page do not count.
         """
-        mine = set(state.interrupt_ids) - set(state.elsewhere)
-        for child in sorted({identity.rpartition("/")[0] for identity in mine}):
+        by_client = set(state.interrupt_ids) - set(state.elsewhere)
+        for child in sorted({identity.rpartition("/")[0] for identity in by_client}):
             asked: JsonObject = {
                 "execution_id": child or state.execution_id,
                 "after": 0 if child else state.sequence,
@@ -280,13 +280,13 @@ class Call:
             answered = {
                 f"{child}/{name}" if child else name for name, by in answers_in(page) if by == self.caller.principal.id
             }
-            if answered & mine:
+            if answered & by_client:
                 return True
         return False
 
     # --- the questions -------------------------------------------------------------------------------
 
-    async def _settled(
+    async def _settle(
         self, result: ExecutionResult, answers: Mapping[str, ClientAnswer], asked_before: Collection[str] = ()
     ) -> JsonObject:
         """Apply the answers that came with the call, then return the execution's result, task or question.
@@ -295,33 +295,33 @@ class Call:
         asked.
         """
         unfit: dict[str, str] = {}
-        left, opened = None, False
-        given = [
+        note, opened = None, False
+        matched = [
             (ask, answers[ask.key])
-            for ask in self._asks(result)
+            for ask in self._askable_questions(result)
             if ask.key in answers and (not ask.approval or ask.identity in asked_before)
         ]
-        for ask, answer in given:
-            became = await self._give(result.execution_id, ask, answer)
+        for ask, answer in matched:
+            became = await self._submit_answer(result.execution_id, ask, answer)
             if isinstance(became, _Unfit):
                 unfit[ask.key] = became.message
-            left = _LEFT_OPEN[answer.action] if became == "left" else left
+            note = _LEFT_OPEN[answer.action] if became == "left" else note
             opened = opened or became == "opened"
-        if given and len(unfit) < len(given) and left is None:
-            result = await self._gone_on(result, opened=opened)
-        if left is not None:
-            return self._shown(await self._waited(result.execution_id), left)
+        if matched and len(unfit) < len(matched) and note is None:
+            result = await self._after_answer(result, opened=opened)
+        if note is not None:
+            return self._rendered(await self._wait_for(result.execution_id), note)
         if self._is_task():
             asked = self._input_required(result, unfit) if self._task_mode() == "after_questions" else None
             return self._task(result) if asked is None else asked
-        return await self._with_person(result, unfit)
+        return await self._ask_person(result, unfit)
 
-    async def _with_person(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject:
+    async def _ask_person(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject:
         """Ask the person at the client, if there is a question that the client can show; then return the result."""
         note, tries = None, 0
         while self.client.ask is not None and tries < _TRIES:
-            ask = next(iter(self._asks(result)), None)
-            answers = await self.client.ask(_asked_again(ask, note)) if ask is not None else None
+            ask = next(iter(self._askable_questions(result)), None)
+            answers = await self.client.ask(_repeated_question(ask, note)) if ask is not None else None
             if ask is None or answers is None:
                 break
             # The answer may have taken an hour, so check again that the caller is still allowed.
@@ -329,26 +329,26 @@ class Call:
             await self.context.gate.recheck(
                 caller.principal, surface="mcp", request_id=caller.request_id, remote=caller.remote
             )
-            became = await self._give(result.execution_id, ask, answers)
+            became = await self._submit_answer(result.execution_id, ask, answers)
             if became == "left":
-                return self._shown(await self._waited(result.execution_id), _LEFT_OPEN[answers.action])
+                return self._rendered(await self._wait_for(result.execution_id), _LEFT_OPEN[answers.action])
             if isinstance(became, _Unfit):
                 note, tries = became.message, tries + 1
                 continue
             note, before = None, result
-            result = await self._gone_on(before, opened=became == "opened")
+            result = await self._after_answer(before, opened=became == "opened")
             if became == "opened":
                 if _is_open(result, ask):
                     break
-                await self._tell_settled(ask)
+                await self._notify_settled(ask)
         asked = self._input_required(result, unfit)
-        return self._shown(result, note) if asked is None else asked
+        return self._rendered(result, note) if asked is None else asked
 
-    async def _tell_settled(self, ask: ClientQuestion) -> None:
+    async def _notify_settled(self, ask: ClientQuestion) -> None:
         if self.client.settled is not None:
             await self.client.settled(ask)
 
-    def _asks(self, result: ExecutionResult) -> list[ClientQuestion]:
+    def _askable_questions(self, result: ExecutionResult) -> list[ClientQuestion]:
         """Return the questions that this client can be asked."""
         if not self._may_answer():
             return []
@@ -357,7 +357,7 @@ class Call:
     def _may_answer(self) -> bool:
         return self.tool_list.operations >= _ANSWER_OPERATIONS
 
-    async def _give(self, execution_id: str, ask: ClientQuestion, answers: ClientAnswer) -> _Given:
+    async def _submit_answer(self, execution_id: str, ask: ClientQuestion, answers: ClientAnswer) -> _AnswerOutcome:
         """Answer a question; if somebody else was faster, their answer counts."""
         if answers.kind != ask.answered_by:
             return _Unfit(f"this is answered with {ask.answered_by}")
@@ -384,14 +384,14 @@ class Call:
                 raise
         return "taken"
 
-    async def _gone_on(self, before: ExecutionResult, *, opened: bool) -> ExecutionResult:
+    async def _after_answer(self, before: ExecutionResult, *, opened: bool) -> ExecutionResult:
         """Return the execution after an answer.
 
         If a page was opened, wait until it has answered or the patience is over.
         """
-        result = await self._waited(before.execution_id)
+        result = await self._wait_for(before.execution_id)
         if opened and result.sequence == before.sequence:
-            result = await self._waited(before.execution_id, after_sequence=before.sequence)
+            result = await self._wait_for(before.execution_id, after_sequence=before.sequence)
         return result
 
     def _input_required(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject | None:
@@ -399,7 +399,7 @@ class Call:
 
         None if it cannot be asked.
         """
-        asks = self._asks(result) if self.client.completes else []
+        asks = self._askable_questions(result) if self.client.completes else []
         if not asks:
             return None
         state = RequestState(
@@ -414,7 +414,7 @@ class Call:
         )
         return {
             "resultType": "input_required",
-            "inputRequests": input_requests(_asked_again(ask, unfit.get(ask.key)) for ask in asks),
+            "inputRequests": input_requests(_repeated_question(ask, unfit.get(ask.key)) for ask in asks),
             "requestState": self.context.signer.sign(state),
         }
 
@@ -422,7 +422,7 @@ class Call:
         return request_digest(self.tool.capability.name, self.arguments)
 
 
-def _asked_again(ask: ClientQuestion, note: str | None) -> ClientQuestion:
+def _repeated_question(ask: ClientQuestion, note: str | None) -> ClientQuestion:
     """Return the question with the reason why it is asked again."""
     return ask if note is None else replace(ask, message=f"{note}\n\n{ask.message}")
 

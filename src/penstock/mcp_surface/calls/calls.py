@@ -50,7 +50,7 @@ class ToolCalls:
             raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}", on_record=True)
         if tool.capability.populator == CATALOGUE:
             try:
-                looked_up = _looked_up(tool, tool_list, arguments)
+                looked_up = _catalogue_answer(tool, tool_list, arguments)
             except PenstockError as error:
                 record_error(self._gate, caller, tool.capability.name, error)
                 return error_result(error, tool_list, tool)
@@ -75,10 +75,10 @@ class ToolCalls:
         try:
             return await call.result()
         except asyncio.CancelledError:
-            self._left(call)
+            self._client_left(call)
             raise
 
-    def _left(self, call: Call) -> None:
+    def _client_left(self, call: Call) -> None:
         """Handle a call that ended early: the client cancelled it, or disconnected, which does not mean to cancel.
 
         Until the call is answered it owns the execution, unless the server is stopping.
@@ -98,7 +98,7 @@ class ToolCalls:
         ending.add_done_callback(self._giving_up.discard)
 
 
-def _looked_up(tool: Tool, tool_list: ToolList, arguments: JsonObject) -> JsonObject | tuple[Tool, JsonObject]:
+def _catalogue_answer(tool: Tool, tool_list: ToolList, arguments: JsonObject) -> JsonObject | tuple[Tool, JsonObject]:
     """Return the result of a catalogue tool, or the tool to call in its place with the arguments for it."""
     match tool.capability.name:
         case "tools.search":

@@ -119,8 +119,8 @@ def marked(found: JsonObject, *, untrusted: bool) -> JsonObject:
     """Mark a result, a block or contents as untrusted, in addition to its other metadata."""
     if not untrusted:
         return found
-    said = found.get("_meta")
-    return {**found, "_meta": {**(said if isinstance(said, dict) else {}), UNTRUSTED_META: True}}
+    existing = found.get("_meta")
+    return {**found, "_meta": {**(existing if isinstance(existing, dict) else {}), UNTRUSTED_META: True}}
 
 
 def untrusted_meta(message: JsonObject) -> JsonObject:

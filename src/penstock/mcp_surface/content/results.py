@@ -97,8 +97,8 @@ def _complete(text: str, structured: JsonValue, *links: JsonObject, is_error: bo
 
 def is_untrusted(operation: str, value: object) -> bool:
     """Return whether the answer of an operation contains, or may contain, text from outside."""
-    said = getattr(value, "untrusted", None)
-    return operation in _OF_RUNS if said is None else said is True
+    flag = getattr(value, "untrusted", None)
+    return operation in _OF_RUNS if flag is None else flag is True
 
 
 def answer_result(value: Any, characters_max: int, page: str | None = None, *, untrusted: bool = False) -> JsonObject:
@@ -270,13 +270,13 @@ def _question_text(result: ExecutionResult, tool_list: ToolList, page: str | Non
         lines.append(f"Question {question.interrupt_id}: {plain_text(question.prompt)}")
         if question.answer_schema:
             lines.append(f"The answer must fit {plain_text(question.answer_schema)}")
-        lines.append(_answering(result, question, tool_list, page))
+        lines.append(_how_to_answer(result, question, tool_list, page))
     ways = (("execution.wait", "wait until it goes on"), ("execution.cancel", "stop it"))
     more = _advice(tool_list, result.execution_id, *ways)
     return "\n".join((*lines, more) if more else lines)
 
 
-def _answering(result: ExecutionResult, question: QuestionView, tool_list: ToolList, page: str | None) -> str:
+def _how_to_answer(result: ExecutionResult, question: QuestionView, tool_list: ToolList, page: str | None) -> str:
     """Return how a question is answered, with a tool where that is possible."""
     where = where_answered(result.execution_id, question, page)
     answer = tool_list.name_of("execution.answer")

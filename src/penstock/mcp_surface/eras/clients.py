@@ -48,7 +48,7 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
         await notify(context, "notifications/progress", params)
 
     async def ask(question: ClientQuestion) -> ClientAnswer | None:
-        return await _asked(context, question)
+        return await _ask_now(context, question)
 
     async def settled(question: ClientQuestion) -> None:
         await session.send_elicit_complete(question.url.rpartition("/")[2], related_request_id=context.request_id)
@@ -81,12 +81,12 @@ def takes_tasks(context: Context) -> bool:
     return declared is not None and TASKS_EXTENSION in (declared.extensions or {})
 
 
-def _wire(said: Any) -> JsonObject:
-    wire: JsonObject = said.model_dump(mode="json", by_alias=True, exclude_none=True)
+def _wire(model: Any) -> JsonObject:
+    wire: JsonObject = model.model_dump(mode="json", by_alias=True, exclude_none=True)
     return wire
 
 
-async def _asked(context: Context, question: ClientQuestion) -> ClientAnswer | None:
+async def _ask_now(context: Context, question: ClientQuestion) -> ClientAnswer | None:
     """Ask over the open connection; None if that is not possible."""
     metadata = ServerMessageMetadata(related_request_id=context.request_id)
     session = context.session

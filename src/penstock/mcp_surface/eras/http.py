@@ -143,12 +143,12 @@ class SdkHttpBackend:
             self._checking = asyncio.ensure_future(self._end_invalid())
 
     async def _end_invalid(self) -> None:
-        holds: dict[str | None, bool] = {}
+        is_valid: dict[str | None, bool] = {}
 
         async def still_valid(principal: Principal) -> bool:
-            if principal.key_id not in holds:
-                holds[principal.key_id] = await self._services.still_valid(principal)
-            return holds[principal.key_id]
+            if principal.key_id not in is_valid:
+                is_valid[principal.key_id] = await self._services.still_valid(principal)
+            return is_valid[principal.key_id]
 
         try:
             await self._with_sessions.end_invalid(still_valid)
@@ -207,16 +207,16 @@ class SdkHttpBackend:
         if scope["method"] == "POST" and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS):
             lists = version in (None, BATCHING) and not self._legacy.serves(_path(scope), scope)
             frames = HttpMessages(
-                dispatch=self._dispatched,
+                dispatch=self._dispatch,
                 bytes_max=self._bytes_max,
                 takes_lists=lists,
                 refused=partial(self._refused, scope["state"][CALLER_STATE]),
             )
             await frames.handle(scope, receive, send)
         else:
-            await self._dispatched(scope, receive, send)
+            await self._dispatch(scope, receive, send)
 
-    async def _dispatched(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request to its transport."""
         path = _path(scope)
         if self._legacy.serves(path, scope):

@@ -102,26 +102,26 @@ class FastPath:
         if fast is None:
             await self._backend.handle(principal, scope, receive, send)
             return
-        came, body = await read_messages(receive)
+        received, body = await read_messages(receive)
         request = None if body is None else parse_request(fast, body)
         if request is None:
-            await self._backend.handle(principal, scope, replayed(came, receive), send)
+            await self._backend.handle(principal, scope, replayed(received, receive), send)
             return
         caller: Caller = state[CALLER_STATE]
         tool_list = self._registry.at_hand(principal, caller.toolset) or await self._registry.of(
             principal, caller.toolset
         )
-        if await self._answered(request, caller, tool_list, send, state):
+        if await self._try_answer(request, caller, tool_list, send, state):
             state[READS] = True
             return
         # Look the tools up once per request, whoever answers it.
         state[CALLER_STATE] = structs.replace(caller, tool_list=tool_list)
         if request.method not in _PAGES and self._envelopes.get((request.method, request.meta)) is not None:
             # The SDK's metadata is already known, so there is nothing to learn from this response.
-            await self._backend.handle(principal, scope, replayed(came, receive), send)
+            await self._backend.handle(principal, scope, replayed(received, receive), send)
             return
         recorder = ResponseRecorder(send)
-        await self._backend.handle(principal, scope, replayed(came, receive), recorder.send)
+        await self._backend.handle(principal, scope, replayed(received, receive), recorder.send)
         if await self._registry.of(principal, caller.toolset) is tool_list:
             self._learn(request, tool_list, recorder.rest(request.prefix))
 
@@ -142,7 +142,7 @@ class FastPath:
             common = {name: value for name, value in added.items() if name in _ADDED}
             self._envelopes.put((request.method, request.meta), msgspec.json.encode(common))
 
-    async def _answered(
+    async def _try_answer(
         self, request: FastRequest, caller: Caller, tool_list: ToolList, send: Send, state: State
     ) -> bool:
         """Answer the request, if possible; return whether it was answered."""
@@ -151,7 +151,7 @@ class FastPath:
             tool, added = self._plain_tool(request, tool_list), self._envelopes.get((CALL, request.meta))
             if tool is None or added is None:
                 return False
-            await send_json(send, 200, request.prefix, await self._called(request, caller, tool_list, tool, added))
+            await send_json(send, 200, request.prefix, await self._call_tool(request, caller, tool_list, tool, added))
         elif request.method in _PAGES:
             page = self._pages.get((request.method, request.meta, id(tool_list)))
             if page is None:
@@ -174,7 +174,7 @@ class FastPath:
             return None
         return tool
 
-    async def _called(
+    async def _call_tool(
         self, request: FastRequest, caller: Caller, tool_list: ToolList, tool: Tool, added: bytes
     ) -> bytes:
         operation, options = tool.capability.name, self._options
@@ -194,13 +194,13 @@ class FastPath:
             return call_bytes(error_result(outcome.error, tool_list, tool), added)
         self._metrics.called(tool, "ok")
         value = plain_value(outcome)
-        shown, untrusted = self._shown(value), is_untrusted(operation, value)
+        shown, untrusted = self._encoded_value(value), is_untrusted(operation, value)
         if shown is not None:
             return answer_bytes(shown, added, _UNTRUSTED if untrusted else None)
         page = options.answer_page(caller.address)
         return call_bytes(answer_result(value, options.result_characters, page, untrusted=untrusted), added)
 
-    def _shown(self, value: object) -> bytes | None:
+    def _encoded_value(self, value: object) -> bytes | None:
         """Return an answer as bytes.
 
         Polling an execution that has not moved returns the same object, so they are cached.

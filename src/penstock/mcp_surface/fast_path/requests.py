@@ -105,10 +105,14 @@ class FastRequest(msgspec.Struct, frozen=True):
     def has_plain_envelope(self) -> bool:
         """Return whether the envelope has nothing but the version, the client and its capabilities."""
         try:
-            said = msgspec.json.decode(self.meta)
+            envelope = msgspec.json.decode(self.meta)
         except RecursionError:
             return False
-        return isinstance(said, dict) and said.keys() <= _ENVELOPE and said.get(f"{_META}protocolVersion") == _VERSION
+        return (
+            isinstance(envelope, dict)
+            and envelope.keys() <= _ENVELOPE
+            and envelope.get(f"{_META}protocolVersion") == _VERSION
+        )
 
 
 def fast_headers(scope: Scope, headers: Mapping[bytes, bytes]) -> FastHeaders | None:

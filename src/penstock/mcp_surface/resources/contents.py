@@ -67,7 +67,7 @@ class Contents:
         """
         address = normalised_address(uri)
         try:
-            found = None if address is None else await self._found(caller, uri, address, client)
+            found = None if address is None else await self._find(caller, uri, address, client)
         except LimitExceeded as error:
             # The JSON-RPC code that limits have elsewhere would mean here that there is no such resource.
             data: JsonObject = {"code": error.code, "hint": error.hint}
@@ -79,7 +79,7 @@ class Contents:
             raise ProtocolFault(code, f"Resource not found: {uri[:200]}", {"uri": uri[:200]})
         return found
 
-    async def _found(self, caller: Caller, uri: str, address: str, client: Client) -> JsonObject | None:
+    async def _find(self, caller: Caller, uri: str, address: str, client: Client) -> JsonObject | None:
         found = await self._exposed(caller, uri, address, client)
         if found is not None or not address.startswith(f"{OWN_SCHEME}:"):
             return found
@@ -122,7 +122,7 @@ class Contents:
     async def prompts(self, caller: Caller) -> list[JsonObject]:
         """Return the workflows that may be chosen as prompts."""
         return [
-            _completed(
+            _with_version(
                 {
                     "name": prompt.name,
                     "title": prompt.title or prompt.name,
@@ -163,9 +163,9 @@ class Contents:
                 client,
                 lambda result: marked(prompt_messages(prompt, completed_output(result)), untrusted=result.untrusted),
             )
-        said: list[JsonValue] = [_said(item.role, item.filled(values)) for item in prompt.messages]
-        said = said or [_said("user", await self._request(caller, prompt, {**values}))]
-        return {"description": prompt.description or name, "messages": said}
+        messages: list[JsonValue] = [_text_message(item.role, item.filled(values)) for item in prompt.messages]
+        messages = messages or [_text_message("user", await self._request(caller, prompt, {**values}))]
+        return {"description": prompt.description or name, "messages": messages}
 
     async def _request(self, caller: Caller, prompt: ExposedPrompt, values: JsonObject) -> str:
         """Return the text of a prompt whose document has none: a request to run the workflow."""
@@ -225,18 +225,18 @@ def _listed(resource: ExposedResource, key: str) -> JsonObject:
         "description": resource.description,
         "mimeType": resource.mime_type,
     }
-    made: JsonObject = {key: resource.address.text, "name": resource.name}
-    made.update({name: text for name, text in words.items() if text})
-    return _completed(made, resource)
+    entry: JsonObject = {key: resource.address.text, "name": resource.name}
+    entry.update({name: text for name, text in words.items() if text})
+    return _with_version(entry, resource)
 
 
-def _completed(made: JsonObject, item: ExposedPrompt | ExposedResource) -> JsonObject:
+def _with_version(entry: JsonObject, item: ExposedPrompt | ExposedResource) -> JsonObject:
     """Add the icons and the version of the workflow."""
     pinned = {"_meta": pinned_version(item.capability)}
-    return {**made, "icons": item.icons, **pinned} if item.icons else {**made, **pinned}
+    return {**entry, "icons": item.icons, **pinned} if item.icons else {**entry, **pinned}
 
 
-def _said(role: str, text: str) -> JsonObject:
+def _text_message(role: str, text: str) -> JsonObject:
     return {"role": role, "content": {"type": "text", "text": text}}
 
 

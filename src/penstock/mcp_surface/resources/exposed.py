@@ -67,8 +67,8 @@ def _content(resource: ExposedResource, uri: str, item: JsonValue) -> JsonObject
         inner: Any = found["resource"]
         found = inner
     blob = found.get("blob", found.get("data"))
-    said = found.get("mimeType")
-    kind = said if isinstance(said, str) and said else resource.mime_type
+    mime_type = found.get("mimeType")
+    kind = mime_type if isinstance(mime_type, str) and mime_type else resource.mime_type
     if isinstance(blob, str) and _is_base64(blob):
         return {"uri": _own_uri(found, uri), "mimeType": kind or _BINARY, "blob": blob}
     if isinstance(found.get("text"), str):

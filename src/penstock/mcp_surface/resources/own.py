@@ -161,17 +161,17 @@ def _result(view: JsonObject) -> JsonObject:
 
 
 def _workflow_resource(item: JsonObject) -> JsonObject:
-    made: JsonObject = {"uri": workflow_uri(str(item["id"])), "name": item["id"], "mimeType": _JSON}
-    return _with_words(made, title=item.get("title"), description=item.get("description"))
+    entry: JsonObject = {"uri": workflow_uri(str(item["id"])), "name": item["id"], "mimeType": _JSON}
+    return _with_words(entry, title=item.get("title"), description=item.get("description"))
 
 
 def _execution_resource(item: JsonObject) -> JsonObject:
     execution_id = str(item["execution_id"])
     uri = result_uri(execution_id) if item["status"] == "completed" else execution_uri(execution_id)
-    made: JsonObject = {"uri": uri, "name": execution_id, "mimeType": _JSON}
-    return _with_words(made, title=None, description=f"{item['workflow_id']}: {item['status']}")
+    entry: JsonObject = {"uri": uri, "name": execution_id, "mimeType": _JSON}
+    return _with_words(entry, title=None, description=f"{item['workflow_id']}: {item['status']}")
 
 
-def _with_words(made: JsonObject, *, title: JsonValue, description: JsonValue) -> JsonObject:
+def _with_words(entry: JsonObject, *, title: JsonValue, description: JsonValue) -> JsonObject:
     words = {"title": title, "description": description}
-    return {**made, **{name: text for name, text in words.items() if text}}
+    return {**entry, **{name: text for name, text in words.items() if text}}

@@ -126,7 +126,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _TenantSnapshot:
     """The state of a tenant at the last look."""
 
     revisions: tuple[int, int]
@@ -148,7 +148,7 @@ class ChangeWatcher:
         self._registry = registry
         self._contents = contents
         self._open: dict[str, set[Subscription]] = {}
-        self._tenants: dict[str, _Seen] = {}
+        self._tenants: dict[str, _TenantSnapshot] = {}
         """The state of each tenant that has subscribers, at the last look."""
         self._looks = 0
         self._changed: set[str] = set()
@@ -165,14 +165,14 @@ class ChangeWatcher:
         while True:
             looks, mark = self._looks, self._mark()
             exposure = await self._gate.exposed.of(tenant)
-            subscription.seen = await self._shown(subscription, exposure)
+            subscription.seen = await self._visible_lists(subscription, exposure)
             if looks == self._looks:
                 break
         if tenant not in self._open or self._mark() != mark:
             # Nobody was watching this tenant, so the cached exposure may be slightly old: look again.
-            self._hear(tenant)
+            self._tenant_changed(tenant)
         if tenant not in self._open:
-            self._tenants[tenant] = self._seen(exposure)
+            self._tenants[tenant] = self._snapshot(exposure)
         self._open.setdefault(tenant, set()).add(subscription)
         if self._watching is None:
             self._watching = asyncio.ensure_future(self._watch(mark))
@@ -290,19 +290,19 @@ class ChangeWatcher:
 
     # --- workflows -------------------------------------------------------------------------------
 
-    def _hear(self, tenant: str) -> None:
+    def _tenant_changed(self, tenant: str) -> None:
         self._changed.add(tenant)
         self._arrived.set()
 
-    def _nudge(self) -> None:
+    def _wake_up(self) -> None:
         self._asked_at = 0.0
         self._arrived.set()
 
     async def _watch(self, mark: _Mark) -> None:
         """Look for changes while anybody is subscribed."""
         services, exposed = self._gate.services, self._gate.exposed
-        exposed.listen(self._hear)
-        services.open_streams.listen(self._nudge)
+        exposed.listen(self._tenant_changed)
+        services.open_streams.listen(self._wake_up)
         pause = limits.EXPOSED_REREAD_MS / 1000
         try:
             while self._open and not services.open_streams.ending:
@@ -313,28 +313,28 @@ class ChangeWatcher:
                 if mark != before:
                     self._changed.update(self._open)
                 began = asyncio.get_running_loop().time()
-                await self._look_once()
+                await self._check_tenants()
                 spent = asyncio.get_running_loop().time() - began
                 # If a look takes long, pause longer.
                 pause = max(limits.EXPOSED_REREAD_MS / 1000, spent * limits.MCP_LOOK_PAUSE_FACTOR)
         finally:
             self._watching = None
-            exposed.leave(self._hear)
-            services.open_streams.leave(self._nudge)
+            exposed.leave(self._tenant_changed)
+            services.open_streams.leave(self._wake_up)
             for subscription in [item for listening in self._open.values() for item in listening]:
                 subscription.end()
 
-    def _seen(self, exposure: Exposure) -> _Seen:
-        return _Seen((self._gate.catalogue.revision, exposure.revision), exposure.workflows)
+    def _snapshot(self, exposure: Exposure) -> _TenantSnapshot:
+        return _TenantSnapshot((self._gate.catalogue.revision, exposure.revision), exposure.workflows)
 
     def _mark(self) -> _Mark:
         return self._gate.services.store.change_mark(), self._gate.catalogue.revision
 
-    async def _look_once(self) -> None:
+    async def _check_tenants(self) -> None:
         try:
             await self._end_invalid()
             while self._changed:
-                await self._look(self._changed.pop())
+                await self._check_tenant(self._changed.pop())
         except PenstockError as error:
             # The store may be available again at the next look.
             _LOGGER.warning("changes cannot be looked for just now: %s", error.code)
@@ -345,21 +345,21 @@ class ChangeWatcher:
         if now - self._asked_at < limits.STREAM_HEARTBEAT_SECONDS:
             return
         self._asked_at = now
-        holds: dict[str | None, bool] = {}
+        is_valid: dict[str | None, bool] = {}
         for subscription in [item for listening in self._open.values() for item in listening]:
             principal = subscription.caller.principal
-            if principal.key_id not in holds:
-                holds[principal.key_id] = await self._gate.services.still_valid(principal)
-            if not holds[principal.key_id]:
+            if principal.key_id not in is_valid:
+                is_valid[principal.key_id] = await self._gate.services.still_valid(principal)
+            if not is_valid[principal.key_id]:
                 subscription.end()
 
-    async def _look(self, tenant: str) -> None:
+    async def _check_tenant(self, tenant: str) -> None:
         known = self._tenants.get(tenant)
         if known is None:
             return
         self._gate.exposed.changed(tenant, quietly=True)
         exposure = await self._gate.exposed.of(tenant)
-        seen, changed = self._seen(exposure), exposure.workflows.changed_since(known.workflows)
+        seen, changed = self._snapshot(exposure), exposure.workflows.changed_since(known.workflows)
         if not changed and seen.revisions == known.revisions:
             return
         self._looks += 1
@@ -374,7 +374,7 @@ class ChangeWatcher:
             # notified.
             group = _group(subscription)
             if group not in shared:
-                shared[group] = await self._shown(subscription, exposure)
+                shared[group] = await self._visible_lists(subscription, exposure)
             shown = shared[group]
             await asyncio.sleep(0)
             for kind in subscription.lists:
@@ -382,7 +382,7 @@ class ChangeWatcher:
                     subscription.put(ListChanged(kind))
             subscription.seen = shown
 
-    async def _shown(self, subscription: Subscription, exposure: Exposure) -> dict[ListKind, object]:
+    async def _visible_lists(self, subscription: Subscription, exposure: Exposure) -> dict[ListKind, object]:
         """Return the lists as the caller sees them."""
         caller, principal = subscription.caller, subscription.caller.principal
         shown: dict[ListKind, object] = {}

@@ -81,8 +81,8 @@ class Tasks:
         """Return the open questions of a task, including those of child runs."""
         if not view.waiting_for.children:
             return view.waiting_for.questions
-        looked: JsonObject = {"execution_id": view.execution_id, "wait_seconds": 0}
-        result = await call_operation(self._gate, caller, "execution.wait", looked)
+        arguments: JsonObject = {"execution_id": view.execution_id, "wait_seconds": 0}
+        result = await call_operation(self._gate, caller, "execution.wait", arguments)
         assert isinstance(result, ExecutionResult)
         return result.questions
 

@@ -86,16 +86,16 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
     `output_schemas` and `naming` apply to built-in operations only: workflows always have their output schemas, and
     texts of authors stay as they wrote them.
     """
-    said = naming if capability.populator == "builtin" else UNCHANGED
+    wording = naming if capability.populator == "builtin" else UNCHANGED
     listed: JsonObject = {
         "name": name,
         "title": capability.title,
-        "description": said.of(capability.description),
-        "inputSchema": said.of_schema(capability.input_schema),
+        "description": wording.of(capability.description),
+        "inputSchema": wording.of_schema(capability.input_schema),
         "annotations": _hints(capability),
     }
     if capability.output_schema is not None and (output_schemas or capability.populator != "builtin"):
-        listed["outputSchema"] = said.of_schema(capability.output_schema)
+        listed["outputSchema"] = wording.of_schema(capability.output_schema)
     if capability.metadata.get("icons"):
         listed["icons"] = capability.metadata["icons"]
     if capability.populator == "workflow":
@@ -107,14 +107,14 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
 
 def _hints(capability: Capability) -> JsonObject:
     """Return the annotations of a tool, without the protocol's defaults, except those that clients ask people about."""
-    said = capability.annotations
+    annotations = capability.annotations
     hints: JsonObject = {
         "title": capability.title,
-        "readOnlyHint": said.read_only,
-        "destructiveHint": said.destructive,
+        "readOnlyHint": annotations.read_only,
+        "destructiveHint": annotations.destructive,
     }
-    if said.idempotent:
+    if annotations.idempotent:
         hints["idempotentHint"] = True
-    if not said.open_world:
+    if not annotations.open_world:
         hints["openWorldHint"] = False
     return hints

@@ -49,11 +49,11 @@ class HttpMessages:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request of the handshake era whose body is a message or a batch; refuse any other."""
-        came, body = await read_messages(receive, self.bytes_max)
+        received, body = await read_messages(receive, self.bytes_max)
         is_json, value = decoded(body) if body is not None else (False, None)
         if not is_json:
             # Too large, incomplete, or not JSON: the SDK answers with the error.
-            await self.dispatch(scope, replayed(came, receive), send)
+            await self.dispatch(scope, replayed(received, receive), send)
             return
         if isinstance(value, list) and value and self.takes_lists:
             await _Batch(self, scope, receive, send).answer(value)
@@ -62,7 +62,7 @@ class HttpMessages:
         if refused is not None:
             await _send_json(send, refused)
             return
-        await self.dispatch(scope, replayed(came, receive), send)
+        await self.dispatch(scope, replayed(received, receive), send)
 
 
 def _refusal(value: Any, *, has_version: bool) -> JsonObject | None:
@@ -105,7 +105,7 @@ class _Batch:
         try:
             async with asyncio.TaskGroup() as group:
                 for message in messages:
-                    group.create_task(self._one(message))
+                    group.create_task(self._handle_message(message))
         finally:
             leaving.cancel()
             await asyncio.wait({leaving})
@@ -119,7 +119,7 @@ class _Batch:
             if (await self._receive())["type"] == "http.disconnect":
                 self._left.set()
 
-    async def _one(self, message: Any) -> None:
+    async def _handle_message(self, message: Any) -> None:
         refused = refusal_of(message)
         if refused is None and message.get("method") == "initialize":
             text = "Invalid Request: `initialize` must be sent alone"

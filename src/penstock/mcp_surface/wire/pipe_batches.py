@@ -62,7 +62,7 @@ class PipeMessages:
         refused = refusal_of(value)
         if refused is not None:
             return [], _encode(refused)
-        return [line], self._noted(value)
+        return [line], self._note(value)
 
     def answered(self, message_id: str | int | None, line: bytes) -> bytes | None:
         """Return what to send for an answer: the answer, all answers of its batch, or nothing yet."""
@@ -73,15 +73,15 @@ class PipeMessages:
         batch.missing -= 1
         return batch.line()
 
-    def _noted(self, message: JsonObject) -> bytes | None:
+    def _note(self, message: JsonObject) -> bytes | None:
         """Note the revision of `initialize`, and requests that were cancelled and need no answer."""
         params = message.get("params")
         given: JsonObject = params if isinstance(params, dict) else {}
         if message.get("method") == "initialize" and self._only is None:
             self._takes_lists = given.get("protocolVersion") == BATCHING
         if message.get("method") == "notifications/cancelled":
-            left = given.get("requestId")
-            batch = self._open.pop(left, None) if isinstance(left, str | int) else None
+            cancelled_id = given.get("requestId")
+            batch = self._open.pop(cancelled_id, None) if isinstance(cancelled_id, str | int) else None
             if batch is not None:
                 batch.missing -= 1
                 return batch.line()

@@ -61,12 +61,12 @@ def project_result(result: JsonObject) -> JsonObject:
         return shown
     content = shown.get("content")
     texts: list[JsonValue] = [{"type": "text", "text": tag}, *(content if isinstance(content, list) else [])]
-    said = shown.get("_meta")
-    meta: JsonObject = {**(said if isinstance(said, dict) else {}), _TAG_META: tag}
+    existing = shown.get("_meta")
+    meta: JsonObject = {**(existing if isinstance(existing, dict) else {}), _TAG_META: tag}
     return {**shown, "content": texts, "isError": True, "_meta": meta}
 
 
-def _where(view: dict[str, Any]) -> JsonObject:
+def _result_meta(view: dict[str, Any]) -> JsonObject:
     """Return the metadata of an execution's result."""
     found: JsonObject = {_EXECUTION_META: view["execution_id"]}
     return {**found, UNTRUSTED_META: True} if view.get("untrusted") is True else found
@@ -86,8 +86,8 @@ class Inbound:
         if not self._sampling:
             raise ProtocolFault(METHOD_NOT_FOUND, "Method not found: no language model is configured here")
         _refuse_unfit_messages(params)
-        view = await self._waited(caller, "sampling", params)
-        output, where = view.get("output"), _where(view)
+        view = await self._run_to_end(caller, "sampling", params)
+        output, where = view.get("output"), _result_meta(view)
         if view["status"] == "completed":
             return {**_sampled(output), "_meta": where}
         if view["status"] not in _ENDED and idempotency_key(params) is None:
@@ -106,9 +106,9 @@ class Inbound:
         if not isinstance(schema, dict) or not _is_form(message, schema):
             text = "requestedSchema must be the schema of a flat object of simple members"
             raise ProtocolFault(INVALID_PARAMS, text, {"requestedSchema": "object"})
-        view = await self._begun(caller, "elicitation", params, {})
-        waited = await self._looked_at(caller, str(view["execution_id"]))
-        where = _where({**view, **waited})
+        view = await self._start_run(caller, "elicitation", params, {})
+        waited = await self._status_of(caller, str(view["execution_id"]))
+        where = _result_meta({**view, **waited})
         match waited.get("status"):
             case "completed":
                 return {**_elicited(waited.get("output")), "_meta": where}
@@ -122,8 +122,8 @@ class Inbound:
 
     async def roots(self, caller: Caller, params: JsonObject) -> JsonObject:
         """Let a workflow list the roots."""
-        view = await self._waited(caller, "roots", params)
-        output, where = view.get("output"), _where(view)
+        view = await self._run_to_end(caller, "roots", params)
+        output, where = view.get("output"), _result_meta(view)
         listed = output.get("roots") if isinstance(output, dict) else None
         if view["status"] != "completed" or not isinstance(listed, list):
             data: JsonObject = {**where, "error": view.get("error")}
@@ -137,7 +137,7 @@ class Inbound:
             raise ProtocolFault(METHOD_NOT_FOUND, f"Method not found: {message}", {"handler": kind})
         return found
 
-    async def _begun(self, caller: Caller, kind: str, params: JsonObject, more: JsonObject) -> dict[str, Any]:
+    async def _start_run(self, caller: Caller, kind: str, params: JsonObject, more: JsonObject) -> dict[str, Any]:
         request: JsonObject = {name: value for name, value in params.items() if name != "_meta"}
         arguments: JsonObject = {"workflow_id": await self._handler(caller, kind), "input": {"request": request}}
         value = await call_operation(
@@ -146,7 +146,7 @@ class Inbound:
         found: dict[str, Any] = msgspec.to_builtins(value)
         return found
 
-    async def _waited(self, caller: Caller, kind: str, params: JsonObject) -> dict[str, Any]:
+    async def _run_to_end(self, caller: Caller, kind: str, params: JsonObject) -> dict[str, Any]:
         """Run the handler and wait for its end.
 
         If the client disconnects, the operator's setting decides what happens.
@@ -156,7 +156,7 @@ class Inbound:
         if chosen is not None:
             more["execution_id"] = chosen
         try:
-            return await self._begun(caller, kind, params, more)
+            return await self._start_run(caller, kind, params, more)
         except asyncio.CancelledError:
             ends = self._options.on_disconnect == "cancel" and not self._gate.services.open_streams.ending
             if chosen is not None and ends:
@@ -173,7 +173,7 @@ class Inbound:
         except PenstockError as error:
             _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
 
-    async def _looked_at(self, caller: Caller, execution_id: str) -> dict[str, Any]:
+    async def _status_of(self, caller: Caller, execution_id: str) -> dict[str, Any]:
         """Return the status of a run once it asks or has ended; empty for a caller who may not read it."""
         try:
             value = await call_operation(self._gate, caller, "execution.wait", {"execution_id": execution_id})

@@ -39,8 +39,8 @@ async def spoken_to(scope: Scope, receive: Receive) -> tuple[Spoken, Receive]:
         return "plain", receive
     if version is not None or header(scope, b"mcp-session-id") is not None:
         return "strict", receive
-    came, body = await read_messages(receive)
-    return ("strict" if _shakes_hands(body) else "plain"), replayed(came, receive)
+    received, body = await read_messages(receive)
+    return ("strict" if _shakes_hands(body) else "plain"), replayed(received, receive)
 
 
 def _shakes_hands(body: bytes | None) -> bool:
@@ -56,11 +56,11 @@ async def as_json_only(app: ASGIApp, scope: Scope, receive: Receive, send: Send)
     Messages on the stream before the final response are dropped, because the client does not accept them.
     """
     scope["headers"] = [*((name, value) for name, value in scope["headers"] if name != b"accept"), (b"accept", _BOTH)]
-    answer = _Gathered(send)
+    answer = _JsonCollector(send)
     await app(scope, receive, answer.send)
 
 
-class _Gathered:
+class _JsonCollector:
     """Passes responses on; an event stream is collected and becomes the JSON of its last response."""
 
     def __init__(self, send: Send) -> None:
@@ -81,11 +81,11 @@ class _Gathered:
             await self._send(message)
         else:
             ended = not message.get("more_body", False)
-            self._hear(message.get("body", b"") + (b"\n\n" if ended else b""))
+            self._collect(message.get("body", b"") + (b"\n\n" if ended else b""))
             if ended:
                 await self._finish(self._start)
 
-    def _hear(self, part: bytes) -> None:
+    def _collect(self, part: bytes) -> None:
         """Keep the last response among the complete events, and the beginning of the next event."""
         *events, self._begun = (self._begun + part).replace(b"\r\n", b"\n").split(b"\n\n")
         for event in events:

@@ -99,7 +99,7 @@ class _PlainBackend:
         self._metrics = McpMetrics(gate.services.telemetry)
         self._methods: dict[str, Method] = {
             "initialize": self._initialize,
-            "ping": _nothing,
+            "ping": _empty_result,
             "logging/setLevel": _set_level,
             "tools/list": self._list_tools,
             CALL: self._call_tool,
@@ -127,7 +127,7 @@ class _PlainBackend:
             await _send(send, 413, error_message(None, INVALID_REQUEST, "the body is too large"))
             return
         scope["state"][_REVISION_STATE] = _revision(scope)
-        answer = await _unless_left(self._answer(scope["state"], body), receive)
+        answer = await _unless_disconnected(self._answer(scope["state"], body), receive)
         if isinstance(answer, _ClientLeft):
             return
         await (_send(send, 202, None) if answer is None else _send(send, 200, answer))
@@ -168,7 +168,7 @@ class _PlainBackend:
         caller: Caller = state[CALLER_STATE]
         began, status, called = time.perf_counter(), "error", "refused"
         try:
-            result = _at(state[_REVISION_STATE], await self._dispatched(caller, method, params))
+            result = _for_revision(state[_REVISION_STATE], await self._dispatch(caller, method, params))
             status, called = "ok", "error" if result.get("isError") else "ok"
         except asyncio.CancelledError:
             status = called = "left"
@@ -190,7 +190,7 @@ class _PlainBackend:
                 state[READS] = True
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
-    async def _dispatched(self, caller: Caller, method: str, params: JsonObject) -> JsonObject:
+    async def _dispatch(self, caller: Caller, method: str, params: JsonObject) -> JsonObject:
         known = self._methods.get(method)
         if known is None:
             raise ProtocolFault(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
@@ -262,12 +262,12 @@ def _revision(scope: Scope) -> str:
     return named or OPENWOP_PROTOCOL_VERSIONS[0]
 
 
-def _at(revision: str, result: JsonObject) -> JsonObject:
+def _for_revision(revision: str, result: JsonObject) -> JsonObject:
     """Return a result with only the blocks that a revision has."""
     return messages_at(revision, result_at(revision, result))
 
 
-async def _nothing(caller: Caller, params: JsonObject) -> JsonObject:
+async def _empty_result(caller: Caller, params: JsonObject) -> JsonObject:
     return {}
 
 
@@ -314,7 +314,7 @@ class _ClientLeft:
     """Marks that the client has disconnected."""
 
 
-async def _unless_left(work: Awaitable[JsonObject | None], receive: Receive) -> JsonObject | _ClientLeft | None:
+async def _unless_disconnected(work: Awaitable[JsonObject | None], receive: Receive) -> JsonObject | _ClientLeft | None:
     """Return the result of some work.
 
     The work is cancelled if the client disconnects first, or if this is cancelled.

@@ -89,15 +89,15 @@ def placed_nodes(workflow: JsonObject) -> tuple[PlacedNode, ...] | PackProblem:
     """Return the nodes of a workflow, in the order in which they are listed."""
     listed = workflow.get("nodes")
     if not isinstance(listed, list) or not 1 <= len(listed) <= _NODES_MAX:
-        return _wrong(f"`nodes` must be a list of 1 to {_NODES_MAX} nodes")
+        return _invalid(f"`nodes` must be a list of 1 to {_NODES_MAX} nodes")
     found: dict[str, PlacedNode] = {}
     for number, item in enumerate(listed):
         node = item if isinstance(item, dict) else {}
         node_id, type_id, config = node.get("nodeId", node.get("id")), node.get("typeId"), node.get("config", {})
         if not isinstance(node_id, str) or not isinstance(type_id, str) or not isinstance(config, dict):
-            return _wrong(f"`nodes[{number}]` must have `nodeId` and `typeId`, and `config` must be an object")
+            return _invalid(f"`nodes[{number}]` must have `nodeId` and `typeId`, and `config` must be an object")
         if node_id in found:
-            return _wrong(f"two nodes are called {node_id[:60]!r}")
+            return _invalid(f"two nodes are called {node_id[:60]!r}")
         found[node_id] = PlacedNode(node_id=node_id, type_id=type_id, config=config, known=PACK_NODES.get(type_id))
     return tuple(found.values())
 
@@ -106,23 +106,23 @@ def native_document(workflow: JsonObject) -> JsonObject | PackProblem:
     """Convert a workflow to a document, or return why that is not possible."""
     workflow_id = workflow.get("workflowId", workflow.get("id"))
     if not isinstance(workflow_id, str) or _WORKFLOW_ID.fullmatch(workflow_id) is None:
-        return _wrong("`workflowId` must be 1 to 128 letters, digits, `_`, `.`, `-` and `:`")
+        return _invalid("`workflowId` must be 1 to 128 letters, digits, `_`, `.`, `-` and `:`")
     nodes = placed_nodes(workflow)
     if isinstance(nodes, PackProblem):
         return nodes
-    ordered = _in_a_row(nodes, workflow.get("edges", []))
+    ordered = _in_order(nodes, workflow.get("edges", []))
     if isinstance(ordered, PackProblem):
         return ordered
     draft = _Draft()
     # Nodes that declare what is exposed come before those that do something.
     for node in sorted(ordered, key=lambda item: item.type_id not in _DECLARING):
-        problem = _taken(draft, node)
+        problem = _add_node(draft, node)
         if problem is not None:
             return problem
-    return _written(draft, workflow_id)
+    return _document_of(draft, workflow_id)
 
 
-def _written(draft: _Draft, workflow_id: str) -> JsonObject:
+def _document_of(draft: _Draft, workflow_id: str) -> JsonObject:
     output = "${ .input }" if draft.output is None else draft.output
     document: JsonObject = {
         "penstock": "v1",
@@ -135,19 +135,19 @@ def _written(draft: _Draft, workflow_id: str) -> JsonObject:
     return {**document, **{name: value for name, value in members.items() if value}}
 
 
-def _in_a_row(nodes: tuple[PlacedNode, ...], edges: JsonValue) -> tuple[PlacedNode, ...] | PackProblem:
+def _in_order(nodes: tuple[PlacedNode, ...], edges: JsonValue) -> tuple[PlacedNode, ...] | PackProblem:
     """Return the nodes in the order of the edges; without edges, in the order in which they are listed."""
     if not isinstance(edges, list):
-        return _wrong("`edges` must be a list")
+        return _invalid("`edges` must be a list")
     follows: dict[str, str] = {}
     known = {node.node_id: node for node in nodes}
     for edge in edges:
         ends = edge if isinstance(edge, dict) else {}
         source, target = ends.get("sourceNodeId"), ends.get("targetNodeId")
         if not isinstance(source, str) or not isinstance(target, str) or not {source, target} <= known.keys():
-            return _wrong("every edge must have `sourceNodeId` and `targetNodeId`, which name nodes")
+            return _invalid("every edge must have `sourceNodeId` and `targetNodeId`, which name nodes")
         if source in follows or target in follows.values():
-            return _wrong("the nodes must stand in a row: each has one successor at most")
+            return _invalid("the nodes must stand in a row: each has one successor at most")
         follows[source] = target
     ordered: list[PlacedNode] = []
     for node in nodes:
@@ -155,10 +155,10 @@ def _in_a_row(nodes: tuple[PlacedNode, ...], edges: JsonValue) -> tuple[PlacedNo
         while place is not None and known[place] not in ordered:
             ordered.append(known[place])
             place = follows.get(place)
-    return tuple(ordered) if len(ordered) == len(nodes) else _wrong("the edges lead in a circle")
+    return tuple(ordered) if len(ordered) == len(nodes) else _invalid("the edges lead in a circle")
 
 
-def _taken(draft: _Draft, node: PlacedNode) -> PackProblem | None:
+def _add_node(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     """Add a node to the document."""
     handle = _BY_TYPE.get(node.type_id)
     if node.known is None or handle is None:
@@ -167,7 +167,7 @@ def _taken(draft: _Draft, node: PlacedNode) -> PackProblem | None:
         return PackProblem(kind="unsupported", message=message, hint=hint, type_id=node.type_id, node_id=node.node_id)
     violation = first_violation(node.known.config_schema, node.config)
     if violation is not None:
-        return _wrong(f"config{violation.instance_path}: {violation.message}", node)
+        return _invalid(f"config{violation.instance_path}: {violation.message}", node)
     return handle(draft, node)
 
 
@@ -178,7 +178,7 @@ def _declared(draft: _Draft, node: PlacedNode) -> PackProblem | None:
 def _tool(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     name, description = str(node.config["name"]), node.config.get("description")
     if _WIRE_NAME.fullmatch(name) is None:
-        return _wrong(f"a tool cannot be called {name[:70]!r}", node)
+        return _invalid(f"a tool cannot be called {name[:70]!r}", node)
     draft.description = description if isinstance(description, str) else draft.description
     draft.input = _object(node.config.get("inputSchema")) or {"type": "object"}
     return _exposed(draft, node, "tool", {"name": name})
@@ -204,9 +204,9 @@ def _resource(draft: _Draft, node: PlacedNode) -> PackProblem | None:
 
 
 def _prompt(draft: _Draft, node: PlacedNode) -> PackProblem | None:
-    name, description, said = str(node.config["name"]), node.config.get("description"), node.config.get("template")
+    name, description, template = str(node.config["name"]), node.config.get("description"), node.config.get("template")
     if _WIRE_NAME.fullmatch(name) is None:
-        return _wrong(f"a prompt cannot be called {name[:70]!r}", node)
+        return _invalid(f"a prompt cannot be called {name[:70]!r}", node)
     members: JsonObject = {}
     needed: list[JsonValue] = []
     listed = node.config.get("arguments")
@@ -214,7 +214,7 @@ def _prompt(draft: _Draft, node: PlacedNode) -> PackProblem | None:
         argument = item if isinstance(item, dict) else {}
         member = argument.get("name")
         if not isinstance(member, str) or not member:
-            return _wrong("every argument must have a `name`", node)
+            return _invalid("every argument must have a `name`", node)
         message = argument.get("description")
         members[member] = {"type": "string", **({"description": message} if isinstance(message, str) else {})}
         if argument.get("required") is True:
@@ -223,8 +223,8 @@ def _prompt(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     shown: JsonObject = {"name": name}
     if isinstance(description, str) and description:
         shown["description"] = description
-    if isinstance(said, str) and said:
-        shown["messages"] = [{"text": said}]
+    if isinstance(template, str) and template:
+        shown["messages"] = [{"text": template}]
     return _exposed(draft, node, "prompt", shown)
 
 
@@ -259,7 +259,7 @@ def _roots(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     listed = node.config["roots"]
     roots = listed if isinstance(listed, list) else []
     if not all(isinstance(root, dict) and isinstance(root.get("uri"), str) and root["uri"] for root in roots):
-        return _wrong("every root must have a `uri`", node)
+        return _invalid("every root must have a `uri`", node)
     if not draft.expose:
         draft.expose["roots"] = True
     draft.output = {"roots": {"literal": roots}, "count": len(roots)}
@@ -296,7 +296,7 @@ _DECLARING = frozenset(name for name in _BY_TYPE if name.startswith(f"{PACK}.exp
 
 def _exposed(draft: _Draft, node: PlacedNode, kind: str, shown: JsonObject) -> PackProblem | None:
     if draft.expose:
-        return _wrong("a workflow is listed once, as one thing", node)
+        return _invalid("a workflow is listed once, as one thing", node)
     draft.expose[kind] = shown
     return None
 
@@ -310,7 +310,7 @@ def _object(value: JsonValue) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _wrong(message: str, node: PlacedNode | None = None) -> PackProblem:
+def _invalid(message: str, node: PlacedNode | None = None) -> PackProblem:
     text = message if node is None else f"{node.node_id[:60]}: {message}"
     named = (None, None) if node is None else (node.type_id, node.node_id)
     return PackProblem(kind="invalid", message=text, type_id=named[0], node_id=named[1])
