@@ -115,10 +115,10 @@ class Exposures(Protocol):
     def changed(self, tenant: str, *, quietly: bool = False) -> None:
         """Read a tenant's workflows again before they are next used; notify the listeners, unless `quietly`."""
 
-    def listen(self, hear: Callable[[str], None]) -> None:
+    def listen(self, callback: Callable[[str], None]) -> None:
         """Call this with each tenant whose workflows this process changes, until `leave`."""
 
-    def leave(self, hear: Callable[[str], None]) -> None:
+    def leave(self, callback: Callable[[str], None]) -> None:
         """Remove a listener."""
 
     async def of(self, tenant: str) -> Exposure:

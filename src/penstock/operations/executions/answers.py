@@ -87,5 +87,8 @@ def answers_in(page: HistoryPage) -> Iterator[tuple[str, str | None]]:
     """Yield the questions that were answered in a page of a history, each with who answered."""
     for record in page.items:
         if record.name == commands.ResumeInterrupt.__name__:
-            told = record.payload
-            yield interrupt_id_of(told["nodeId"], told["visit"], told.get("round", 0)), told.get("answeredBy")
+            payload = record.payload
+            yield (
+                interrupt_id_of(payload["nodeId"], payload["visit"], payload.get("round", 0)),
+                payload.get("answeredBy"),
+            )

@@ -58,11 +58,13 @@ async def execution_stream(context: Context, given: StreamExecution) -> EventStr
     """
     row = await visible_run(context, given.execution_id)
     wanted = _wanted(given.events)
-    after, told = _position(given, row)
+    after, already_sent = _position(given, row)
     services, chosen = context.services, context.services.limits
     principal = context.principal.id
     services.open_streams.take(principal, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
-    reader = _Reader(context=context, run_id=row.run_id, tenant=row.tenant, wanted=wanted, seen=after, told=told)
+    reader = _Reader(
+        context=context, run_id=row.run_id, tenant=row.tenant, wanted=wanted, seen=after, already_sent=already_sent
+    )
     return EventStream(
         events=HeldStream(reader.events(), services.open_streams, principal), retry_ms=chosen.stream_retry_ms
     )
@@ -116,7 +118,7 @@ class _Reader:
     tenant: str
     wanted: frozenset[str]
     seen: int
-    told: int = 0
+    already_sent: int = 0
     """How many events of the record after `seen` were sent on an earlier connection."""
     fold: EventFold | None = None
     """Dropped while the run is idle, and rebuilt from the history when something happens."""
@@ -138,23 +140,23 @@ class _Reader:
         try:
             with services.host.progress.subscribe(self.run_id, wake=self._nudge) as news:
                 self.ended = (await self._folded()).ended
-                silent_until = self._next_sign()
+                heartbeat_at = self._next_heartbeat_at()
                 while not self.ended and not services.open_streams.ending:
-                    for event in await self._fresh(news, silent_until):
+                    for event in await self._fresh(news, heartbeat_at):
                         going_on = event in _LAST or await self._may_go_on()
                         yield event if going_on else _REVOKED
                         if not going_on or event in _LAST:
                             return
-                        silent_until = self._next_sign()
+                        heartbeat_at = self._next_heartbeat_at()
         finally:
             services.open_streams.leave(self._nudge)
 
-    def _next_sign(self) -> float:
+    def _next_heartbeat_at(self) -> float:
         return asyncio.get_running_loop().time() + self.context.services.limits.stream_heartbeat_seconds
 
-    async def _fresh(self, news: ProgressNews, silent_until: float) -> list[StreamEvent]:
+    async def _fresh(self, news: ProgressNews, heartbeat_at: float) -> list[StreamEvent]:
         """Return the next events; wait for them, but no longer than until the next heartbeat is due."""
-        seconds = silent_until - asyncio.get_running_loop().time()
+        seconds = heartbeat_at - asyncio.get_running_loop().time()
         before = self.seen
         events = await self._next_events(seconds)
         nudged, self.nudged = self.nudged, False
@@ -168,8 +170,8 @@ class _Reader:
             self.fold = None
         if (nudged or is_still) and not await self._may_go_on():
             return [_REVOKED]
-        silence_is_over = asyncio.get_running_loop().time() >= silent_until and not self.ended
-        return [_HEARTBEAT] if silence_is_over else []
+        heartbeat_is_due = asyncio.get_running_loop().time() >= heartbeat_at and not self.ended
+        return [_HEARTBEAT] if heartbeat_is_due else []
 
     async def _may_go_on(self) -> bool:
         return await self.context.services.still_valid(self.context.principal)
@@ -239,9 +241,9 @@ class _Reader:
             placed = [(place, *event) for place, event in enumerate(fold.take(record), 1) if event[0] in self.wanted]
             for place, name, data in placed:
                 event_id = str(record.seq) if place == placed[-1][0] else f"{record.seq}.{place}"
-                if place > self.told:
+                if place > self.already_sent:
                     events.append(StreamEvent(event=name, data=data, id=event_id))
-            self.told = 0
+            self.already_sent = 0
         self.seen, self.ended, self.untrusted = records[-1].seq, fold.ended, fold.state.untrusted
         return events
 

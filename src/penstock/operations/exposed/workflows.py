@@ -72,16 +72,16 @@ class ExposedWorkflows:
         """Read a tenant's workflows again before they are next used; notify the listeners, unless `quietly`."""
         self._outdated.add(tenant)
         self._changes += 1
-        for hear in () if quietly else tuple(self._listening):
-            hear(tenant)
+        for callback in () if quietly else tuple(self._listening):
+            callback(tenant)
 
-    def listen(self, hear: Callable[[str], None]) -> None:
+    def listen(self, callback: Callable[[str], None]) -> None:
         """Call this with each tenant whose workflows this process changes, until `leave`."""
-        self._listening.add(hear)
+        self._listening.add(callback)
 
-    def leave(self, hear: Callable[[str], None]) -> None:
+    def leave(self, callback: Callable[[str], None]) -> None:
         """Remove a listener."""
-        self._listening.discard(hear)
+        self._listening.discard(callback)
 
     async def of(self, tenant: str) -> Exposure:
         """Return what a tenant exposes now."""
@@ -122,8 +122,8 @@ class ExposedWorkflows:
             fresh = replace(known, workflows=workflows, read_at=now, mark=mark)
         else:
             self._revision += 1
-            made = _exposure(rows, scopes, imported, self._revision)
-            fresh = replace(made, hashes=hashes, workflows=workflows, read_at=now, mark=mark)
+            exposure = _exposure(rows, scopes, imported, self._revision)
+            fresh = replace(exposure, hashes=hashes, workflows=workflows, read_at=now, mark=mark)
         self._known[tenant] = fresh
         if changes == self._changes:  # otherwise something changed while reading, and the cache stays outdated
             self._outdated.discard(tenant)

@@ -68,7 +68,7 @@ class AuditLog:
         self._services = services
         self.seal = seal_with(services.pepper)
         self._gathered: dict[AuditKey, AuditEntry] = {}
-        self._again: dict[AuditKey, int] = {}
+        self._repeats: dict[AuditKey, int] = {}
         """How many more times each gathered entry has occurred."""
         self._gathered_since = 0
         self._refusals = GatheredRefusals()
@@ -76,7 +76,7 @@ class AuditLog:
         """Whether the last write failed. If so, nothing is gathered until a write succeeds."""
 
     def entry(
-        self, place: AuditKey, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
+        self, call_key: AuditKey, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
     ) -> AuditEntry:
         """Return the entry for a call. A read has no digest of its arguments, so that equal reads can be gathered."""
         details: JsonObject = {}
@@ -90,31 +90,31 @@ class AuditLog:
             details["on_behalf_of"] = request.principal.on_behalf_of
         return AuditEntry(
             at=self._services.clock.now_ms(),
-            tenant=place.tenant,
-            principal=place.principal,
-            surface=place.surface,
-            operation=place.operation,
+            tenant=call_key.tenant,
+            principal=call_key.principal,
+            surface=call_key.surface,
+            operation=call_key.operation,
             outcome=outcome,
-            code=place.code,
-            subject=place.subject,
+            code=call_key.code,
+            subject=call_key.subject,
             request_id=request.request_id,
             arguments_digest=None if reads else digest_arguments(self._services.pepper, request.arguments),
             details=details,
         )
 
-    def refused(self, place: AuditKey, request: Request, *, outcome: AuditOutcome = "refused") -> None:
+    def refused(self, call_key: AuditKey, request: Request, *, outcome: AuditOutcome = "refused") -> None:
         """Count a refusal that anybody can cause. It is written later, together with equal ones."""
         if not self._services.audited:
             return
-        key = (*place[1:], request.remote)
-        if not self._refusals.counted(place.tenant, key, self._services.clock.now_ms()):
-            self._refusals.add(key, self.entry(place, request, outcome, reads=True))
+        key = (*call_key[1:], request.remote)
+        if not self._refusals.counted(call_key.tenant, key, self._services.clock.now_ms()):
+            self._refusals.add(key, self.entry(call_key, request, outcome, reads=True))
 
     def refused_entry(self, entry: AuditEntry) -> None:
         """Do the same as `refused` for an entry that already exists."""
         remote = entry.details.get("remote")
-        place = (entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
-        key = (*place, remote if isinstance(remote, str) else None)
+        call_key = (entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
+        key = (*call_key, remote if isinstance(remote, str) else None)
         if self._services.audited and not self._refusals.counted(entry.tenant, key, entry.at):
             self._refusals.add(key, entry)
 
@@ -125,29 +125,29 @@ class AuditLog:
         if not gather:
             await self._append([entry])
             return
-        place = AuditKey(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
-        if self.counted(place):
-            if self._is_over(entry.at):
+        call_key = AuditKey(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
+        if self.counted(call_key):
+            if self._flush_is_due(entry.at):
                 await self._flush_reads()
             return
-        self._gathered[place] = entry
+        self._gathered[call_key] = entry
         if len(self._gathered) == 1:
             self._gathered_since = entry.at
-        if self._is_over(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
+        if self._flush_is_due(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
             await self._flush_reads()
 
-    def counted(self, place: AuditKey) -> bool:
+    def counted(self, call_key: AuditKey) -> bool:
         """Count one more occurrence of a gathered entry; return False if the entry is not gathered yet."""
-        if place not in self._gathered:
+        if call_key not in self._gathered:
             return False
-        self._again[place] = self._again.get(place, 0) + 1
+        self._repeats[call_key] = self._repeats.get(call_key, 0) + 1
         return True
 
-    def counted_in_time(self, place: AuditKey, now_ms: int) -> bool:
+    def counted_in_time(self, call_key: AuditKey, now_ms: int) -> bool:
         """Count as `counted` does, unless a flush is due; return False, and count nothing, if it is."""
-        return not self._is_over(now_ms) and self.counted(place)
+        return not self._flush_is_due(now_ms) and self.counted(call_key)
 
-    def _is_over(self, now_ms: int) -> bool:
+    def _flush_is_due(self, now_ms: int) -> bool:
         """Whether the gathered entries have to be written."""
         return self._failing or now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
 
@@ -168,18 +168,21 @@ class AuditLog:
 
     async def _flush_reads(self) -> None:
         gathered, self._gathered = self._gathered, {}
-        again, self._again = self._again, {}
+        repeats, self._repeats = self._repeats, {}
         if not gathered:
             return
-        counted = {place: replace(entry, count=entry.count + again.get(place, 0)) for place, entry in gathered.items()}
+        counted = {
+            call_key: replace(entry, count=entry.count + repeats.get(call_key, 0))
+            for call_key, entry in gathered.items()
+        }
         try:
             await self._append(list(counted.values()))
         except PenstockError:
-            for place, entry in counted.items():
-                if place in self._gathered:
-                    self._again[place] = self._again.get(place, 0) + entry.count
+            for call_key, entry in counted.items():
+                if call_key in self._gathered:
+                    self._repeats[call_key] = self._repeats.get(call_key, 0) + entry.count
                 elif len(self._gathered) < limits.AUDIT_READS_GATHERED_MAX:
-                    self._gathered[place] = entry
+                    self._gathered[call_key] = entry
             raise
 
     async def _append(self, entries: list[AuditEntry]) -> None:

@@ -37,9 +37,9 @@ class KeyMonitor:
         self._ended: frozenset[str] = frozenset()
         """Keys that are no longer valid and whose streams have been woken."""
         self._mark: int | None = None
-        self._looked_at = 0.0
-        self._is_asked = True
-        self._asked: asyncio.Event | None = None
+        self._checked_at = 0.0
+        self._check_requested = True
+        self._wake: asyncio.Event | None = None
 
     def hold(self, key_id: str, end: Callable[[], None]) -> None:
         """Call `end` when the key is no longer valid, until `release`."""
@@ -58,30 +58,30 @@ class KeyMonitor:
 
     def look_now(self) -> None:
         """Check the keys at once: one has changed."""
-        self._is_asked = True
-        if self._asked is not None:
-            self._asked.set()
+        self._check_requested = True
+        if self._wake is not None:
+            self._wake.set()
 
     async def run(self) -> None:
         """Check keys until cancelled."""
-        self._asked = asyncio.Event()
+        self._wake = asyncio.Event()
         while True:
             # Not `wait_for`: it swallows a cancellation if the event is set in the same iteration of the loop.
             with suppress(TimeoutError):
                 async with asyncio.timeout(limits.KEY_LOOK_SECONDS):
-                    await self._asked.wait()
-            self._asked.clear()
+                    await self._wake.wait()
+            self._wake.clear()
             try:
-                await self._look()
+                await self._check()
             except PenstockError as error:
                 _LOGGER.warning("keys cannot be looked at just now: %s", error.code)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         now, mark = asyncio.get_running_loop().time(), self._services.platform.change_mark()
-        unchanged = mark is not None and mark == self._mark and not self._is_asked
-        if unchanged and now - self._looked_at < _LOOK_ANYWAY_SECONDS:
+        unchanged = mark is not None and mark == self._mark and not self._check_requested
+        if unchanged and now - self._checked_at < _LOOK_ANYWAY_SECONDS:
             return
-        self._mark, self._looked_at, self._is_asked = mark, now, False
+        self._mark, self._checked_at, self._check_requested = mark, now, False
         wanted = {*self._calls, *self._services.open_streams.key_ids()}
         ended = frozenset([key_id for key_id in wanted if not await self._authenticator.holds(key_id)])
         new, self._ended = ended - self._ended, ended

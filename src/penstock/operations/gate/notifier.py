@@ -23,13 +23,13 @@ class Notifier(Generic[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Call every listener."""
-        for hear in tuple(self._listening):
-            hear(*args, **kwargs)
+        for callback in tuple(self._listening):
+            callback(*args, **kwargs)
 
-    def listen(self, hear: Callable[P, None]) -> None:
+    def listen(self, callback: Callable[P, None]) -> None:
         """Register a callback, until `leave`."""
-        self._listening[hear] = None
+        self._listening[callback] = None
 
-    def leave(self, hear: Callable[P, None]) -> None:
+    def leave(self, callback: Callable[P, None]) -> None:
         """Remove a callback."""
-        self._listening.pop(hear, None)
+        self._listening.pop(callback, None)

@@ -27,7 +27,7 @@ class OpenStreams:
         self._listening: set[Callable[[], None]] = set()
         self.reading = asyncio.Semaphore(limits.STREAM_READS_AT_ONCE)
         """Held while a stream reads records and converts them to events, so that streams that catch up take turns."""
-        self._others: list[Callable[[], Iterable[str]]] = []
+        self._holder_sources: list[Callable[[], Iterable[str]]] = []
         self.ending = False
         """Whether the server is stopping. Every stream then ends, and its reader reconnects elsewhere or later."""
 
@@ -49,23 +49,23 @@ class OpenStreams:
 
     def give_back(self, principal_id: str) -> None:
         """Release a place."""
-        left = self._held.get(principal_id, 0) - 1
-        if left > 0:
-            self._held[principal_id] = left
+        remaining = self._held.get(principal_id, 0) - 1
+        if remaining > 0:
+            self._held[principal_id] = remaining
         else:
             self._held.pop(principal_id, None)
 
     def add_holders(self, holders: Callable[[], Iterable[str]]) -> None:
         """Register a source of principal ids with something other than a stream open, such as a session."""
-        self._others.append(holders)
+        self._holder_sources.append(holders)
 
     def remove_holders(self, holders: Callable[[], Iterable[str]]) -> None:
         """Remove a source of principal ids."""
-        self._others.remove(holders)
+        self._holder_sources.remove(holders)
 
     def key_ids(self) -> set[str]:
         """Return the ids of the keys that have something open."""
-        holders = {*self._held, *(holder for others in self._others for holder in others())}
+        holders = {*self._held, *(holder for source in self._holder_sources for holder in source())}
         return {holder.removeprefix(_OF_KEYS) for holder in holders if holder.startswith(_OF_KEYS)}
 
     def listen(self, wake: Callable[[], None]) -> None:

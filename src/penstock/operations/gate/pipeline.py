@@ -113,7 +113,7 @@ class Gate:
                 request_id=request_id,
                 remote=remote,
             )
-            self._refuse_stranger(error, request)
+            self._refuse_unauthenticated(error, request)
             raise
 
     def recognised(self, credentials: Credentials) -> Principal | None:
@@ -135,14 +135,14 @@ class Gate:
             request_id=request_id,
             remote=remote,
         )
-        self._refuse_stranger(error, request)
+        self._refuse_unauthenticated(error, request)
         raise error
 
-    def _refuse_stranger(self, error: Denied, request: Request) -> None:
+    def _refuse_unauthenticated(self, error: Denied, request: Request) -> None:
         self.refused(request, error.code)
         error.on_record = True
-        named = self.catalogue.get(request.operation)
-        self.services.telemetry.call(named.name if named else None, error.code, 0.0)
+        capability = self.catalogue.get(request.operation)
+        self.services.telemetry.call(capability.name if capability else None, error.code, 0.0)
 
     def refused(self, request: Request, code: str, *, failed: bool = False) -> None:
         """Record a request that is refused before it becomes a call: an unknown route, no body, an unknown message.
@@ -150,8 +150,8 @@ class Gate:
         Anybody can send any number of such requests, so they are gathered: this method only counts. `operation` is the
         surface's name for the request, never unbounded text from the caller.
         """
-        place = audit_key(request, request.principal, None, code)
-        self.audit_log.refused(place, request, outcome="failed" if failed else "refused")
+        call_key = audit_key(request, request.principal, None, code)
+        self.audit_log.refused(call_key, request, outcome="failed" if failed else "refused")
 
     async def identified(self, credentials: Credentials) -> Principal:
         """Return the principal for the audit record of a request that is refused anyway; never raise."""
@@ -190,7 +190,7 @@ class Gate:
         outcome: Outcome
         try:
             # Exposed workflows and internal operations never share a name with an operation in the catalogue.
-            capability = known if known is not None else await self._found(request, principal)
+            capability = known if known is not None else await self._find(request, principal)
             _authorize(capability, principal)
             if exceeds_values(request.arguments, limits.VALUES_AT_ONCE):
                 # Checking many values takes long: do it in a thread, so that other calls go on.
@@ -201,7 +201,7 @@ class Gate:
             self.rate_limiter.enter(principal.id)
             try:
                 # A read stores nothing, so there is no change to store a record with.
-                begun = CallRecord() if capability.only_reads else await self._begun(request, capability)
+                begun = CallRecord() if capability.only_reads else await self._begin(request, capability)
                 if isinstance(begun, Reply):
                     outcome = AnsweredCall(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
@@ -215,10 +215,10 @@ class Gate:
                         caller=caller,
                     )
                     if capability.only_reads:
-                        reply = await self._executed(context, given)
+                        reply = await self._execute(context, given)
                         outcome = AnsweredCall(capability=capability, principal=principal, reply=reply)
                     else:
-                        outcome = await self._made(context, given)
+                        outcome = await self._execute_change(context, given)
             finally:
                 self.rate_limiter.leave(principal.id)
         except PenstockError as error:
@@ -236,11 +236,11 @@ class Gate:
             request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
         return outcome
 
-    async def _made(self, context: Context, given: Any) -> Outcome:
+    async def _execute_change(self, context: Context, given: Any) -> Outcome:
         """Execute an accepted call that may change something. Its call record is stored when this returns."""
         capability, principal, call = context.capability, context.principal, context.call
         try:
-            reply = await self._executed(context, given)
+            reply = await self._execute(context, given)
             if not capability.annotations.read_only:
                 await self.idempotency.complete(context.services, call, reply)
         except PenstockError as error:
@@ -254,17 +254,17 @@ class Gate:
                 self.idempotency.end(call.claim)
         return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
-    async def _begun(self, request: Request, capability: Capability) -> CallRecord | Reply[Any]:
+    async def _begin(self, request: Request, capability: Capability) -> CallRecord | Reply[Any]:
         """Return the record that the store keeps with the call's change, or the stored answer of an earlier call."""
         principal = request.principal
         claim = await self.idempotency.begin(self.services, capability, principal, request)
         if isinstance(claim, Reply) or not self.services.audited:
             return claim if isinstance(claim, Reply) else CallRecord(claim=claim)
-        place, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
-        entry = self.audit_log.entry(place, request, "allowed", reads=reads)
+        call_key, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
+        entry = self.audit_log.entry(call_key, request, "allowed", reads=reads)
         return CallRecord(entry=entry, seal=self.audit_log.seal, claim=claim)
 
-    async def _executed(self, context: Context, given: Any) -> Reply[Any] | EventStream:
+    async def _execute(self, context: Context, given: Any) -> Reply[Any] | EventStream:
         """Run the handler and return its reply. If the key is revoked meanwhile, the caller is refused at once.
 
         Administrative calls are exempt, because callers may revoke or replace their own key.
@@ -290,7 +290,7 @@ class Gate:
         """Whether a principal has every scope that a call needs."""
         return _missing(capability, principal) is None
 
-    async def _found(self, request: Request, principal: Principal) -> Capability:
+    async def _find(self, request: Request, principal: Principal) -> Capability:
         """Find an internal or exposed capability. One that is exposed but not granted is reported as unknown."""
         name = request.operation
         if request.from_inside and (internal := self.catalogue.internal(name)) is not None:
@@ -317,21 +317,21 @@ class Gate:
         if call.stored and error is None:
             return outcome
         reads = capability is not None and capability.annotations.read_only
-        place = audit_key(request, principal, capability, error.code if error else None)
+        call_key = audit_key(request, principal, capability, error.code if error else None)
         gather = reads and error is None
         if error is not None:
             error.on_record = True
             if error.code in _LIMITED:
-                self.audit_log.refused(place, request)
+                self.audit_log.refused(call_key, request)
                 return outcome
         try:
-            if gather and self.audit_log.counted_in_time(place, now_ms):
+            if gather and self.audit_log.counted_in_time(call_key, now_ms):
                 return outcome
             replayed = isinstance(outcome, AnsweredCall) and outcome.replayed
-            kept: AuditOutcome = "allowed" if error is None else "refused"
+            recorded: AuditOutcome = "allowed" if error is None else "refused"
             if call.stored or (isinstance(outcome, RefusedCall) and outcome.failed):
-                kept = "failed"
-            entry = self.audit_log.entry(place, request, kept, reads=reads, replayed=replayed)
+                recorded = "failed"
+            entry = self.audit_log.entry(call_key, request, recorded, reads=reads, replayed=replayed)
             await self.audit_log.write(entry, gather=gather)
         except PenstockError as failure:
             _LOGGER.exception("request %s has no audit record", request.request_id)

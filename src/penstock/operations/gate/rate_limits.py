@@ -44,17 +44,17 @@ class RateLimiter:
         if principal.startswith(_INSIDE):
             return
         per_minute, burst = self._rates[bucket]
-        place = (principal, bucket)
-        tokens, seen_at = self._tokens.get(place, (burst, now_ms))
+        key = (principal, bucket)
+        tokens, seen_at = self._tokens.get(key, (burst, now_ms))
         if now_ms > seen_at:
             tokens += (now_ms - seen_at) * per_minute / _MS_PER_MINUTE
         tokens = min(burst, tokens)
         if tokens < 1:
-            self._remember(place, tokens, now_ms)
+            self._remember(key, tokens, now_ms)
             seconds = ceil((1 - tokens) * 60 / per_minute)
             message = f"more than {per_minute} {bucket} calls a minute with one key"
             raise LimitExceeded("RATE_LIMITED", message, f"wait {seconds} s", {"retry_after_seconds": seconds})
-        self._remember(place, tokens - 1, now_ms)
+        self._remember(key, tokens - 1, now_ms)
 
     def enter(self, principal: str) -> None:
         """Take one of the principal's places for concurrent calls; `leave` releases it."""
@@ -66,14 +66,14 @@ class RateLimiter:
 
     def leave(self, principal: str) -> None:
         """Release a place."""
-        left = self._in_flight[principal] - 1
-        if left:
-            self._in_flight[principal] = left
+        remaining = self._in_flight[principal] - 1
+        if remaining:
+            self._in_flight[principal] = remaining
         else:
             del self._in_flight[principal]
 
-    def _remember(self, place: tuple[str, Bucket], tokens: float, now_ms: int) -> None:
-        self._tokens[place] = (tokens, now_ms)
-        self._tokens.move_to_end(place)
+    def _remember(self, key: tuple[str, Bucket], tokens: float, now_ms: int) -> None:
+        self._tokens[key] = (tokens, now_ms)
+        self._tokens.move_to_end(key)
         if len(self._tokens) > limits.RATE_BUCKETS_MAX:
             self._tokens.popitem(last=False)

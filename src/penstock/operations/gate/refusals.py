@@ -99,7 +99,7 @@ class GatheredRefusals:
         window = self._windows.get(entry.tenant)
         if window is None or window.is_over(entry.at):
             if window is not None:
-                self._ended += _left_in(window, is_over=True)
+                self._ended += _take_due(window, is_over=True)
             window = self._windows[entry.tenant] = _Window(entry.at)
         if len(window.kept) < limits.AUDIT_REFUSALS_KEPT_MAX:
             window.kept[key] = _Kept(entry, 1)
@@ -111,7 +111,7 @@ class GatheredRefusals:
         taken, self._ended = self._ended, []
         for tenant, window in list(self._windows.items()):
             is_over = final or window.is_over(now_ms)
-            taken += _left_in(window, is_over=is_over)
+            taken += _take_due(window, is_over=is_over)
             if is_over:
                 del self._windows[tenant]
         return taken
@@ -121,11 +121,11 @@ class GatheredRefusals:
         self._ended = [*entries, *self._ended][: limits.AUDIT_REFUSALS_UNWRITTEN_MAX]
 
 
-def _left_in(window: _Window, *, is_over: bool) -> list[AuditEntry]:
-    left: list[AuditEntry] = []
+def _take_due(window: _Window, *, is_over: bool) -> list[AuditEntry]:
+    due: list[AuditEntry] = []
     for kept in window.kept.values():
         if kept.pending and (is_over or not kept.is_written):
-            left.append(replace(kept.entry, count=kept.pending))
+            due.append(replace(kept.entry, count=kept.pending))
             kept.pending, kept.is_written = 0, True
     rest = window.rest() if is_over else None
-    return left if rest is None else [*left, rest]
+    return due if rest is None else [*due, rest]

@@ -127,10 +127,10 @@ async def _valid(services: Services, key: KeyRow, kind: TriggerKind) -> KeyRow:
     while key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
         successor = await _successor(services, key)
         if successor is None:
-            code, told = (
+            code, reason = (
                 ("KEY_REVOKED", "was revoked") if key.revoked_at is not None else ("KEY_EXPIRED", "has expired")
             )
-            raise Denied(code, f"the key {key.name}, with which {kind.label} was made, {told}", kind.hint)
+            raise Denied(code, f"the key {key.name}, with which {kind.label} was made, {reason}", kind.hint)
         key = successor
     return key
 

@@ -65,22 +65,22 @@ def text_of(*candidates: JsonValue) -> str | None:
     return next((text for text in candidates if isinstance(text, str) and text), None)
 
 
-def annotations_of(said: JsonObject) -> Annotations:
+def annotations_of(declared: JsonObject) -> Annotations:
     """Return the annotations that the author declared. Without any, a workflow may do anything."""
     return Annotations(
-        read_only=said.get("read_only") is True,
-        destructive=said.get("destructive", said.get("read_only") is not True) is True,
-        idempotent=said.get("idempotent") is True,
-        open_world=said.get("open_world", True) is True,
+        read_only=declared.get("read_only") is True,
+        destructive=declared.get("destructive", declared.get("read_only") is not True) is True,
+        idempotent=declared.get("idempotent") is True,
+        open_world=declared.get("open_world", True) is True,
     )
 
 
-def governance_of(said: JsonObject, scopes: tuple[str, ...]) -> Governance:
+def governance_of(declared: JsonObject, scopes: tuple[str, ...]) -> Governance:
     """Return what a caller needs: the document's governance, and the scopes of a start."""
     return Governance(
-        risk=_RISKS.get(str(said.get("risk")), "medium"),
+        risk=_RISKS.get(str(declared.get("risk")), "medium"),
         scopes=scopes,
-        confirm=said.get("confirm") is True,
+        confirm=declared.get("confirm") is True,
         bucket="write",
     )
 
@@ -172,9 +172,9 @@ _CLIENT = "client"
 
 def client_needs(document: JsonObject, shown: JsonObject) -> JsonObject:
     """Return what the workflow needs of the client, for the metadata of the capability."""
-    said = shown.get("requires")
-    if isinstance(said, list):
-        return {"requires": said}
+    required = shown.get("requires")
+    if isinstance(required, list):
+        return {"requires": required}
     alone = [node for node in _nodes(document.get("nodes")) if "on_error" not in node]
     models: list[JsonValue] = [
         str(node.get("model", "default"))

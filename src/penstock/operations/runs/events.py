@@ -47,7 +47,7 @@ NODE_PHASES: dict[Change, str] = {
     Change.FAILED: "failed",
 }
 # Members of a record that are included in events, with their names there.
-_TOLD = {
+_EVENT_MEMBERS = {
     "attempt": "attempt",
     "code": "error_code",
     "error": "error",
@@ -59,7 +59,7 @@ _TOLD = {
     "signalName": "signal",
     "nodeType": "type",
 }
-_MOMENTS = {"deadline": "until", "retryAt": "until"}
+_EVENT_INSTANTS = {"deadline": "until", "retryAt": "until"}
 
 Event = tuple[str, JsonObject]
 
@@ -93,16 +93,16 @@ class EventFold:
         """Apply the next record and return its events."""
         before = self.reported
         self._apply(record)
-        told: list[Event] = []
+        emitted: list[Event] = []
         change = change_of(record.name)
         phase = None if change is None else NODE_PHASES.get(change)
         if phase is not None and isinstance(record.payload.get("nodeId"), str):
-            told.append(("node", self._node(record, phase)))
+            emitted.append(("node", self._node(record, phase)))
         if self.reported != before:
-            told.append(("status", {**self._place(record), "status": self.reported}))
+            emitted.append(("status", {**self._place(record), "status": self.reported}))
         if self.ended:
-            told.extend(self._end(record))
-        return told
+            emitted.extend(self._end(record))
+        return emitted
 
     def _apply(self, record: Record) -> None:
         apply(self.state, record)
@@ -115,32 +115,32 @@ class EventFold:
 
     def _node(self, record: Record, phase: str) -> JsonObject:
         payload = record.payload
-        told: JsonObject = {
+        data: JsonObject = {
             **self._place(record),
             "node_id": payload.get("nodeId"),
             "phase": phase,
             "visit": payload.get("visit"),
         }
-        for theirs, ours in _TOLD.items():
-            if payload.get(theirs) is not None:
-                told[ours] = payload[theirs]
-        for theirs, ours in _MOMENTS.items():
-            moment = payload.get(theirs)
+        for record_name, event_name in _EVENT_MEMBERS.items():
+            if payload.get(record_name) is not None:
+                data[event_name] = payload[record_name]
+        for record_name, event_name in _EVENT_INSTANTS.items():
+            moment = payload.get(record_name)
             if isinstance(moment, int):
-                told[ours] = instant(moment)
+                data[event_name] = instant(moment)
         if isinstance(payload.get("childExecutionId"), str):
-            told["child_execution_id"] = id_for_callers(self.tenant, str(payload["childExecutionId"]))
-        return told
+            data["child_execution_id"] = id_for_callers(self.tenant, str(payload["childExecutionId"]))
+        return data
 
     def _end(self, record: Record) -> list[Event]:
         state, place = self.state, self._place(record)
         output: JsonValue = state.result if state.status is RunStatus.COMPLETED else None
-        told: list[Event] = []
+        emitted: list[Event] = []
         if state.status is RunStatus.COMPLETED and state.continued_as is None:
-            told.append(("output", {**place, "output": output}))
+            emitted.append(("output", {**place, "output": output}))
         failure = state.failure
         if failure is not None:
-            told.append(
+            emitted.append(
                 (
                     "error",
                     {**place, "code": failure.code, "message": failure.message, "node_id": failure.node_id},
@@ -151,20 +151,20 @@ class EventFold:
             last["reason"] = state.cancel_reason
         if state.continued_as is not None:
             last["continued_as"] = id_for_callers(self.tenant, state.continued_as)
-        told.append(("complete", last))
-        return told
+        emitted.append(("complete", last))
+        return emitted
 
 
-def progress_data(tenant: str, said: Progress, *, untrusted: bool) -> JsonObject:
+def progress_data(tenant: str, progress: Progress, *, untrusted: bool) -> JsonObject:
     """Return the event for progress that an attempt reported; marked if the run has read untrusted data."""
-    told: JsonObject = {
-        "execution_id": id_for_callers(tenant, said.run_id),
-        "at": instant(said.at),
-        "node_id": said.node_id,
-        "visit": said.visit,
-        "attempt": said.attempt,
+    data: JsonObject = {
+        "execution_id": id_for_callers(tenant, progress.run_id),
+        "at": instant(progress.at),
+        "node_id": progress.node_id,
+        "visit": progress.visit,
+        "attempt": progress.attempt,
     }
-    more: JsonObject = {"value": said.value, "message": said.message, "details": said.details}
+    more: JsonObject = {"value": progress.value, "message": progress.message, "details": progress.details}
     if untrusted:
         more["untrusted"] = True
-    return {**told, **{name: value for name, value in more.items() if value is not None}}
+    return {**data, **{name: value for name, value in more.items() if value is not None}}

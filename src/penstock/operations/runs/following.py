@@ -46,18 +46,18 @@ async def follow_execution(
 ) -> None:
     """Call `moved` or `child_moved` whenever an execution or a child of it moves, until it has ended or is gone."""
     run_id, seen = begun.run_id, begun.sequence
-    family = ChildRunWatcher(services.host)
+    watcher = ChildRunWatcher(services.host)
     while True:
         try:
             with ExitStack() as watching:
                 waits = watching.enter_context(services.host.watched(run_id, after_seq=seen))
                 row = await services.store.row(run_id)
                 if row is not None and row.seq <= seen and not row.terminal:
-                    kin = await _kin(services, family, row, watching)
-                    if kin.moved:
+                    children = await _look_at_children(services, watcher, row, watching)
+                    if children.moved:
                         child_moved()
                     else:
-                        await asyncio.wait((waits, *kin.waits), return_when=asyncio.FIRST_COMPLETED)
+                        await asyncio.wait((waits, *children.waits), return_when=asyncio.FIRST_COMPLETED)
                     row = await services.store.row(run_id)
         except PenstockError as error:
             _LOGGER.warning("the execution %s cannot be followed just now: %s", run_id, error.code)
@@ -70,6 +70,8 @@ async def follow_execution(
         seen = row.seq
 
 
-async def _kin(services: Services, family: ChildRunWatcher, row: RunRow, watching: ExitStack) -> ChildRuns:
+async def _look_at_children(
+    services: Services, watcher: ChildRunWatcher, row: RunRow, watching: ExitStack
+) -> ChildRuns:
     state = await services.host.read(row.run_id) if row.status.startswith("waiting_") else None
-    return await family.look(state, watching) if state is not None and state.children else ChildRuns()
+    return await watcher.look(state, watching) if state is not None and state.children else ChildRuns()

@@ -69,23 +69,23 @@ async def wait_for_result(context: Context, run_id: str, seconds: float, *, afte
         state = await context.services.host.read(waiter.run_id)
     if state is None:
         raise _deleted()
-    return _result(context, state, waiter.kin)
+    return _result(context, state, waiter.children)
 
 
 def _deleted() -> NotFound:
     return NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
 
 
-def _result(context: Context, state: RunState, kin: tuple[RunState, ...]) -> ExecutionResult:
+def _result(context: Context, state: RunState, children: tuple[RunState, ...]) -> ExecutionResult:
     asked = [] if state.terminal else question_views(state)
-    for child in kin:
+    for child in children:
         asked += question_views(child, execution_id=id_for_callers(context.tenant, child.run_id))
     return ExecutionResult(
         execution_id=id_for_callers(context.tenant, state.run_id),
         workflow_id=state.workflow_name,
         status=run_status(state),
         sequence=state.seq,
-        untrusted=state.untrusted or any(child.untrusted for child in kin),
+        untrusted=state.untrusted or any(child.untrusted for child in children),
         output=state.result if state.status is RunStatus.COMPLETED else None,
         error=error_of(state),
         questions=asked,
@@ -102,7 +102,7 @@ class _ResultWaiter:
     known: int = 0
     """The sequence up to which the caller knows the execution."""
     waits: Moved | None = None
-    kin: tuple[RunState, ...] = ()
+    children: tuple[RunState, ...] = ()
     """Children that have not ended, and theirs."""
 
     async def until(self, deadline: float) -> RunState:
@@ -112,17 +112,17 @@ class _ResultWaiter:
             while True:
                 logs = self.observe is not None
                 with services.host.progress.subscribe(self.run_id, wake=self._nudge, logs=logs) as news:
-                    state = await self._with_one(deadline, news)
-                later = state.continued_as
-                if later is None or not self._may_wait(deadline) or await services.store.row(later) is None:
+                    state = await self._wait_for_run(deadline, news)
+                successor = state.continued_as
+                if successor is None or not self._may_wait(deadline) or await services.store.row(successor) is None:
                     return state
-                self.run_id, self.known = later, 0
+                self.run_id, self.known = successor, 0
         finally:
             services.open_streams.leave(self._nudge)
 
-    async def _with_one(self, deadline: float, news: ProgressNews) -> RunState:
+    async def _wait_for_run(self, deadline: float, news: ProgressNews) -> RunState:
         host, seen = self.context.services.host, 0
-        family = ChildRunWatcher(host)
+        watcher = ChildRunWatcher(host)
         wanted = _is_worth_a_look if self.observe is None else None
         ended: RunState | None = None
         while True:
@@ -131,26 +131,26 @@ class _ResultWaiter:
                 state = ended or await host.watched_state(self.run_id)
                 if state is None:
                     raise _deleted()
-                kin = ChildRuns() if state.terminal or not state.children else await family.look(state, watching)
-                self.kin = kin.states
-                await self._tell(state, news, moved=state.seq > seen)
+                children = ChildRuns() if state.terminal or not state.children else await watcher.look(state, watching)
+                self.children = children.states
+                await self._report(state, news, moved=state.seq > seen)
                 if state.terminal or await self._at_rest(state) or not self._may_wait(deadline):
                     return state
                 # A change since the watch was opened completes it at once.
-                left = deadline - asyncio.get_running_loop().time()
-                if kin.waits:
-                    await asyncio.wait((waits, *kin.waits), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                remaining = deadline - asyncio.get_running_loop().time()
+                if children.waits:
+                    await asyncio.wait((waits, *children.waits), timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
                 else:
-                    await moved_within(waits, left)
+                    await moved_within(waits, remaining)
             ended = _ended(waits)
             seen = max(seen, state.seq)
 
     async def _at_rest(self, state: RunState) -> bool:
         """Whether the run needs somebody else to act. Not while a node is about to ask the client something, too."""
-        asked = run_status(state) in _AT_REST or any(question_views(child) for child in self.kin)
+        asked = run_status(state) in _AT_REST or any(question_views(child) for child in self.children)
         if not asked or state.seq <= self.known:
             return False
-        asking = [await self._is_asking(member) for member in (state, *self.kin) if member.client_kinds]
+        asking = [await self._is_asking(member) for member in (state, *self.children) if member.client_kinds]
         return not any(asking)
 
     async def _is_asking(self, state: RunState) -> bool:
@@ -162,14 +162,14 @@ class _ResultWaiter:
     def _may_wait(self, deadline: float) -> bool:
         return not self.context.services.open_streams.ending and asyncio.get_running_loop().time() < deadline
 
-    async def _tell(self, state: RunState, news: ProgressNews, *, moved: bool) -> None:
-        said = news.take()
+    async def _report(self, state: RunState, news: ProgressNews, *, moved: bool) -> None:
+        reports = news.take()
         if self.observe is None:
             return
         place: JsonObject = {"execution_id": id_for_callers(self.context.tenant, state.run_id), "sequence": state.seq}
-        for item in said:
-            told = progress_data(self.context.tenant, item, untrusted=state.untrusted)
-            await self.observe({**place, **(told if item.level is None else {"log": told, "level": item.level})})
+        for item in reports:
+            data = progress_data(self.context.tenant, item, untrusted=state.untrusted)
+            await self.observe({**place, **(data if item.level is None else {"log": data, "level": item.level})})
         if moved:
             await self.observe({**place, "status": run_status(state), "node_id": state.last_node_id})
 
@@ -185,5 +185,5 @@ def _is_worth_a_look(state: RunState) -> bool:
 
 def _ended(waits: Moved) -> RunState | None:
     """Return the state that completed the watch, if it is terminal: the host may have dropped it from memory."""
-    heard = waits.result() if waits.done() else None
-    return heard if heard is not None and heard.terminal else None
+    state = waits.result() if waits.done() else None
+    return state if state is not None and state.terminal else None

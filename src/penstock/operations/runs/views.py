@@ -106,28 +106,28 @@ def _scope(visit: Visit) -> int:
     return visit.scope
 
 
-def _view(workflow: Workflow, node_id: str, told: NodeVisits, visit: Visit | None) -> NodeView:
+def _view(workflow: Workflow, node_id: str, node_visits: NodeVisits, visit: Visit | None) -> NodeView:
     node = workflow.nodes.get(node_id)
     return NodeView(
         node_id=node_id,
         type=str(node.type) if node is not None else "compensation",
-        status=_status(told, visit),
-        visits=told.visits,
-        attempts=told.attempts,
-        started_at=instant(told.begun_at),
-        ended_at=None if visit is not None else instant(told.ended_at),
-        error_code=told.code,
-        error=told.error,
+        status=_status(node_visits, visit),
+        visits=node_visits.visits,
+        attempts=node_visits.attempts,
+        started_at=instant(node_visits.begun_at),
+        ended_at=None if visit is not None else instant(node_visits.ended_at),
+        error_code=node_visits.code,
+        error=node_visits.error,
     )
 
 
-def _status(told: NodeVisits, visit: Visit | None) -> str:
+def _status(node_visits: NodeVisits, visit: Visit | None) -> str:
     if visit is not None:
         return str(visit.status)
-    if not told.visits:
+    if not node_visits.visits:
         return "pending"
     # It ran and is no longer open: its branch was abandoned, or the run ended.
-    return "cancelled" if told.status is _RUNNING else str(told.status)
+    return "cancelled" if node_visits.status is _RUNNING else str(node_visits.status)
 
 
 def usage_of(visits: RunVisits) -> Usage | None:
@@ -375,12 +375,12 @@ def started_by(state: RunState) -> StartedBy | None:
     """Return who started a run; None if its first record does not say."""
     if state.started_by is None:
         return None
-    told = state.starter or {}
+    starter = state.starter or {}
     return StartedBy(
         principal=state.started_by,
-        kind=_text(told.get("kind")) or Initiator(principal=state.started_by).kind,
-        credential=_text(told.get("credential")),
-        on_behalf_of=_text(told.get("onBehalfOf")),
+        kind=_text(starter.get("kind")) or Initiator(principal=state.started_by).kind,
+        credential=_text(starter.get("credential")),
+        on_behalf_of=_text(starter.get("onBehalfOf")),
     )
 
 
@@ -390,8 +390,8 @@ def error_of(state: RunState) -> ErrorView | None:
     if failure is not None:
         return ErrorView(code=failure.code, message=failure.message, node_id=failure.node_id, details=failure.details)
     if state.status is RunStatus.CANCELLED:
-        told = state.cancel_reason or "cancelled"
-        return ErrorView(code="CANCELLED", message=told, node_id=state.last_node_id)
+        reason = state.cancel_reason or "cancelled"
+        return ErrorView(code="CANCELLED", message=reason, node_id=state.last_node_id)
     return None
 
 

@@ -172,8 +172,8 @@ def _refusal(row: ScheduleRow) -> ScheduleRefusal | None:
     if found is None:
         return None
     at = found.get("at")
-    told = instant(at) if isinstance(at, int) else None
-    return ScheduleRefusal(at=told, code=str(found.get("code")), message=str(found.get("message")))
+    at_text = instant(at) if isinstance(at, int) else None
+    return ScheduleRefusal(at=at_text, code=str(found.get("code")), message=str(found.get("message")))
 
 
 def _text(value: JsonValue) -> str | None:
@@ -236,19 +236,19 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
     }
     spec = {name: value for name, value in spec.items() if value is not None}
     known = await context.services.store.schedules(tenant=context.tenant)
-    there = next((row for row in known if row.schedule_id == stored_id), None) if is_repeated else None
-    if there is None:
+    row = next((row for row in known if row.schedule_id == stored_id), None) if is_repeated else None
+    if row is None:
         if len(known) >= limits.SCHEDULES_PER_TENANT_MAX:
             message = f"there are {limits.SCHEDULES_PER_TENANT_MAX} schedules already"
             raise LimitExceeded("SCHEDULES_LIMITED", message, "delete some that are not needed any more")
         await _check_start(context, given.workflow_id, given.input)
-        there = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
-        reply = await _created(context, there)
-        if not await scheduler.keep(there, None, call=idempotency.answered(context, reply)):
+        row = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
+        reply = await _created(context, row)
+        if not await scheduler.keep(row, None, call=idempotency.answered(context, reply)):
             message = f"there is a schedule {given.schedule_id} already"
             raise Conflict("SCHEDULE_EXISTS", message, "change it with schedule.update, or choose another id")
         return reply
-    return await _created(context, there)
+    return await _created(context, row)
 
 
 async def _created(context: Context, row: ScheduleRow) -> Reply[ScheduleView]:

@@ -59,14 +59,14 @@ async def store_restore(context: Context, given: Restores) -> RestoresRecorded:
     replaced = (tenant for restore in given.restores for tenant in restore.replaced)
     tenants = dict.fromkeys((DEFAULT_TENANT, *await platform.audit_tenants(), *replaced))
     if entry is not None:
-        entries = [_told(entry, restore, tenant) for tenant in tenants for restore in given.restores]
+        entries = [_entry_for(entry, restore, tenant) for tenant in tenants for restore in given.restores]
         context.call.entry, context.call.more = entries[0], tuple(entries[1:])
     if not await platform.drop_mark(RESTORED_MARK, call=context.call):
         raise Conflict("PRECONDITION_FAILED", "another process has put it on record")
     return RestoresRecorded(trails=len(tenants))
 
 
-def _told(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
+def _entry_for(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
     """Return the entry for the audit log of a tenant: who restored the file, and how the replaced log ended, if any."""
     details: JsonObject = {"restored_at": instant(restore.at)}
     if restore.kept_as is not None:

@@ -46,10 +46,10 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _tool_registry(context: Context) -> UpstreamToolRegistry:
-    board = context.services.upstreams
-    if board is None:
+    registry = context.services.upstreams
+    if registry is None:
         raise NotFound("UPSTREAM_NOT_FOUND", "no tools of other servers are imported")
-    return board
+    return registry
 
 
 def _tool(arguments: JsonObject) -> str:
@@ -65,9 +65,9 @@ async def keep_listing(context: Context, given: OfServer) -> Counted:
 @operation(ACCEPT_FIRST, route=None, scopes=("upstream:admin",), risk="high", subject="server")
 async def accept_first(context: Context, given: OfServer) -> Counted:
     """Accept the tools of a server that the settings accept as they are first seen."""
-    board = _tool_registry(context)
-    chosen = await board.accepted_by_settings(context.tenant, given.server)
-    pins = await board.accept(context.tenant, chosen, context.principal.id, lambda pins: context.call)
+    registry = _tool_registry(context)
+    chosen = await registry.accepted_by_settings(context.tenant, given.server)
+    pins = await registry.accept(context.tenant, chosen, context.principal.id, lambda pins: context.call)
     return Counted(count=len(pins))
 
 

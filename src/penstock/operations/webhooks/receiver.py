@@ -65,7 +65,7 @@ class WebhookReceiver:
         answer: HookAnswer | PenstockError
         try:
             hook = await self._find(request)
-            answer = await self._taken(hook, request)
+            answer = await self._handle(hook, request)
         except _RefusedByGate as refused:
             return refused.error  # the gate has recorded it
         except PenstockError as error:
@@ -74,7 +74,7 @@ class WebhookReceiver:
             _LOGGER.exception("request %s: a webhook failed", request.request_id)
             answer = internal_error(request.request_id)
         if not isinstance(answer, HookAnswer) or answer.status != "accepted":
-            await self._note(request, hook, answer)
+            await self._record(request, hook, answer)
         return answer
 
     async def _find(self, request: HookRequest) -> Hook:
@@ -91,19 +91,21 @@ class WebhookReceiver:
             raise Conflict("WEBHOOK_PATH_TAKEN", message, "trigger.list says which; give each a path of its own")
         return fitting[0]
 
-    async def _taken(self, hook: Hook, request: HookRequest) -> HookAnswer:
+    async def _handle(self, hook: Hook, request: HookRequest) -> HookAnswer:
         identity = await self._verify(hook, request)
         principal, services = await self._principal(hook), self.gate.services
         evaluator = services.hook_evaluator or services.host.evaluator
         # Evaluating an expression on a stranger's data may take long; in a thread, nothing else waits for it.
-        meant = await services.hook_threads.run(hook.tenant, interpret, hook.trigger, request, evaluator)
-        if not meant.passes:
+        interpreted = await services.hook_threads.run(hook.tenant, interpret, hook.trigger, request, evaluator)
+        if not interpreted.passes:
             return HookAnswer(status="filtered")
-        unique = meant.dedupe or identity
+        unique = interpreted.dedupe or identity
         if unique is None:
-            return await self._dispatch(hook, request, meant, principal, None)
+            return await self._dispatch(hook, request, interpreted, principal, None)
         named = "\0".join((hook.tenant, hook.workflow_name, hook.trigger.path, unique))
-        return await self._once(hook, request, meant, principal, hashlib.sha256(named.encode()).hexdigest()[:40])
+        return await self._dispatch_once(
+            hook, request, interpreted, principal, hashlib.sha256(named.encode()).hexdigest()[:40]
+        )
 
     async def _verify(self, hook: Hook, request: HookRequest) -> str | None:
         """Return what makes a genuine request unique, or None if it need not be signed; else raise `Denied`."""
@@ -111,15 +113,15 @@ class WebhookReceiver:
         if trigger.secret is None or trigger.strategy == "none":
             if services.webhooks.allow_unsigned:
                 return None
-            told = "this webhook takes unsigned requests, which this server does not allow"
-            raise Denied("WEBHOOK_SIGNATURE_MISSING", told, "name a secret in the workflow's trigger")
+            message = "this webhook takes unsigned requests, which this server does not allow"
+            raise Denied("WEBHOOK_SIGNATURE_MISSING", message, "name a secret in the workflow's trigger")
         resolve = services.resolve_secret
         may_block = getattr(resolve, "may_block", False)
         name = secret_name(hook.tenant, trigger.secret)
         secret = await asyncio.to_thread(resolve, name) if may_block else resolve(name)
         if not secret:
-            told = "the secret of this webhook is not configured on this server"
-            raise Unavailable("WEBHOOK_SECRET_MISSING", told, f"set the secret {name}")
+            message = "the secret of this webhook is not configured on this server"
+            raise Unavailable("WEBHOOK_SECRET_MISSING", message, f"set the secret {name}")
         found = verify_request(
             trigger.strategy,
             secret,
@@ -137,8 +139,8 @@ class WebhookReceiver:
             case _:
                 assert_never(found)
 
-    async def _once(
-        self, hook: Hook, request: HookRequest, meant: InterpretedRequest, principal: Principal, unique: str
+    async def _dispatch_once(
+        self, hook: Hook, request: HookRequest, interpreted: InterpretedRequest, principal: Principal, unique: str
     ) -> HookAnswer:
         """Dispatch a request unless it was dispatched before; after a refusal it may be sent again."""
         services, now = self.gate.services, self.gate.services.clock.now_ms()
@@ -169,7 +171,7 @@ class WebhookReceiver:
             case _:
                 assert_never(outcome)
         try:
-            answer = await self._dispatch(hook, request, meant, principal, unique)
+            answer = await self._dispatch(hook, request, interpreted, principal, unique)
         except PenstockError:
             await services.platform.release_call(claim)
             raise
@@ -178,22 +180,27 @@ class WebhookReceiver:
         return answer
 
     async def _dispatch(
-        self, hook: Hook, request: HookRequest, meant: InterpretedRequest, principal: Principal, unique: str | None
+        self,
+        hook: Hook,
+        request: HookRequest,
+        interpreted: InterpretedRequest,
+        principal: Principal,
+        unique: str | None,
     ) -> HookAnswer:
         """Call the gate as the trigger.
 
         Ids are derived from what makes the request unique, so a crash repeats nothing.
         """
         trigger = hook.trigger
-        made = f"hook-{unique}" if unique else None
+        derived_id = f"hook-{unique}" if unique else None
         arguments: JsonObject
         if trigger.action == "signal":
-            await self._check_target(hook, meant.run_id or "")
-            arguments = {"execution_id": meant.run_id, "name": trigger.signal, "payload": meant.payload}
-            arguments["signal_id"] = made
+            await self._check_target(hook, interpreted.run_id or "")
+            arguments = {"execution_id": interpreted.run_id, "name": trigger.signal, "payload": interpreted.payload}
+            arguments["signal_id"] = derived_id
         else:
-            arguments = {"workflow_id": hook.workflow_name, "input": meant.payload}
-            arguments["execution_id"] = meant.run_id or made
+            arguments = {"workflow_id": hook.workflow_name, "input": interpreted.payload}
+            arguments["execution_id"] = interpreted.run_id or derived_id
             arguments["labels"] = {"webhook": trigger.trigger_id[:_LABEL_CHARACTERS_MAX]}
         operation = "execution.signal" if trigger.action == "signal" else "workflow.execute"
         outcome = await self.gate.call(
@@ -209,9 +216,9 @@ class WebhookReceiver:
         if isinstance(outcome, AnsweredCall):
             value = getattr(outcome.reply, "value", None)
             return HookAnswer(status="accepted", execution_id=getattr(value, "execution_id", None))
-        if outcome.error.code == "EXECUTION_ID_TAKEN" and meant.run_id is None:
+        if outcome.error.code == "EXECUTION_ID_TAKEN" and interpreted.run_id is None:
             # It was started before a crash; the repeated request differs only in parts that do not make it another one.
-            return HookAnswer(status="duplicate", execution_id=made)
+            return HookAnswer(status="duplicate", execution_id=derived_id)
         raise _RefusedByGate(outcome.error)
 
     async def _principal(self, hook: Hook) -> Principal:
@@ -248,7 +255,7 @@ class WebhookReceiver:
         if row is None or row.tenant != hook.tenant or row.workflow_name != hook.workflow_name:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no execution {run_id}", "it may not have started yet")
 
-    async def _note(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
+    async def _record(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
         """Record a request that never reached the gate. Refusals are gathered, so that no sender can fill the disk."""
         refused = answer if isinstance(answer, PenstockError) else None
         details = _details(answer)
@@ -286,8 +293,8 @@ class _RefusedByGate(PenstockError):
 class _MakerDenied(Denied):
     """The principal that stored the workflow of a trigger may not start it any more."""
 
-    def __init__(self, maker: str, told: Denied) -> None:
-        super().__init__(told.code, told.message, told.hint)
+    def __init__(self, maker: str, refusal: Denied) -> None:
+        super().__init__(refusal.code, refusal.message, refusal.hint)
         self.maker = maker
 
 

@@ -44,7 +44,7 @@ class _Plan:
         return Imported(imported=self.imported, overwritten=self.overwritten, skipped=self.skipped)
 
     @property
-    def told(self) -> list[tuple[str, JsonObject]]:
+    def audit_details(self) -> list[tuple[str, JsonObject]]:
         """What the audit log records about each version."""
         return [
             (row.name, {"hash": row.hash} if before is None else {"hash": row.hash, "replaces": before.hash})
@@ -112,7 +112,7 @@ async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
     if not plan.changes:
         return plan.answer
     call = idempotency.answered(context, Reply(value=plan.answer))
-    call.each(plan.told)
+    call.each(plan.audit_details)
     expected = [(row, None if before is None else before.hash) for row, before in plan.changes]
     outcome = await services.store.put_definitions(expected, call=call)
     if isinstance(outcome, DefinitionRefused):
