@@ -92,7 +92,7 @@ PAGES: Final[Mapping[str, str]] = {
     "/hooks/{path:path}": "webhooks that come in; their address is their workflow's choice, `trigger.list` lists them",
 }
 # Arguments that a command expresses with another option.
-_TOLD_OTHERWISE: Final[Mapping[tuple[str, str], str]] = {
+_EXPRESSED_OTHERWISE: Final[Mapping[tuple[str, str], str]] = {
     ("execution.submit_activity", "ok"): "a failure has an --error",
     ("execution.history", "wait_seconds"): "--follow waits for as long as it takes",
 }
@@ -204,8 +204,8 @@ async def _tools(http: httpx2.AsyncClient, key: str | None) -> Mapping[str, Json
         "MCP-Protocol-Version": version,
         "Mcp-Method": method,
     }
-    asked: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
-    answer = await http.post(f"{McpOptions().path}?toolset=all", json=asked, headers=headers)
+    request: JsonObject = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+    answer = await http.post(f"{McpOptions().path}?toolset=all", json=request, headers=headers)
     return {tool["name"]: tool for tool in answer.json()["result"]["tools"]}
 
 
@@ -261,7 +261,7 @@ def _command_problems(capability: Capability) -> Iterator[str]:
         yield f"{capability.name}: there is no command"
         return
     missing = _members(capability) - {parameter.name for parameter in found.params}
-    missing = {name for name in missing if (capability.name, name) not in _TOLD_OTHERWISE}
+    missing = {name for name in missing if (capability.name, name) not in _EXPRESSED_OTHERWISE}
     if missing:
         yield f"{capability.name}: the command has nothing for {', '.join(sorted(missing))}"
 

@@ -91,17 +91,17 @@ def _do_nothing() -> None:
     """The callback of a group; there is nothing to do before its command."""
 
 
-def build_command(name: str, made: Any) -> Any:
+def build_command(name: str, target: Any) -> Any:
     """The command of a function or of a Typer application."""
-    if isinstance(made, typer.Typer):
-        group = command_tree(made)
+    if isinstance(target, typer.Typer):
+        group = command_tree(target)
         group.name = name
         return group
     holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-    if isinstance(made, WithTrailingArguments):
-        holder.command(name, cls=_TrailingCommand)(made.function)
+    if isinstance(target, WithTrailingArguments):
+        holder.command(name, cls=_TrailingCommand)(target.function)
     else:
-        holder.command(name, cls=_Command)(made)
+        holder.command(name, cls=_Command)(target)
     return command_tree(holder)
 
 

@@ -35,7 +35,7 @@ __all__ = ["DevOutput"]
 
 _LABEL_CELLS = 11
 # Records worth a line; the history of a run has all of them.
-_TOLD = frozenset(
+_SHOWN_RECORDS = frozenset(
     {
         events.ExecutionStarted,
         events.ActivityFailed,
@@ -93,7 +93,7 @@ class DevOutput:
         state, workflow = commit.live.state, commit.live.workflow
         for record in commit.records:
             lines = list(trace_lines([(state.run_id, record)], {state.run_id: workflow}, self.runs))
-            if record.body_type not in _TOLD:
+            if record.body_type not in _SHOWN_RECORDS:
                 continue
             for line in lines:
                 text = Text(f"{clean(state.run_id)} ", style="dim")

@@ -44,13 +44,13 @@ def port_checks(host: str, port: int) -> Iterator[Check]:
 
 
 def _is_served(host: str, port: int) -> bool:
-    answer = _asked(host, port, "/healthz")
+    answer = _get(host, port, "/healthz")
     return answer is not None and answer[0] == http.client.OK
 
 
 def _server_check(host: str, port: int) -> Check:
     """What the running server reports about itself: only the server knows which runs are stuck."""
-    status, body = _asked(host, port, "/readyz") or (0, b"")
+    status, body = _get(host, port, "/readyz") or (0, b"")
     try:
         checks = msgspec.json.decode(body, type=_Readiness).checks
     except msgspec.DecodeError:
@@ -71,7 +71,7 @@ class _Readiness(msgspec.Struct):
     checks: dict[str, str]
 
 
-def _asked(host: str, port: int, path: str) -> tuple[int, bytes] | None:
+def _get(host: str, port: int, path: str) -> tuple[int, bytes] | None:
     """The answer of a server to a request that needs no key; None if there is none."""
     connection = http.client.HTTPConnection(host, port, timeout=limits.DOCTOR_CONNECT_SECONDS_MAX)
     try:

@@ -34,7 +34,7 @@ BYTES_PER_TOKEN = 4
 """About how many bytes of JSON make one token of a language model."""
 
 _KIB = 1024
-_TOLD_CHARACTERS_MAX = 500
+_ERROR_CHARACTERS_MAX = 500
 _BASE64_GROUP = 4
 _INVALID_PARAMS = -32602
 _NOT_FOUND = -32601
@@ -102,7 +102,7 @@ def _line(text: str) -> str:
 def invalid_answer(error: Exception) -> PenstockError:
     """The error for an answer that breaks the protocol, or the tool's own schema."""
     text = " ".join(str(error).split())
-    return Conflict("MCP_ERROR", f"the server's answer is not what it should be: {text[:_TOLD_CHARACTERS_MAX]}")
+    return Conflict("MCP_ERROR", f"the server's answer is not what it should be: {text[:_ERROR_CHARACTERS_MAX]}")
 
 
 def protocol_error(code: int, message: str, data: Any) -> PenstockError:

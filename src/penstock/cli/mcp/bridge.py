@@ -176,13 +176,13 @@ class _Carrier:
         for _ in range(_RETRIES_MAX):
             if stream.last_event is None:
                 break
-            heard = stream.last_event
+            last_before = stream.last_event
             await asyncio.sleep(stream.retry_ms / 1000)
-            if not await self._heard(message, stream):
+            if not await self._forward_stream(message, stream):
                 break
             if stream.answered:
                 return
-            if stream.last_event != heard:
+            if stream.last_event != last_before:
                 await self._resume(message, stream)
                 return
         await self._fail(message, "the stream of the server ended without an answer")
@@ -191,11 +191,11 @@ class _Carrier:
         """Forward what the server sends to a session beside its answers, until it refuses."""
         stream = _Stream()
         while True:
-            if not await self._heard({}, stream):
+            if not await self._forward_stream({}, stream):
                 return
             await asyncio.sleep(stream.retry_ms / 1000)
 
-    async def _heard(self, message: JsonObject, stream: _Stream) -> bool:
+    async def _forward_stream(self, message: JsonObject, stream: _Stream) -> bool:
         """Forward a stream to its end; False if there is none."""
         last = {} if stream.last_event is None else {"Last-Event-ID": stream.last_event}
         headers = {"Accept": _STREAM, **self._session_headers(), **last}

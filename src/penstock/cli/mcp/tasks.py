@@ -152,7 +152,7 @@ class TaskFollower(ClientExtension):
             raise TaskWaits(state, questions)
         if not questions:
             return set()  # somebody who is asked elsewhere may answer any moment
-        asking = asyncio.ensure_future(_asked(session, state, questions))
+        asking = asyncio.ensure_future(_ask_all(session, state, questions))
         try:
             while not asking.done():
                 await asyncio.wait({asking}, timeout=pause_seconds)
@@ -173,7 +173,7 @@ class TaskFollower(ClientExtension):
         return set(answers)
 
 
-async def _asked(session: ClientSession, state: TaskState, questions: dict[str, Any]) -> dict[str, Any]:
+async def _ask_all(session: ClientSession, state: TaskState, questions: dict[str, Any]) -> dict[str, Any]:
     """The answers of the person."""
     answers: dict[str, Any] = {}
     for key, question in questions.items():

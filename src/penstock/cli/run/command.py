@@ -151,8 +151,8 @@ async def _start(gate: Gate, workflow: Workflow, value: JsonValue, request: _Run
         return known.run_id, True
     await load_workflow_into(gate, workflow, owner=local_owner())
     labels: JsonObject = dict(request.labels)
-    asked: JsonObject = {"workflow_id": workflow.name, "hash": workflow.hash, "input": value, "labels": labels}
-    started = await calls_of_gate(gate)("workflow.execute", {**asked, "execution_id": request.run_id})
+    arguments: JsonObject = {"workflow_id": workflow.name, "hash": workflow.hash, "input": value, "labels": labels}
+    started = await calls_of_gate(gate)("workflow.execute", {**arguments, "execution_id": request.run_id})
     return started["execution_id"], False
 
 

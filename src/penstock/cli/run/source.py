@@ -77,16 +77,16 @@ class RunSource:
         found: list[Record] = []
         while True:
             after = found[-1].seq if found else after_seq
-            asked: JsonObject = {"execution_id": run_id, "after": after, "limit": limits.PAGE_LIMIT_MAX}
-            page = await self.call("execution.history", asked)
+            arguments: JsonObject = {"execution_id": run_id, "after": after, "limit": limits.PAGE_LIMIT_MAX}
+            page = await self.call("execution.history", arguments)
             found += [record_of(item) for item in page["items"]]
             if page["next_cursor"] is None:
                 return found
 
     async def wait(self, run_id: str, after_seq: int) -> None:
         """Wait for the next record, or long enough to look again."""
-        asked: JsonObject = {"execution_id": run_id, "after": after_seq, "limit": 1}
-        page = await self.call("execution.history", {**asked, "wait_seconds": self.look_seconds})
+        arguments: JsonObject = {"execution_id": run_id, "after": after_seq, "limit": 1}
+        page = await self.call("execution.history", {**arguments, "wait_seconds": self.look_seconds})
         if page["ended"]:  # comes back at once; its successor may need a moment
             await asyncio.sleep(self.look_seconds)
 
@@ -110,8 +110,8 @@ class RunSource:
             view: Any = await self.view(run_id)
             pinned = view["definition_hash"]
             if pinned not in self._workflows:
-                asked: JsonObject = {"workflow_id": view["workflow_id"], "hash": pinned}
-                answer = await self.call("workflow.get", asked)
+                arguments: JsonObject = {"workflow_id": view["workflow_id"], "hash": pinned}
+                answer = await self.call("workflow.get", arguments)
                 self._workflows[pinned] = await asyncio.to_thread(build_workflow, answer["document"])
             return self._workflows[pinned]
         except (Denied, NotFound):
@@ -120,13 +120,13 @@ class RunSource:
     async def latest(self, run_id: str) -> str | None:
         """The newest run that continues a run; None when none does."""
         chain = chain_of(run_id)
-        asked: JsonObject = {"label": f"{CHAIN_LABEL}={chain}", "limit": _CHAIN_LOOKED_AT}
-        page = await self.call("execution.list", asked)
+        arguments: JsonObject = {"label": f"{CHAIN_LABEL}={chain}", "limit": _CHAIN_LOOKED_AT}
+        page = await self.call("execution.list", arguments)
         names = [item["execution_id"] for item in page["items"] if chain_of(item["execution_id"]) == chain]
         later = [name for name in names if generation_of(name) > generation_of(run_id)]
         return max(later, key=generation_of, default=None)
 
     async def answer(self, run_id: str, interrupt_id: str, value: JsonValue) -> None:
         """Answer a question of a run as the user of this command."""
-        asked: JsonObject = {"execution_id": run_id, "interrupt_id": interrupt_id, "answer": value}
-        await self.call("execution.answer", asked)
+        arguments: JsonObject = {"execution_id": run_id, "interrupt_id": interrupt_id, "answer": value}
+        await self.call("execution.answer", arguments)

@@ -96,7 +96,7 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
 
     def work(client: RunClient) -> int:
         now = time.time_ns() // 1_000_000
-        asked = present(
+        arguments = present(
             {
                 "status": list(status) if status else None,
                 "workflow_id": workflow_id,
@@ -109,7 +109,7 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
                 "cursor": cursor,
             }
         )
-        pages = list(client.pages("execution.list", asked)) if every else [client.call("execution.list", asked)]
+        pages = list(client.pages("execution.list", arguments)) if every else [client.call("execution.list", arguments)]
         found = {**pages[-1], "items": [item for page in pages for item in page["items"]]}
         if options.as_json:
             print_json(found)
@@ -186,14 +186,14 @@ def history_command(  # noqa: PLR0913  # every option is one the user can give
     """
 
     def work(client: RunClient) -> int:
-        asked = present({"execution_id": execution_id, "after": after, "limit": limit or _PAGE, "cursor": cursor})
+        arguments = present({"execution_id": execution_id, "after": after, "limit": limit or _PAGE, "cursor": cursor})
         if follow:
             records = _followed(client, execution_id, after)
         else:
             pages = (
-                list(client.pages("execution.history", asked))
+                list(client.pages("execution.history", arguments))
                 if limit is None
-                else [client.call("execution.history", asked)]
+                else [client.call("execution.history", arguments)]
             )
             found = [item for page in pages for item in page["items"]]
             if options.as_json:
@@ -210,8 +210,8 @@ def _followed(client: RunClient, run: str, after: int) -> Iterator[JsonObject]:
     """The records of a run as they are stored, until it has ended."""
     run_id = find_run(client, run)["execution_id"]
     while True:
-        asked: JsonObject = {"execution_id": run_id, "after": after, "limit": _PAGE, "wait_seconds": _LOOK_SECONDS}
-        page = client.call("execution.history", asked)
+        arguments: JsonObject = {"execution_id": run_id, "after": after, "limit": _PAGE, "wait_seconds": _LOOK_SECONDS}
+        page = client.call("execution.history", arguments)
         for item in page["items"]:
             after = item["seq"]
             yield item
@@ -241,9 +241,9 @@ def _print_records(client: RunClient, run: str, records: Iterator[JsonObject], *
 
 def workflow_of(client: RunClient, view: Any) -> Workflow | None:
     """The workflow of a run in the version that it is pinned to; None if it is gone, or not for the caller to read."""
-    asked: JsonObject = {"workflow_id": view["workflow_id"], "hash": view["definition_hash"]}
+    arguments: JsonObject = {"workflow_id": view["workflow_id"], "hash": view["definition_hash"]}
     try:
-        return build_workflow(client.call("workflow.get", asked)["document"])
+        return build_workflow(client.call("workflow.get", arguments)["document"])
     except (Denied, NotFound):
         return None
 

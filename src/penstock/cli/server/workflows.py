@@ -102,8 +102,8 @@ async def load_workflow_into(
             if known is None:
                 await internal_call(gate, loader, "workflow.create", {"document": workflow.document}, surface=surface)
             else:
-                given: JsonObject = {"workflow_id": workflow.name, "document": workflow.document}
-                await internal_call(gate, loader, "workflow.update", given, surface=surface)
+                arguments: JsonObject = {"workflow_id": workflow.name, "document": workflow.document}
+                await internal_call(gate, loader, "workflow.update", arguments, surface=surface)
         except (Conflict, NotFound) as error:
             if error.code not in _CHANGED_IN_BETWEEN or attempt == _ATTEMPTS - 1:
                 raise

@@ -105,9 +105,11 @@ def _cut(text: str, maximum: int) -> str:
 def print_event(event: StreamEvent) -> None:
     """Print an event of a stream for people, on one line."""
     at = clean(str(event.data.get("at", "")))
-    said = clean(" ".join(_words(event)))
+    summary = clean(" ".join(_words(event)))
     style = _STATUS_STYLES.get(str(event.data.get("status", "")), "red" if event.event == "error" else "")
-    line = Text.assemble((f"{at}  ", "dim"), (f"{event.event:<9}", "bold"), (_cut(said, _LINE_CHARACTERS_MAX), style))
+    line = Text.assemble(
+        (f"{at}  ", "dim"), (f"{event.event:<9}", "bold"), (_cut(summary, _LINE_CHARACTERS_MAX), style)
+    )
     console_for(sys.stdout).print(line)
 
 

@@ -162,11 +162,11 @@ def _is_penstock(command: tuple[str, ...]) -> bool:
     return "mcp" in command[1:] and (program == _PROGRAM or _PROGRAM in command[1:])
 
 
-def _same(one: str | None, other: str | None) -> bool:
+def _same(first_url: str | None, second_url: str | None) -> bool:
     """Whether two addresses lead to the same endpoint, whatever their queries."""
-    if one is None or other is None:
+    if first_url is None or second_url is None:
         return False
-    first, second = urlsplit(one), urlsplit(other)
+    first, second = urlsplit(first_url), urlsplit(second_url)
     return _endpoint(first) == _endpoint(second)
 
 
