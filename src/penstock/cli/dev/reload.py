@@ -40,7 +40,7 @@ _LOGGER = logging.getLogger("penstock.dev")
 # Short enough to feel immediate, long enough to cost nothing. A change is taken up at the second look.
 _LOOK_SECONDS = 0.3
 _UNDER_WAY_MAX = 100
-# What is taken up from the settings while the server runs; everything else counts at the next start.
+# Settings that are applied while the server runs; the others count at the next start.
 _LIVE_SETTINGS = frozenset({"workflows.paths", "steps.modules", "logging.level"})
 
 

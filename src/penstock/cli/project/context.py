@@ -38,7 +38,7 @@ class ProjectContext:
     workflows: frozenset[str] = field(default_factory=frozenset)
 
     def missing_secret(self, name: str) -> str | None:
-        """What to do about a missing secret; None if it is there, or if only running a program could tell."""
+        """What to do about a missing secret; None if it is there, or if only running a command could show that."""
         variable = f"{SECRET_PREFIX}{name}"
         if os.environ.get(variable):
             return None

@@ -26,7 +26,7 @@ __all__ = ["PROJECT_CODES", "ProjectFile", "declared_names", "load_project", "pr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFile:
-    """A workflow file: what it holds, None if it cannot be served, and what was found."""
+    """A workflow file: the compiled workflow, or None if it cannot be served, and the findings."""
 
     file: str
     text: str
@@ -46,7 +46,7 @@ def load_project(
 ) -> tuple[list[ProjectFile], ProjectContext]:
     """Load files, given as names with texts, and look at each beside all others.
 
-    A file is quarantined for what is wrong with itself: its document, a schedule that cannot be kept, or a name of a
+    A file is quarantined for its own mistakes: in its document, a schedule that cannot be kept, or the name of a
     tool, prompt, resource or webhook that a file before it has. A name that does not resolve is a warning, since
     another process may have what it names.
     """

@@ -96,7 +96,7 @@ class Follower:
         await self.source.wait(self.view.run_id, self.view.seq)
 
     async def rest(self) -> None:
-        """Pause before the run is looked at again."""
+        """Pause before reading the run again."""
         await asyncio.sleep(_REST_SECONDS)
 
     def workflows(self) -> dict[str, Workflow]:

@@ -113,7 +113,7 @@ class RenderContext:
 
 
 def _widest_what(workflow: Workflow, node: Node) -> str:
-    """What stands beside a node's name; an item's line names the node there."""
+    """The text beside the name of a node; the line of an item names the node there."""
     text = f"{node.type} {called(node)}".strip()
     text += _USUAL_COUNTS.get(_body_word(node.type) or "", "")
     owner = workflow.bodies[node.body].owner
@@ -198,7 +198,7 @@ def status_text(view: RunView, children: Mapping[str, RunView] | None = None) ->
 
 
 def header_of(view: RunView, context: RenderContext) -> Text:
-    """The first line: which run, how it stands, how long it has been going."""
+    """The first line: the run, its status, and how long it has been running."""
     style = {Mark.DONE: "green", Mark.FAILED: "red", Mark.DROPPED: "red"}.get(view.mark, "cyan")
     end = view.visits.updated_at if view.ended else context.now
     text = Text.assemble(
@@ -276,7 +276,7 @@ def _visit_lines(view: RunView, visits: Iterable[Visit], context: RenderContext,
 def _inner_lines(
     view: RunView, visit: Visit, context: RenderContext, depth: int, *, compact: bool = False
 ) -> Iterator[Line]:
-    """What is inside of a visit; `compact` gives every branch one line, because it stands inside of an item."""
+    """The lines inside of a visit; `compact` gives every branch one line, because the visit is inside of an item."""
     child = (context.children or {}).get(visit.child_run_id or "")
     if child is not None and not child.ended:
         yield from _visit_lines(child, child.walk(), context, depth)
@@ -299,7 +299,7 @@ def _inner_lines(
 def _item_lines(
     view: RunView, visit: Visit, scopes: Sequence[VisitScope], context: RenderContext, depth: int
 ) -> Iterator[Line]:
-    """The items that somebody wants to see: those under way, then failed ones, then the latest."""
+    """The items of most interest: those under way, then failed ones, then the latest."""
     order = {VisitStatus.RUNNING: 0, VisitStatus.FAILED: 1, VisitStatus.COMPLETED: 2, VisitStatus.CANCELLED: 3}
     wanted = scopes if visit.is_open else [scope for scope in scopes if scope.status is VisitStatus.FAILED]
     # Of those under way the oldest come first: they are the ones that take long.
@@ -457,7 +457,7 @@ def _wait_text(view: RunView, visit: Visit, now: int) -> str:
 
 
 def _coarse(length_ms: int) -> str:
-    """What is left of a wait, in whole seconds, rounded up."""
+    """The rest of a wait in whole seconds, rounded up."""
     seconds = max(-(-length_ms // _SECOND_MS), 0)
     return f"{seconds} s" if seconds < 60 else duration_text(seconds * _SECOND_MS)  # noqa: PLR2004  # a minute
 
@@ -465,7 +465,7 @@ def _coarse(length_ms: int) -> str:
 def _time(view: RunView, visit: Visit, now: int) -> str:
     mark = mark_of(visit)
     kind = kind_named(view.node_type(visit))
-    # A visit that takes no time has none worth telling.
+    # A node that takes no time has no duration to show.
     if kind is not None and kind.is_instant and mark is not Mark.GOING:
         return ""
     since = visit.wait.since if visit.wait is not None and mark is Mark.WAITING else visit.begun_at

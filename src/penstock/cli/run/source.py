@@ -69,7 +69,7 @@ class RunSource:
     performs: bool = False
     """Whether this process does their work."""
     look_seconds: float = limits.FOREIGN_CHANGE_POLL_SECONDS
-    """How long to wait for a record before the child runs are looked at again."""
+    """How long to wait for a record before checking the child runs again."""
     _workflows: dict[str, Workflow | None] = field(default_factory=dict)
 
     async def records(self, run_id: str, after_seq: int) -> list[Record]:
@@ -96,7 +96,7 @@ class RunSource:
         return answer
 
     async def newest(self, named: str) -> str:
-        """The run that is meant by an id or the beginning of one, or the run that goes on in its place."""
+        """Resolve an id, or the beginning of one, to a run, or to the newest run that continues it."""
         try:
             run_id = str((await self.view(named))["execution_id"])
         except NotFound as error:

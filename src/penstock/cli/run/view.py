@@ -1,7 +1,7 @@
 """A run for people: its visits together with its workflow, in the marks and notes that are drawn.
 
-What happened comes from the visits of the run. This module adds the words for it, and what the document knows: the type
-of a node, what it calls, how often it may be tried.
+The visits of the run say what happened. This module adds words for people, and facts from the document: the type of a
+node, what it calls, how often it may be tried.
 
 Above it: `rendering` draws it, `follower` feeds it. Below it: `engine.visits`. It neither prints nor reads a store.
 """
@@ -67,7 +67,7 @@ class Question:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells one question from another."""
+        """Identifies the question."""
         return self.run_id, self.interrupt_id
 
 
@@ -104,7 +104,7 @@ class RunView:
 
     @property
     def continued_as(self) -> str | None:
-        """The run that goes on in place of this one."""
+        """The run that continues this one."""
         end = self.visits.end
         return _text(end.successor_execution_id) if isinstance(end, events.ExecutionContinued) else None
 
@@ -133,7 +133,7 @@ class RunView:
         return [question for question in found if question is not None]
 
     def question(self, visit: Visit) -> Question | None:
-        """What a visit asks somebody, if it does."""
+        """The open question of a visit, if it has one."""
         cause = None if visit.wait is None else visit.wait.cause
         if not isinstance(cause, events.InterruptRaised | events.ActivityAsked):
             return None
@@ -175,13 +175,13 @@ class RunView:
         return 1 if retry is None else retry.max_attempts
 
     def output(self, visit: Visit) -> JsonValue:
-        """What a visit gave, where that is shown: an answer, or the result of one of some types."""
+        """The output of a visit, if it is shown: an answer, or the result of certain node types."""
         if visit.answer is not None and self.node_type(visit) == NodeType.INTERRUPT:
             return given(visit.answer.answer)
         return self.outputs.get(visit.key)
 
     def note(self, visit: Visit) -> str:
-        """What is worth knowing about how a visit went."""
+        """A short note on how a visit went."""
         if visit.error is not None:
             route = f" → {visit.next or 'end of body'}" if visit.routed else ""
             return error_text(visit.error) + route

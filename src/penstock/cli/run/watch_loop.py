@@ -35,10 +35,10 @@ from penstock.engine.visits import Visit
 
 __all__ = ["Ending", "WatchedTarget", "print_ending", "print_next_steps", "watch"]
 
-# A result up to this length stands in the line of the node that gave it.
+# A result up to this length is shown on the line of its node.
 _RESULT_CHARACTERS_SHOWN = 100
 _GONE_LOOK_SECONDS = 0.2
-# What stands on the line of a question beside the question itself.
+# The width that the line of a question needs beside the question itself.
 _QUESTION_MARGIN = 60
 _EXAMPLES = {"boolean": "true", "integer": "1", "number": "1", "string": "…"}
 

@@ -25,9 +25,9 @@ __all__ = ["runnable_in_project"]
 def runnable_in_project(
     named: str, others: Sequence[str], settings: Settings, *, performs: bool
 ) -> tuple[Workflow, list[Workflow]]:
-    """The workflow that is meant, and those beside it; mistakes are shown, and `UsageError` ends the command.
+    """The workflow to run, and those beside it; mistakes are shown, and `UsageError` ends the command.
 
-    `performs`: the work is done here, so what the workflow names and this process lacks is reported before it begins.
+    `performs`: this process does the work, so names that it cannot resolve are reported before the run begins.
     """
     texts = _project_texts(settings)
     target = _target(named, texts)

@@ -88,7 +88,7 @@ class RunContext:
     children: Sequence[JsonObject] = ()
     """The rows of its child runs."""
     latest: str | None = None
-    """The run that goes on in its place by now."""
+    """The newest run that continues it."""
 
 
 def print_run(view: Mapping[str, Any], context: RunContext) -> None:
@@ -123,7 +123,7 @@ def print_run(view: Mapping[str, Any], context: RunContext) -> None:
 
 
 def _continued(successor: JsonValue, latest: str | None) -> str:
-    """Which run goes on in place of one that has ended, and which one is the last by now."""
+    """Which run continues one that has ended, and which one is the newest."""
     if not successor:
         return ""
     return f", continued as {successor}" + (f", by now {latest}" if latest not in (None, successor) else "")

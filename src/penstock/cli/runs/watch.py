@@ -31,7 +31,7 @@ from penstock.runtime.system import SystemClock
 
 __all__ = ["watch_command"]
 
-# How long a server is asked to wait for the next record before the child runs are looked at.
+# How long a server waits for the next record before the child runs are checked.
 _LOOK_SECONDS: Final = 1.0
 
 

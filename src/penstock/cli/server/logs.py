@@ -5,8 +5,8 @@
 Inputs, results and answers are never logged: they belong to the runs.
 
 The lines of one turn of the event loop are written in one piece: a server under load logs several lines in a turn, and
-each write costs more than the line. A warning or worse is written at once, with everything before it, and so is what is
-logged outside of the loop or in another thread.
+each write costs more than the line. A warning or worse is written at once, with everything before it. So is a line that
+is logged outside of the loop or in another thread.
 
 Above it: `serve`, `worker`, `dev`, `mcp`. Below it: records, and the standard library's logging.
 """
@@ -64,7 +64,7 @@ def level_of(name: str) -> int:
 
 
 def record_event(state: RunState, name: str, seq: int, payload: Callable[[], JsonObject]) -> LogEvent | None:
-    """The line for a record, if it is worth one; `payload` is asked only if something of it is in the line."""
+    """The line for a record, or None; `payload` is called only if the line needs something from it."""
     kind = TYPES.get(name)
     known = None if kind is None else _EVENTS.get(kind)
     if known is None:
@@ -116,7 +116,7 @@ _EVENTS: dict[type[Body], tuple[int, str, Callable[[JsonObject], JsonObject] | N
 
 
 class LineFormatter(logging.Formatter):
-    """Formats lines as text or JSON; a message that is not an event of ours is the event `log`."""
+    """Formats lines as text or JSON; a message of a library or a step becomes the event `log`."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
@@ -206,7 +206,7 @@ class BatchingHandler(logging.Handler):
             self.handleError(logging.makeLogRecord({}))
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write the gathered lines."""
         self.acquire()
         try:
             lines, self._lines, self._turn = self._lines, [], None

@@ -74,7 +74,7 @@ class OpenServer:
         known = owner_key is not None or await has_keys(self.gate)
 
         def ready() -> None:
-            # What is in memory now stays until the end. A collection that skips it takes a fraction of the time.
+            # Objects that are in memory now stay until the end. Garbage collection is much faster if it skips them.
             gc.freeze()
             started_ms = round((time.perf_counter() - began) * 1000)
             self.gate.services.information["started_ms"] = started_ms

@@ -85,7 +85,7 @@ async def _perform(workspace: Workspace, grace_seconds: float) -> None:
     _announce(workspace)
     options = ServerOptions.of(settings)
     async with open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock:
-        # Changes by files and schedules pass a gate here too; nobody else can reach it.
+        # Changes by files and schedules pass a gate here too; no surface is attached to it.
         opening = open_gate(penstock, chosen=options.gate, pepper_file=options.pepper_file, retention=options.retention)
         try:
             async with opening as gate:

@@ -1,4 +1,4 @@
-"""Which run is meant by the beginning of an id.
+"""Resolve the beginning of a run id to a run.
 
 Above it: `runs.client`, `run.source`. Below it: nothing but data.
 """
@@ -14,7 +14,7 @@ from penstock.cli.terminal.values import UsageError
 __all__ = ["CANDIDATES_MAX", "match_run"]
 
 CANDIDATES_MAX: Final = 10
-"""Runs that are looked at when somebody names one by the beginning of its id."""
+"""How many runs are considered when the user types the beginning of an id."""
 
 
 def match_run(beginning: str, rows: Iterable[Any], unknown: PenstockError) -> str:

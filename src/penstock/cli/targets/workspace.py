@@ -130,7 +130,7 @@ async def open_workspace(
 
 
 async def live_workers(penstock: Penstock) -> list[str]:
-    """The processes that perform work on this database now, as far as their heartbeats tell."""
+    """The processes that perform work on this database now, according to their heartbeats."""
     now = penstock.host.clock.now_ms()
     workers = await penstock.store.workers()
     alive = [worker.worker_id for worker in workers if abs(now - worker.seen_at) < limits.WORKER_LEASE_MS]

@@ -21,7 +21,7 @@ _LINE_CHARACTERS_MAX = 160
 
 
 def console_for(stream: TextIO) -> Console:
-    """A console that neither wraps nor colours what is not shown on a terminal."""
+    """A console that neither wraps nor colours its output unless it is a terminal."""
     return Console(file=stream, highlight=False, soft_wrap=True, emoji=False, markup=False)
 
 

@@ -1,8 +1,8 @@
 """Ask a person for an answer, field by field, by the JSON Schema of a question.
 
 Booleans are y or n, choices are numbers (with commas where several may be chosen), texts and numbers are typed as they
-are, and everything else is JSON. Every field is checked when it is typed, and the whole answer at the end; what does
-not fit is explained and asked again.
+are, and everything else is JSON. Every field is checked when it is typed, and the whole answer at the end; a value that
+does not fit is explained and asked for again.
 
 Above it: the commands that answer questions. Below it: `definitions.schemas`. Reading and printing are passed in, so
 that a test can hold the conversation.
