@@ -46,7 +46,7 @@ def request_id_of(scope: Scope) -> str:
 
 
 def remote_of(scope: Scope) -> str | None:
-    """Return the client's IP address."""
+    """Return the address that the request came from."""
     client = scope.get("client")
     return client[0] if client else None
 

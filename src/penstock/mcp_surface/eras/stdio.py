@@ -36,8 +36,9 @@ __all__ = ["serve_pipe"]
 
 
 async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None], only: str | None = None) -> None:
-    """Serve one client until it closes its end of the pipe, then call `ended`.
+    """Serve one client until it closes its end of the pipe.
 
+    `ended` is called as soon as it does, before the calls in flight end, so that these do not count as cancelled.
     `only` is the only revision of the protocol that the operator allows; None for all of them.
     """
     incoming_writer, incoming = create_context_streams[SessionMessage | Exception](0)

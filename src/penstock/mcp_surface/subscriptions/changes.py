@@ -169,7 +169,7 @@ class ChangeWatcher:
             if looks == self._looks:
                 break
         if tenant not in self._open or self._mark() != mark:
-            # Nobody was watching this tenant, so the cached exposure may be slightly old: look again.
+            # Nobody watched this tenant, or something was stored meanwhile: look again, as the cache may be old.
             self._tenant_changed(tenant)
         if tenant not in self._open:
             self._tenants[tenant] = self._snapshot(exposure)
