@@ -197,8 +197,8 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 
     def record(self, number: int) -> Record:
         """Build one of the records, counted from 0."""
-        one = Shape(self.shape.records[number : number + 1])
-        (record,) = expand(one, self.run_id, self.first_seq + number, self.at, self.values)
+        single = Shape(self.shape.records[number : number + 1])
+        (record,) = expand(single, self.run_id, self.first_seq + number, self.at, self.values)
         return record
 
 

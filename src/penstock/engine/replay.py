@@ -64,8 +64,8 @@ class Diverged:
     def message(self) -> str:
         """The published wording: the position, the recorded command, and the command that the workflow wants."""
         return (
-            f"nondeterminism at command index {self.index}: history has {_told(self.expected)}, "
-            f"the workflow wants {_told(self.actual)}"
+            f"nondeterminism at command index {self.index}: history has {_describe(self.expected)}, "
+            f"the workflow wants {_describe(self.actual)}"
         )
 
     def body(self) -> events.ExecutionFailed:
@@ -158,7 +158,7 @@ def _texts(value: JsonValue) -> tuple[str, ...]:
     return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 
-def _told(command: JsonObject | None) -> str:
+def _describe(command: JsonObject | None) -> str:
     if command is None:
         return "nothing"
     node = command.get("nodeId")

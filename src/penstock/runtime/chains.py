@@ -20,7 +20,7 @@ __all__ = ["CHAIN_LABEL", "latest_in_chain", "own_labels", "start_successor", "s
 
 CHAIN_LABEL = "penstock.chain"
 # A caller may have put the label on an unrelated run; the newest of the chain is still among the first few.
-_LOOKED_AT = 20
+_CANDIDATES_MAX = 20
 
 
 def successor_labels(labels: Mapping[str, str], run_id: str) -> dict[str, str]:
@@ -36,7 +36,7 @@ def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
 async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
     """Return the newest run that continues a run, directly or not, or None."""
     chain = chain_of(run_id)
-    page = await store.list_runs(RunQuery(label=(CHAIN_LABEL, chain), limit=_LOOKED_AT))
+    page = await store.list_runs(RunQuery(label=(CHAIN_LABEL, chain), limit=_CANDIDATES_MAX))
     later = [
         row.run_id
         for row in page.rows

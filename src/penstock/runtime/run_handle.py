@@ -153,7 +153,7 @@ class Run(msgspec.Struct, frozen=True):
                 moving = asyncio.ensure_future(self.host.wait(self.id, after_seq=seen, timeout_seconds=_LOOK_SECONDS))
                 try:
                     while not moving.done():
-                        await _either(moving, news)
+                        await _moved_or_reported(moving, news)
                         for item in news.take():
                             yield item
                     state = await moving
@@ -252,11 +252,11 @@ class Run(msgspec.Struct, frozen=True):
         run = self
         async with asyncio.timeout(timeout_seconds):
             # A run that ended without it may have been continued: the next run has the signal.
-            while not await run._took(signal_id, after_seq) and (later := await run.newest()).id != run.id:
+            while not await run._handled(signal_id, after_seq) and (later := await run.newest()).id != run.id:
                 run, after_seq = later, 0
         return await run.query(query)
 
-    async def _took(self, signal_id: str, after_seq: int) -> bool:
+    async def _handled(self, signal_id: str, after_seq: int) -> bool:
         """Wait until a node has received a signal and the visit is over; return False if the run ended first."""
         taken: tuple[str, int | None] | None = None
         async for record in self.stream(after_seq=after_seq):
@@ -393,10 +393,10 @@ def _root_scope(state: RunState) -> Scope:
     return state.scopes.get(0) or Scope(serial=0, body="")
 
 
-async def _either(moving: asyncio.Future[RunState | None], news: ProgressNews) -> None:
+async def _moved_or_reported(moving: asyncio.Future[RunState | None], news: ProgressNews) -> None:
     """Wait until a run has moved, or one of its activities has reported progress."""
-    said = asyncio.ensure_future(news.arrived())
+    arrival = asyncio.ensure_future(news.arrived())
     try:
-        await asyncio.wait((moving, said), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((moving, arrival), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        said.cancel()
+        arrival.cancel()

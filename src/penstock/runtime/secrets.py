@@ -158,12 +158,12 @@ class AnswerSeals:
         text = msgspec.json.encode(value)
         padded = text + _PADDING * (-len(text) % _PADDED_TO_BYTES)
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = (await self._opened()).encrypt(nonce, padded, tenant.encode())
+        sealed = (await self._get_cipher()).encrypt(nonce, padded, tenant.encode())
         return base64.urlsafe_b64encode(nonce + sealed).decode("ascii").rstrip("=")
 
     async def open(self, tenant: str, seal: str) -> JsonValue:
         """Return the value in a seal."""
-        cipher = await self._opened()
+        cipher = await self._get_cipher()
         try:
             sealed = base64.urlsafe_b64decode(seal + "=" * (-len(seal) % 4))
             text = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], tenant.encode())
@@ -173,7 +173,7 @@ class AnswerSeals:
             raise Unavailable("SECRET_ANSWER_UNREADABLE", message, "ask again in a new run") from None
         return value
 
-    async def _opened(self) -> aead.AESGCM:
+    async def _get_cipher(self) -> aead.AESGCM:
         if self._cipher is None:
             # Without a stored secret nothing outlives the process, so the key need not either.
             secret = secrets.token_bytes(32) if self._secret is None else await self._secret()

@@ -32,19 +32,19 @@ class TimeOfDay:
 
     def __init__(self) -> None:
         self._offset: int | None = None
-        self._doubted = 0  # the offset after a jump that is not yet accepted
-        self._doubted_at: int | None = None  # since when, by the monotonic clock
+        self._jump_offset = 0  # the offset after a jump that is not yet accepted
+        self._jump_since: int | None = None  # since when, by the monotonic clock
 
     def read(self, wall_ms: int, elapsed_ms: int) -> int:
         """Return the time to use, given the readings of both clocks."""
         offset = wall_ms - elapsed_ms
         if self._offset is None or abs(offset - self._offset) <= limits.CLOCK_STEP_MS_MAX:
-            self._offset, self._doubted_at = offset, None
+            self._offset, self._jump_since = offset, None
             return wall_ms
-        if self._doubted_at is None or abs(offset - self._doubted) > limits.CLOCK_STEP_MS_MAX:
-            self._doubted, self._doubted_at = offset, elapsed_ms
-        elif elapsed_ms - self._doubted_at >= limits.CLOCK_SETTLES_MS:
-            self._offset, self._doubted_at = offset, None
+        if self._jump_since is None or abs(offset - self._jump_offset) > limits.CLOCK_STEP_MS_MAX:
+            self._jump_offset, self._jump_since = offset, elapsed_ms
+        elif elapsed_ms - self._jump_since >= limits.CLOCK_SETTLES_MS:
+            self._offset, self._jump_since = offset, None
             return wall_ms
         return elapsed_ms + self._offset
 
@@ -78,7 +78,7 @@ def new_key_material() -> ParsedKey:
 
 def new_worker_id() -> str:
     """Return a unique name for this process among those that share a store: host, pid, start time, and a nonce."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_began(os.getpid())}/{secrets.token_hex(4)}"
+    return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}/{secrets.token_hex(4)}"
 
 
 def gone_workers(worker_ids: Iterable[str]) -> list[str]:
@@ -89,12 +89,12 @@ def gone_workers(worker_ids: Iterable[str]) -> list[str]:
         machine, _, rest = worker_id.partition("/")
         process, _, rest = rest.partition("/")
         began = rest.partition("/")[0]
-        if machine == here and process.isdecimal() and _began(int(process)) != began:
+        if machine == here and process.isdecimal() and _start_time(int(process)) != began:
             gone.append(worker_id)
     return gone
 
 
-def _began(process: int) -> str:
+def _start_time(process: int) -> str:
     """Return when a process began, by the kernel's count. This detects a process id that was reused."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

@@ -202,7 +202,7 @@ def _resume(draft: RunState, record: Record, body: commands.ResumeExecution) -> 
     draft.owed = events.ExecutionResumed()
 
 
-def _told(draft: RunState, record: Record, body: Body) -> None:
+def _owed_event(draft: RunState, record: Record, body: Body) -> None:
     if draft.owed is None or type(draft.owed) is not type(body):
         raise corrupt(record, "tells of a command that is not before it")
     draft.owed = None
@@ -419,9 +419,9 @@ _HANDLERS: dict[type[Body], Handler] = {
             on(commands.CancelExecution, _cancel_execution),
             on(commands.StartCompensation, _start_compensation),
             on(commands.PauseExecution, _pause),
-            on(events.ExecutionPaused, _told),
+            on(events.ExecutionPaused, _owed_event),
             on(commands.ResumeExecution, _resume),
-            on(events.ExecutionResumed, _told),
+            on(events.ExecutionResumed, _owed_event),
             on(commands.ScheduleNode, _schedule_node),
             on(events.NodeScheduled, plain),
             on(commands.CompleteNode, _complete_node),
@@ -436,7 +436,7 @@ _HANDLERS: dict[type[Body], Handler] = {
             on(events.ScopeCompleted, _scope_completed),
             on(events.ScopeFailed, _scope_failed),
             on(commands.CancelParallelBranch, _cancel_branch),
-            on(events.ParallelBranchCancelled, _told),
+            on(events.ParallelBranchCancelled, _owed_event),
             on(commands.JoinParallel, plain),
             on(events.ParallelJoined, plain),
         )

@@ -36,8 +36,8 @@ def is_outside(node_type: object) -> bool:
 
 def says_untrusted(body: Body) -> bool:
     """Whether this body makes the run untrusted."""
-    says = _SAYS.get(type(body))
-    return says is not None and says(body)
+    check = _CHECKS.get(type(body))
+    return check is not None and check(body)
 
 
 def _asks_outside(body: events.ActivityRequested) -> bool:
@@ -54,7 +54,7 @@ def _is_marked(body: Any) -> bool:
 
 
 # Looked up by type, because every record passes through here.
-_SAYS: dict[type[Body], Callable[[Any], bool]] = {
+_CHECKS: dict[type[Body], Callable[[Any], bool]] = {
     events.ActivityRequested: _asks_outside,
     events.ActivityAsked: _asks_the_starter,
     **{kind: _is_marked for kind in TYPES.values() if "untrusted" in kind.__struct_fields__},

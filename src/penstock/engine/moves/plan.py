@@ -137,7 +137,7 @@ def _is_plain(target: Node) -> bool:
     return False
 
 
-def _made(target: Node) -> Template | None:
+def _template(target: Node) -> Template | None:
     """Return the template to render when a node is reached, or None if its value is constant."""
     match target.detail:
         case ActivityDetail(arguments=template) | EndDetail(output=template):
@@ -158,10 +158,10 @@ def _with_markers(workflow: Workflow, node: Node, target: Node) -> Workflow:
     """Return the workflow with a marker in place of the rendered value, and without schemas that refuse markers."""
     detail = target.detail
     marked = LiteralTemplate(MADE)
-    if isinstance(detail, ActivityDetail) and _made(target) is not None:
+    if isinstance(detail, ActivityDetail) and _template(target) is not None:
         detail = replace(detail, arguments=marked)
     elif isinstance(detail, EndDetail):
-        detail = replace(detail, output_schema=None, output=marked if _made(target) is not None else detail.output)
+        detail = replace(detail, output_schema=None, output=marked if _template(target) is not None else detail.output)
     nodes = {
         **workflow.nodes,
         node.id: replace(node, output_schema=None),
@@ -184,9 +184,9 @@ def _step(found: Probe, workflow: Workflow, node: Node | None, target: Node) -> 
         size=size,
         node=node,
         target=target,
-        made=_made(target),
+        made=_template(target),
         constant=_constant(target),
-        works_out=_made(target) is not None or isinstance(target.detail, EndDetail),
+        works_out=_template(target) is not None or isinstance(target.detail, EndDetail),
         effect=effect,
         result_schema=None if node is None else node.output_schema,
         records=after.seq - before.seq,

@@ -199,8 +199,8 @@ def _is_plain(decision: Accepted) -> bool:
     return not decision.state.unsettled and all(record.body_type in _PLAIN for record in decision.records)
 
 
-def _agree(one: Probe, other: Probe) -> bool:
-    return one.shape == other.shape and _steps(one) == _steps(other) and len(one.effects) == len(other.effects)
+def _agree(first: Probe, second: Probe) -> bool:
+    return first.shape == second.shape and _steps(first) == _steps(second) and len(first.effects) == len(second.effects)
 
 
 def _steps(found: Probe) -> tuple[int, ...]:

@@ -70,10 +70,10 @@ def _complete(plan: Plan, before: RunState, given: CompleteActivity, evaluator: 
     if step.works_out:
         scope = replace(scope, next=target_id, last_output=result, outputs=outputs)
         state.scopes = {0: scope}
-        worked_out = _worked_out(step, Turn(plan.workflow, state, at, evaluator), scope)
-        if worked_out is None:
+        rendered = _rendered(step, Turn(plan.workflow, state, at, evaluator), scope)
+        if rendered is None:
             return None
-        made = worked_out[0]
+        made = rendered[0]
         if step.made is not None:
             values = (*values, made)
             encoded.append(_encode(made))
@@ -127,7 +127,7 @@ def _begin(plan: Plan, given: StartRun, evaluator: Evaluator) -> Accepted | None
     if template is None or isinstance(value, Refused) or unfit_id(given.run_id) is not None:
         return None
     state = replace(template.state, run_id=given.run_id, input=value, started_at=at, updated_at=at)
-    made = _worked_out(step, Turn(plan.workflow, state, at, evaluator), state.scopes[0])
+    made = _rendered(step, Turn(plan.workflow, state, at, evaluator), state.scopes[0])
     if made is None or (state.deadline is not None and state.deadline <= at):
         return None
     values: tuple[JsonValue, ...] = (value, state.mode, template.circumstances)
@@ -170,7 +170,7 @@ def _start_template(plan: Plan, step: Step, given: StartRun, evaluator: Evaluato
     return template
 
 
-def _worked_out(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None:
+def _rendered(step: Step, turn: Turn, scope: Scope) -> tuple[JsonValue] | None:
     """Return the arguments of the target, or the result of the run at its end; None if they cannot be computed."""
     value = step.constant
     if step.made is not None:

@@ -62,11 +62,11 @@ def _open_visit(draft: RunVisits, body: VisitBody) -> Visit | None:
     return draft.open.get((body.node_id, ordinal))
 
 
-def _going(visit: Visit, status: VisitStatus = _RUNNING) -> None:
+def _continue_visit(visit: Visit, status: VisitStatus = _RUNNING) -> None:
     visit.status, visit.wait = status, None
 
 
-def _waiting(visit: Visit, kind: WaitKind, at: int, until: int | None, cause: WaitCause) -> None:
+def _wait(visit: Visit, kind: WaitKind, at: int, until: int | None, cause: WaitCause) -> None:
     visit.status, visit.wait = _WAITING, Wait(kind, at, until, cause)
 
 
@@ -77,7 +77,7 @@ def _failing_attempt(visit: Visit, record: Record, body: events.ActivityFailed |
         visit.status = _RETRYING
         visit.wait = Wait(WaitKind.RETRY, record.at, body.retry_at, body)
     else:
-        _going(visit)
+        _continue_visit(visit)
 
 
 # --- the run -------------------------------------------------------------------------------------
@@ -127,10 +127,10 @@ def compensating(draft: RunVisits, record: Record, body: commands.StartCompensat
 
 def _drop_everything(draft: RunVisits, record: Record) -> None:
     for visit in draft.open.values():
-        _over(visit, _CANCELLED, record)
+        _end_visit(visit, _CANCELLED, record)
     for opened in draft.open_scopes.values():
         for serial in opened.values():
-            _scope_over(draft.scopes[serial], _CANCELLED, record)
+            _end_scope(draft.scopes[serial], _CANCELLED, record)
     draft.open.clear()
     draft.open_scopes.clear()
 
@@ -198,11 +198,11 @@ def checkpointed(draft: RunVisits, record: Record, body: events.CheckpointWritte
 
 def _ended(draft: RunVisits, visit: Visit, status: VisitStatus, record: Record) -> None:
     _drop_bodies(draft, visit, record)
-    _over(visit, status, record)
+    _end_visit(visit, status, record)
     draft.open.pop((visit.node_id, visit.ordinal), None)
 
 
-def _over(visit: Visit, status: VisitStatus, record: Record) -> None:
+def _end_visit(visit: Visit, status: VisitStatus, record: Record) -> None:
     visit.status, visit.wait = status, None
     visit.ended_seq, visit.ended_at = record.seq, record.at
 
@@ -252,21 +252,21 @@ def attempt_asked(draft: RunVisits, record: Record, body: events.ActivityAsked) 
     """Wait for a person's answer, which the attempt needs to continue."""
     visit = _open_visit(draft, body)
     if visit is not None:
-        _waiting(visit, WaitKind.INPUT, record.at, body.deadline, body)
+        _wait(visit, WaitKind.INPUT, record.at, body.deadline, body)
 
 
 def outcome_unknown(draft: RunVisits, record: Record, body: events.ActivityOutcomeUnknown) -> None:
     """Wait for a person's decision about the unknown outcome."""
     visit = _open_visit(draft, body)
     if visit is not None:
-        _waiting(visit, WaitKind.DECISION, record.at, None, body)
+        _wait(visit, WaitKind.DECISION, record.at, None, body)
 
 
 def retried(draft: RunVisits, record: Record, body: events.ActivityRetried) -> None:
     """Retry, because a person decided so."""
     visit = _open_visit(draft, body)
     if visit is not None:
-        _going(visit, _RETRYING)
+        _continue_visit(visit, _RETRYING)
 
 
 # --- waiting -------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def asked(draft: RunVisits, record: Record, body: events.InterruptRaised) -> Non
     if visit is None:
         return
     kind = WaitKind.INPUT if body.approvers is None else WaitKind.APPROVAL
-    _waiting(visit, kind, record.at, body.deadline, body)
+    _wait(visit, kind, record.at, body.deadline, body)
     if body.checkpoint:
         visit.status = _RUNNING
 
@@ -288,7 +288,7 @@ def answered(draft: RunVisits, record: Record, body: commands.ResumeInterrupt) -
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.answer = body
-        _going(visit)
+        _continue_visit(visit)
 
 
 def attempt_resumed(draft: RunVisits, record: Record, body: events.InterruptResumed) -> None:
@@ -302,7 +302,7 @@ def timer_started(draft: RunVisits, record: Record, body: events.TimerStarted) -
     """Sleep, unless the timer is already due."""
     visit = _open_visit(draft, body)
     if visit is not None and (body.deadline is None or body.deadline > record.at):
-        _waiting(visit, WaitKind.TIMER, record.at, body.deadline, body)
+        _wait(visit, WaitKind.TIMER, record.at, body.deadline, body)
 
 
 def timer_fired(draft: RunVisits, record: Record, body: events.TimerFired) -> None:
@@ -313,7 +313,7 @@ def timer_fired(draft: RunVisits, record: Record, body: events.TimerFired) -> No
     visit = _open_visit(draft, body)
     if visit is None:
         return
-    _going(visit, _RETRYING if body.kind == "retry" else _RUNNING)
+    _continue_visit(visit, _RETRYING if body.kind == "retry" else _RUNNING)
     if body.kind == "timeout":
         _drop_bodies(draft, visit, record)
 
@@ -322,7 +322,7 @@ def signal_awaited(draft: RunVisits, record: Record, body: events.SignalWaitStar
     """Wait for a signal."""
     visit = _open_visit(draft, body)
     if visit is not None:
-        _waiting(visit, WaitKind.SIGNAL, record.at, body.deadline, body)
+        _wait(visit, WaitKind.SIGNAL, record.at, body.deadline, body)
 
 
 def signal_delivered(draft: RunVisits, record: Record, body: commands.DeliverSignal) -> None:
@@ -330,7 +330,7 @@ def signal_delivered(draft: RunVisits, record: Record, body: commands.DeliverSig
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.signal = body.signal_name
-        _going(visit)
+        _continue_visit(visit)
 
 
 # --- branches, items and rounds ------------------------------------------------------------------
@@ -384,11 +384,11 @@ def _close(
         return None
     scope = draft.scopes[serial]
     _drop_current(draft, scope, record)
-    _scope_over(scope, status, record)
+    _end_scope(scope, status, record)
     return scope
 
 
-def _scope_over(scope: VisitScope, status: VisitStatus, record: Record) -> None:
+def _end_scope(scope: VisitScope, status: VisitStatus, record: Record) -> None:
     scope.status, scope.ended_at = status, record.at
 
 
@@ -398,7 +398,7 @@ def _drop_bodies(draft: RunVisits, visit: Visit, record: Record) -> None:
     for serial in () if opened is None else opened.values():
         scope = draft.scopes[serial]
         _drop_current(draft, scope, record)
-        _scope_over(scope, _CANCELLED, record)
+        _end_scope(scope, _CANCELLED, record)
 
 
 def _drop_current(draft: RunVisits, scope: VisitScope, record: Record) -> None:
@@ -406,7 +406,7 @@ def _drop_current(draft: RunVisits, scope: VisitScope, record: Record) -> None:
     visit = draft.open.pop(scope.visits[-1], None) if scope.visits else None
     if visit is not None:
         _drop_bodies(draft, visit, record)
-        _over(visit, _CANCELLED, record)
+        _end_visit(visit, _CANCELLED, record)
 
 
 # --- child runs ----------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ def child_requested(draft: RunVisits, record: Record, body: commands.StartSubwor
     if visit is not None:
         visit.attempts += 1
         draft.nodes[visit.node_id].attempts += 1
-        _going(visit)
+        _continue_visit(visit)
 
 
 def child_started(draft: RunVisits, record: Record, body: events.SubworkflowStarted) -> None:
@@ -426,7 +426,7 @@ def child_started(draft: RunVisits, record: Record, body: events.SubworkflowStar
     visit = _open_visit(draft, body)
     if visit is not None:
         visit.child_run_id, visit.child_workflow = body.child_execution_id, body.workflow_ref
-        _waiting(visit, WaitKind.CHILD, record.at, body.deadline, body)
+        _wait(visit, WaitKind.CHILD, record.at, body.deadline, body)
 
 
 def child_ended(draft: RunVisits, record: Record, body: events.SubworkflowCompleted) -> None:
@@ -438,4 +438,4 @@ def child_ended(draft: RunVisits, record: Record, body: events.SubworkflowComple
     if body.failed:
         _failing_attempt(visit, record, body)
     else:
-        _going(visit)
+        _continue_visit(visit)

@@ -58,13 +58,13 @@ def _advance(turn: Turn, scope: Scope) -> None:
         compensate_next(turn, scope)
         return
     if activation is None:
-        _go_on(turn, scope)
+        _continue_scope(turn, scope)
         return
     node = node_of(turn.workflow, activation)
     _MOVES[node.type][activation.phase](turn, scope, node, activation)
 
 
-def _go_on(turn: Turn, scope: Scope) -> None:
+def _continue_scope(turn: Turn, scope: Scope) -> None:
     """Schedule the next node of a scope, or close the scope at the end of its body."""
     target = scope.next
     body = turn.workflow.bodies[scope.body]
@@ -134,7 +134,7 @@ def _timed_out(turn: Turn, scope: Scope, node: Node, activation: Activation) -> 
 
 def _over(turn: Turn, scope: Scope, node: Node, activation: Activation) -> None:
     if not after_completion(turn, scope, node):
-        _go_on(turn, scope)
+        _continue_scope(turn, scope)
 
 
 _OVER = frozenset({Phase.COMPLETED, Phase.UPDATED, Phase.CHECKPOINTED, Phase.ROUTED, Phase.FAILED})

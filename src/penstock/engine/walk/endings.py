@@ -44,19 +44,19 @@ def _last_record(turn: Turn) -> None:
     ending = state.ending
     if ending is None:
         raise TypeError("a run without an ending cannot end")
-    left: list[JsonValue] = [
+    failures: list[JsonValue] = [
         {"nodeId": failure.node_id, "code": failure.code, "error": failure.message}
         for failure in state.compensation_failures
     ]
     match ending.outcome:
         case "cancelled":
-            turn.record(events.ExecutionCancelled(ending.node_id, left or None, ending.reason))
+            turn.record(events.ExecutionCancelled(ending.node_id, failures or None, ending.reason))
         case "failed":
             failure = ending.failure or Failure("FAILED", "failed", "failed")
             turn.record(
                 events.ExecutionFailed(
                     node_id=ending.node_id,
-                    compensation_failures=left or None,
+                    compensation_failures=failures or None,
                     error=failure.message,
                     code=failure.code,
                     details=failure.details,

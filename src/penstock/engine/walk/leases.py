@@ -24,15 +24,15 @@ __all__ = ["lease_activity", "refuse_lost_lease"]
 
 def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
     """Record that a holder leases an activity, or gives it back (a lease of 0 ms)."""
-    unfit = _unfit(turn, given)
+    unfit = _invalid_request(turn, given)
     if unfit is not None:
         return unfit
-    activation = _chosen(turn, given)
+    activation = _activation_to_lease(turn, given)
     if isinstance(activation, Refused):
         return activation
     held = activation.lease
     if (given.extend or not given.lease_ms) and (held is None or held.holder != given.holder):
-        return _lost(activation, given.holder)
+        return _lease_lost(activation, given.holder)
     if held is not None and held.holder != given.holder:
         if given.at < held.until:
             message = f"{activation.node_id} is leased by {held.holder} until {format_instant(held.until)}"
@@ -53,10 +53,10 @@ def refuse_lost_lease(activation: Activation, holder: str | None) -> Refused | N
     held = activation.lease
     if holder is None or (held is not None and held.holder == holder):
         return None
-    return _lost(activation, holder)
+    return _lease_lost(activation, holder)
 
 
-def _unfit(turn: Turn, given: LeaseActivity) -> Refused | None:
+def _invalid_request(turn: Turn, given: LeaseActivity) -> Refused | None:
     if turn.state.mode != "host_mediated":
         message = f"run {turn.state.run_id} has its activities performed; only those of a host-mediated run are leased"
         return Refused("ACTIVITY_LEASE_NOT_ALLOWED", message)
@@ -68,7 +68,7 @@ def _unfit(turn: Turn, given: LeaseActivity) -> Refused | None:
     return None
 
 
-def _chosen(turn: Turn, given: LeaseActivity) -> Activation | Refused:
+def _activation_to_lease(turn: Turn, given: LeaseActivity) -> Activation | Refused:
     """Return the activation to lease; without a visit, prefer one that is free."""
     state = turn.state
     requested = [item for item in state.activations() if item.phase is Phase.REQUESTED]
@@ -84,7 +84,7 @@ def _chosen(turn: Turn, given: LeaseActivity) -> Activation | Refused:
     return (free or own or named)[0]
 
 
-def _lost(activation: Activation, holder: str) -> Refused:
+def _lease_lost(activation: Activation, holder: str) -> Refused:
     held = activation.lease
     if held is None:
         message = f"{holder} has no lease on attempt {activation.attempt} of {activation.node_id}"

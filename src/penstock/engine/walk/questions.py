@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-_Kept: TypeAlias = tuple[JsonValue, JsonObject | None]
+_RecordedAnswer: TypeAlias = tuple[JsonValue, JsonObject | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def _question(activation: Activation) -> OpenQuestion | None:
 
 def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     """Record the answer to a question, if the question is open and the answer is valid."""
-    question = _meant(turn.state, given)
+    question = _question_meant(turn.state, given)
     if isinstance(question, Refused):
         return question
     refused = _refuse_answerer(turn, question, given)
@@ -115,10 +115,10 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     unfit = refuse_unfit(given.answer, f"the answer to {question.node_id}", code="INVALID_RESUME_PAYLOAD")
     if unfit is not None:
         return unfit
-    kept = _kept(turn, question, given)
-    if isinstance(kept, Refused):
-        return kept
-    answer, secrets = kept
+    recorded = _recorded_answer(turn, question, given)
+    if isinstance(recorded, Refused):
+        return recorded
+    answer, secrets = recorded
     turn.record(
         commands.ResumeInterrupt(
             question.node_id,
@@ -134,7 +134,7 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     return None
 
 
-def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _Kept | Refused:
+def _recorded_answer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _RecordedAnswer | Refused:
     """Return what is recorded of an answer: the answer with its secrets masked, and the sealed secrets."""
     if given.is_recorded and given.sealed:
         # It was checked when it was recorded, and cannot be checked again where it is masked.
@@ -160,7 +160,7 @@ def _kept(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> _Kept |
 
 def may_be_secret(workflow: Workflow, state: RunState, given: AnswerInterrupt) -> bool:
     """Whether an answer may contain secrets for `secrets_of_answer` to find. Costs one look at the schema."""
-    question = _meant(state, given)
+    question = _question_meant(state, given)
     return not isinstance(question, Refused) and has_marks(_schema_of(workflow, question))
 
 
@@ -169,7 +169,7 @@ def secrets_of_answer(workflow: Workflow, state: RunState, given: AnswerInterrup
 
     Empty if the answer will be refused anyway.
     """
-    question = _meant(state, given)
+    question = _question_meant(state, given)
     if isinstance(question, Refused) or json_problem(given.answer, limits.JSON_DEPTH_MAX) is not None:
         return {}
     try:
@@ -218,7 +218,7 @@ def _schema_of(workflow: Workflow, question: OpenQuestion) -> CompiledSchema:
     return compiled
 
 
-def _meant(state: RunState, given: AnswerInterrupt) -> OpenQuestion | Refused:
+def _question_meant(state: RunState, given: AnswerInterrupt) -> OpenQuestion | Refused:
     questions = [item for item in open_questions(state) if given.node_id in (None, item.node_id)]
     if given.visit is not None:
         questions = [item for item in questions if item.visit == given.visit]

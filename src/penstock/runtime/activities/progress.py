@@ -151,20 +151,20 @@ class ProgressBroadcast:
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
         """Report that an attempt is alive."""
         if call.run_id in self._listeners:
-            self._tell(call, details=value_without(details, call.hidden))
+            self._publish(call, details=value_without(details, call.hidden))
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
         """Report how far an attempt is; a value that is not finite is ignored."""
         if call.run_id in self._listeners and math.isfinite(value):
-            self._tell(call, value=value, message=None if message is None else text_without(message, call.hidden))
+            self._publish(call, value=value, message=None if message is None else text_without(message, call.hidden))
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
         """Report a log line of an attempt."""
         if call.run_id in self._listeners or self._starting:
             line = text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
-            self._tell(call, message=line, level=level)
+            self._publish(call, message=line, level=level)
 
-    def _tell(
+    def _publish(
         self,
         call: ActivityCall,
         *,

@@ -172,12 +172,12 @@ def _composed(
 
 def _texts_of(answer: JsonValue) -> Iterator[str]:
     """Yield the texts by which a secret answer could appear in messages: the whole answer and each of its parts."""
-    left: list[JsonValue] = [answer]
-    while left:
-        item = left.pop()
+    remaining: list[JsonValue] = [answer]
+    while remaining:
+        item = remaining.pop()
         if isinstance(item, dict):
-            left.extend(item.values())
+            remaining.extend(item.values())
         elif isinstance(item, list):
-            left.extend(item)
+            remaining.extend(item)
         elif not isinstance(item, bool):
             yield as_text(item)  # empty for null, which needs no masking

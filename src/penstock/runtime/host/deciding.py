@@ -52,7 +52,7 @@ class Decider:
         if workflow.hash in self._slow:
             return None
         try:
-            plan = self._plans.get(workflow.hash) or self._planned(workflow)
+            plan = self._plans.get(workflow.hash) or self._new_plan(workflow)
             taken = take(plan, state, given, self._prompt)
             if taken is not None:
                 return taken
@@ -72,11 +72,11 @@ class Decider:
         if workflow.hash in self._slow:
             return None
         try:
-            return take(self._plans.get(workflow.hash) or self._planned(workflow), state, given, self._prompt)
+            return take(self._plans.get(workflow.hash) or self._new_plan(workflow), state, given, self._prompt)
         except WouldWait:
             return None  # it is decided again like any other input
 
-    def _planned(self, workflow: Workflow) -> Plan:
+    def _new_plan(self, workflow: Workflow) -> Plan:
         if len(self._plans) >= limits.PLANS_KEPT_MAX:
             del self._plans[next(iter(self._plans))]
         plan = self._plans[workflow.hash] = Plan(workflow)

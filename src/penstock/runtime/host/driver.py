@@ -79,7 +79,7 @@ class Driver:
     _effects: RunEffects = field(init=False)
     _lease: WorkerLease = field(init=False)
     _ownership: HeldLease = field(init=False)  # of the last attempt; nearly always also that of the next one
-    _silence: DeadWorkerDetector = field(init=False)
+    _dead_workers: DeadWorkerDetector = field(init=False)
     _timers: TimerLoop = field(init=False)
     abandoned: AbandonedRuns = field(init=False)
 
@@ -94,7 +94,7 @@ class Driver:
             report=self.report,
         )
         self._ownership = HeldLease(self._lease, host.worker_id)
-        self._silence = DeadWorkerDetector(host.clock)
+        self._dead_workers = DeadWorkerDetector(host.clock)
         self._timers = TimerLoop(host=host, report=self.report)
         self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._report)
 
@@ -146,9 +146,9 @@ class Driver:
         await self._timers.fire()
 
     def _spawn(self, where: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        return self._kept(asyncio.create_task(self._guarded(where, work)))
+        return self._track(asyncio.create_task(self._guarded(where, work)))
 
-    def _kept(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+    def _track(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -220,7 +220,7 @@ class Driver:
 
     def _begin(self, live: LiveRun, effect: Effect) -> asyncio.Task[None]:
         if isinstance(effect, PerformActivity):
-            return self._kept(asyncio.create_task(self._perform_activities(live, effect)))
+            return self._track(asyncio.create_task(self._perform_activities(live, effect)))
         return self._spawn(effect.effect_id, partial(self._perform, live, effect))
 
     async def _perform(self, live: LiveRun, effect: Effect) -> None:
@@ -269,7 +269,7 @@ class Driver:
                         return
                     decision = await self.host.send(live.state.run_id, wanted)
                 except Unavailable as error:
-                    decision = await self._store_again(live.state.run_id, wanted, error)
+                    decision = await self._store_with_retries(live.state.run_id, wanted, error)
                 finally:
                     del self._activity_tasks[id(wanted)]
                 wanted = unfit_outcome(wanted, decision)
@@ -279,7 +279,7 @@ class Driver:
         finally:
             live.users -= 1
 
-    async def _store_again(self, run_id: str, given: inputs.Input, error: Unavailable) -> Decision:
+    async def _store_with_retries(self, run_id: str, given: inputs.Input, error: Unavailable) -> Decision:
         """Offer an outcome again to a store that failed, until the store accepts it."""
         self.report(run_id, error)
         await asyncio.sleep(_STORE_RETRY_SECONDS)
@@ -352,7 +352,7 @@ class Driver:
     async def _remove_dead_workers(self) -> None:
         """Remove processes without a heartbeat, so that this or another process can take over their runs."""
         others = [row for row in await self.host.store.workers() if row.worker_id != self.host.worker_id]
-        for worker in self._silence.look(others):
+        for worker in self._dead_workers.look(others):
             await self.host.store.remove_worker(worker.worker_id, beats=worker.beats)
 
     async def _follow_others(self) -> None:
@@ -398,13 +398,15 @@ class Driver:
         live = await self.host.reloaded(run_id)
         if live is None:
             return
-        await self._go_on(live, [item for item in self.host.due(live) if begun and item.effect_id not in live.tasks])
+        await self._continue_run(
+            live, [item for item in self.host.due(live) if begun and item.effect_id not in live.tasks]
+        )
 
     async def _pick_up(self, live: LiveRun) -> None:
         """Continue an abandoned run. At-most-once activities that may have begun wait for a decision."""
-        await self._go_on(live, unattended(live, self.host.due(live)))
+        await self._continue_run(live, unattended(live, self.host.due(live)))
 
-    async def _go_on(self, live: LiveRun, maybe_done: Sequence[Effect]) -> None:
+    async def _continue_run(self, live: LiveRun, maybe_done: Sequence[Effect]) -> None:
         run_id = live.state.run_id
         for effect in maybe_done:
             if not isinstance(effect, PerformActivity) or not effect.at_most_once:

@@ -68,7 +68,7 @@ __all__ = ["EmbeddedHost"]
 _NOTHING = RunState()  # the state of a run before it starts
 
 
-def _tell_nobody(committed: Committed) -> None:
+def _no_listener(committed: Committed) -> None:
     """Ignore a commit: the default when there is no listener."""
 
 
@@ -85,7 +85,7 @@ class EmbeddedHost(StoredWorkflows):
     performs: bool = True
     root_run_id: str | None = None  # if set, only this run and its child runs are performed here
     seals: Sealer = field(default_factory=AnswerSeals)  # for the secret parts of answers
-    on_commit: Callable[[Committed], None] = _tell_nobody
+    on_commit: Callable[[Committed], None] = _no_listener
     _live: LiveRuns = field(default_factory=LiveRuns)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _outdated: set[str] = field(default_factory=set)  # runs that moved while they were being loaded
@@ -240,7 +240,7 @@ class EmbeddedHost(StoredWorkflows):
 
         None removes it.
         """
-        self.on_commit = listener or _tell_nobody
+        self.on_commit = listener or _no_listener
 
     def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
         """Return the effects of a run that are due now, or at a given time.

@@ -45,7 +45,7 @@ class TimerLoop:
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _next_wake_at: int | None = None
     _late: dict[str, _LateTimer] = field(default_factory=dict)
-    _looked_at: int | None = None
+    _checked_at: int | None = None
 
     def nudge(self) -> None:
         """Check now: for clocks that are moved by hand."""
@@ -80,7 +80,7 @@ class TimerLoop:
     async def fire(self) -> float:
         """Fire every timer that is due; return for how many seconds there is nothing to do."""
         now = self.host.clock.now_ms()
-        await self._look_back(now)
+        await self._find_late_timers(now)
         due = {} if self.is_draining else dict.fromkeys(await self._due(now), now) | self._due_late()
         results = await asyncio.gather(*(self._wake_run(run_id, at) for run_id, at in due.items()))
         if any(results):
@@ -97,9 +97,9 @@ class TimerLoop:
             owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX, root_run_id=self.host.root_run_id
         )
 
-    async def _look_back(self, now: int) -> None:
+    async def _find_late_timers(self, now: int) -> None:
         """Find runs stored while the clock was ahead: on the first check, and after the clock was set back."""
-        before, self._looked_at = self._looked_at, now
+        before, self._checked_at = self._checked_at, now
         if before is not None and now >= before - limits.CLOCK_STEP_MS_MAX:
             return
         since = now + limits.CLOCK_STEP_MS_MAX

@@ -66,8 +66,8 @@ class RunWatch:
     _watched: dict[str, _Watched] = field(default_factory=dict)
     _for_any: set[Moved] = field(default_factory=set)
     """Waiters for a commit of any run."""
-    _looking: asyncio.Task[None] | None = None
-    _no_patience: bool = False
+    _polling: asyncio.Task[None] | None = None
+    _stopped: bool = False
 
     def entered(
         self, run_id: str, *, after_seq: int | None, wanted: Wanted = _anything
@@ -85,10 +85,10 @@ class RunWatch:
         if watched is None:
             watched = self._watched[run_id] = _Watched()
         watched.waiting[moved] = awaited
-        if self._no_patience and awaited.after_seq is None:
+        if self._stopped and awaited.after_seq is None:
             moved.set_result(None)
-        if self._looking is None:
-            self._looking = asyncio.ensure_future(self._look())
+        if self._polling is None:
+            self._polling = asyncio.ensure_future(self._poll())
         return moved
 
     def leave(self, run_id: str, moved: Moved) -> None:
@@ -101,7 +101,7 @@ class RunWatch:
 
     def stop_waiting(self) -> None:
         """End all waits for the end of a run: waiters return with the current state."""
-        self._no_patience = True
+        self._stopped = True
         for watched in self._watched.values():
             for moved, awaited in watched.waiting.items():
                 if awaited.after_seq is None and not moved.done():
@@ -131,7 +131,7 @@ class RunWatch:
             if not moved.done():
                 moved.set_result(state)
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Poll for commits of other processes while there are waiters."""
         try:
             while True:
@@ -141,9 +141,9 @@ class RunWatch:
                     return
                 wanted = self._unmoved()
                 for first in range(0, len(wanted), limits.WATCHED_RUNS_PER_READ):
-                    await self._look_at(wanted[first : first + limits.WATCHED_RUNS_PER_READ])
+                    await self._poll_runs(wanted[first : first + limits.WATCHED_RUNS_PER_READ])
         finally:
-            self._looking = None
+            self._polling = None
 
     def _unmoved(self) -> list[str]:
         """Return the runs that this process did not move since the last call."""
@@ -154,7 +154,7 @@ class RunWatch:
             watched.moved_here = False
         return unmoved
 
-    async def _look_at(self, run_ids: list[str]) -> None:
+    async def _poll_runs(self, run_ids: list[str]) -> None:
         try:
             positions = await self.store.positions(run_ids)
         except PenstockError:
@@ -194,13 +194,13 @@ async def moved_within(moved: Moved, timeout_seconds: float) -> None:
     """
     loop = asyncio.get_running_loop()
     if timeout_seconds < _SHARED_SECONDS_MIN:
-        timer = loop.call_later(max(timeout_seconds, 0), _give_up, (moved,))
+        timer = loop.call_later(max(timeout_seconds, 0), _wake_all, (moved,))
         try:
             await moved
         finally:
             timer.cancel()
         return
-    waiting = _those_until(loop, ceil((loop.time() + timeout_seconds) / _SHARED_TICK_SECONDS))
+    waiting = _waiters_until(loop, ceil((loop.time() + timeout_seconds) / _SHARED_TICK_SECONDS))
     waiting.add(moved)
     try:
         await moved
@@ -208,7 +208,7 @@ async def moved_within(moved: Moved, timeout_seconds: float) -> None:
         waiting.discard(moved)
 
 
-def _those_until(loop: asyncio.AbstractEventLoop, tick: int) -> set[Moved]:
+def _waiters_until(loop: asyncio.AbstractEventLoop, tick: int) -> set[Moved]:
     """Return the waiters whose timeout falls on one tick of the loop's clock."""
     ticks = _TICKS.get(loop)
     if ticks is None:
@@ -216,15 +216,15 @@ def _those_until(loop: asyncio.AbstractEventLoop, tick: int) -> set[Moved]:
     waiting = ticks.get(tick)
     if waiting is None:
         waiting = ticks[tick] = set()
-        loop.call_at(tick * _SHARED_TICK_SECONDS, _time_is_up, ticks, tick)
+        loop.call_at(tick * _SHARED_TICK_SECONDS, _time_out, ticks, tick)
     return waiting
 
 
-def _time_is_up(ticks: dict[int, set[Moved]], tick: int) -> None:
-    _give_up(tuple(ticks.pop(tick)))
+def _time_out(ticks: dict[int, set[Moved]], tick: int) -> None:
+    _wake_all(tuple(ticks.pop(tick)))
 
 
-def _give_up(waiting: Iterable[Moved]) -> None:
+def _wake_all(waiting: Iterable[Moved]) -> None:
     for moved in waiting:
         if not moved.done():
             moved.set_result(None)

@@ -64,14 +64,14 @@ class AbandonedRuns:
         for _, run_id, seq in page:
             self._now[run_id] = seq
             if self._before.get(run_id) == seq:
-                await self._look_at(run_id, seq)
+                await self._check_run(run_id, seq)
         if len(page) < limits.ABANDONED_RUNS_PER_LOOK:
             self._before, self._now, self._position = self._now, {}, 0
             self._tried = {name: tried for name, tried in self._tried.items() if name in self._before}
         else:
             self._position = page[-1][0]
 
-    async def _look_at(self, run_id: str, seq: int) -> None:
+    async def _check_run(self, run_id: str, seq: int) -> None:
         """Check a run that has not moved since the last round."""
         live = await self.host.live(run_id)
         if live is None or live.lock.locked() or live.state.seq != seq or live.row.owner != self.host.worker_id:
@@ -80,7 +80,7 @@ class AbandonedRuns:
         if not lost:
             self._tried.pop(run_id, None)
             return
-        if await self._is_with_children(lost):
+        if await self._waits_for_children(lost):
             # It waits for child runs, and its list of started effects was evicted from memory meanwhile.
             live.deferred.update(effect.effect_id for effect in lost)
             return
@@ -95,7 +95,7 @@ class AbandonedRuns:
         self.report(run_id, Unavailable("RUN_ABANDONED", message, "report this: it should not happen"))
         await self.pick_up(live)
 
-    async def _is_with_children(self, lost: list[Effect]) -> bool:
+    async def _waits_for_children(self, lost: list[Effect]) -> bool:
         """Whether all the unattended work is to start child runs that exist and have not ended."""
         for effect in lost:
             row = await self.host.row(effect.child_id) if isinstance(effect, StartChild) else None

@@ -39,14 +39,14 @@ class Commit(asyncio.Future[T], Generic[T]):
         It is acknowledged first, so that its caller continues before listeners of the callback.
         """
         self.set_result(outcome)
-        self._go_on(outcome)
+        self._run_follow_up(outcome)
 
     def fail(self, error: BaseException) -> None:
         """Fail the commit: nothing was stored."""
         self.set_exception(error)
-        self._go_on(None)
+        self._run_follow_up(None)
 
-    def _go_on(self, outcome: T | None) -> None:
+    def _run_follow_up(self, outcome: T | None) -> None:
         if self._follow is None:
             return
         try:
@@ -96,22 +96,22 @@ class ShieldedTasks:
     """Work of several steps that runs to its end even if its caller is cancelled."""
 
     def __init__(self) -> None:
-        self._under_way: set[asyncio.Future[Any]] = set()
+        self._in_progress: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run the work in a task that the caller's cancellation does not reach, and return its result."""
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        task = asyncio.ensure_future(self._carried(work, outcome))
-        self._under_way.add(task)
+        task = asyncio.ensure_future(self._run_and_forward(work, outcome))
+        self._in_progress.add(task)
         try:
             return await outcome
         finally:
             if task.done():
-                self._under_way.discard(task)
+                self._in_progress.discard(task)
             else:  # the caller was cancelled, or the task is about to end
-                task.add_done_callback(self._under_way.discard)
+                task.add_done_callback(self._in_progress.discard)
 
-    async def _carried(self, work: Coroutine[Any, Any, T], outcome: asyncio.Future[T]) -> None:
+    async def _run_and_forward(self, work: Coroutine[Any, Any, T], outcome: asyncio.Future[T]) -> None:
         """Pass the result to the caller, if it still waits. Not `shield`, which takes two turns of the loop."""
         try:
             result = await work
@@ -128,5 +128,5 @@ class ShieldedTasks:
 
     async def finish(self) -> None:
         """Wait for the work in progress: for a process that stops."""
-        while self._under_way:
-            await asyncio.wait(tuple(self._under_way))
+        while self._in_progress:
+            await asyncio.wait(tuple(self._in_progress))

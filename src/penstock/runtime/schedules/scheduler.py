@@ -131,12 +131,12 @@ def scheduled_run_id(row: ScheduleRow, mark: str) -> str:
     return f"{row.schedule_id}@{mark}"
 
 
-def _asked_for(spec: JsonObject) -> JsonObject:
+def _without_note(spec: JsonObject) -> JsonObject:
     """Return a specification without the note about the last start."""
     return {name: value for name, value in spec.items() if name != _REFUSED}
 
 
-def _is_of(row: ScheduleRow, workflow_name: str) -> bool:
+def _may_belong_to(row: ScheduleRow, workflow_name: str) -> bool:
     """Whether a schedule may belong to a workflow's document; schedules of older files do not name their creator."""
     return origin_of(row) == "program" or (origin_of(row) == "document" and row.workflow_name == workflow_name)
 
@@ -196,7 +196,7 @@ class Scheduler:
             if known is not None and known.tenant != tenant:
                 message = f"the id {schedule_id} is taken by a schedule of another tenant"
                 raise Conflict("SCHEDULE_ID_TAKEN", message, "choose another id")
-            if known is not None and _asked_for(known.spec) == spec and known.workflow_name == workflow_name:
+            if known is not None and _without_note(known.spec) == spec and known.workflow_name == workflow_name:
                 return known
             row = replace(
                 self.fresh(schedule_id, workflow_name, spec, tenant=tenant),
@@ -229,7 +229,7 @@ class Scheduler:
         """Change members of a schedule's current specification; None removes one."""
 
         def changed(row: ScheduleRow) -> ScheduleRow:
-            wanted = {**_asked_for(row.spec), **changes}
+            wanted = {**_without_note(row.spec), **changes}
             spec: JsonObject = {name: value for name, value in wanted.items() if value is not None}
             if spec == row.spec:
                 return row
@@ -251,7 +251,7 @@ class Scheduler:
     ) -> ScheduleRow:
         """Apply a change to a schedule as it is when it is stored."""
         while True:
-            changed = change(row := await self._row(schedule_id))
+            changed = change(row := await self._existing(schedule_id))
             if changed == row or await self.keep(changed, row, call=call):
                 return changed
 
@@ -267,7 +267,7 @@ class Scheduler:
             if not isinstance(schedule, dict) or trigger.get("enabled") is False:
                 continue
             there = known.get(schedule_id)
-            if there is not None and not _is_of(there, workflow.name):
+            if there is not None and not _may_belong_to(there, workflow.name):
                 message = f"{workflow.name} asks for the schedule {schedule_id}, which another workflow or person made"
                 self.report("schedules", Conflict("SCHEDULE_ID_TAKEN", message, "give the trigger another id"))
                 continue
@@ -305,9 +305,9 @@ class Scheduler:
             if cursor is None:
                 break
         for tenant, name in sorted(wanted):
-            await self._followed(name, tenant)
+            await self._follow_reporting(name, tenant)
 
-    async def _followed(self, workflow_name: str, tenant: str) -> None:
+    async def _follow_reporting(self, workflow_name: str, tenant: str) -> None:
         try:
             await self.follow(workflow_name, tenant=tenant)
         except PenstockError as error:  # one document must not keep the others from being started
@@ -346,9 +346,9 @@ class Scheduler:
     ) -> str:
         """Start a run of a schedule at once, without changing its timetable. The same `mark` starts it once."""
         async with self._starting:
-            row = await self._row(schedule_id)
+            row = await self._existing(schedule_id)
             mark = mark or str(self.host.clock.now_ms())
-            outcome = await self._hindered(row, mark) or await self.begin(row, mark, starter, call=call)
+            outcome = await self._obstacle(row, mark) or await self.begin(row, mark, starter, call=call)
             if not isinstance(outcome, Started):
                 message = f"schedule {id_for_callers(row.tenant, schedule_id)} did not start: {_why(outcome)}"
                 raise Conflict("SCHEDULE_NOT_STARTED", message, "wait for the previous run, or cancel it")
@@ -359,7 +359,7 @@ class Scheduler:
         """Return a schedule by the id that it is stored under."""
         return next((row for row in await self.store.schedules() if row.schedule_id == schedule_id), None)
 
-    async def _row(self, schedule_id: str) -> ScheduleRow:
+    async def _existing(self, schedule_id: str) -> ScheduleRow:
         row = await self.find(schedule_id)
         if row is None:
             raise NotFound("SCHEDULE_NOT_FOUND", f"there is no schedule {schedule_id}")
@@ -370,8 +370,8 @@ class Scheduler:
     ) -> None:
         """Store the outcome of a start; concurrent changes to the schedule are kept."""
         while (current := await self.find(row.schedule_id)) is not None:
-            asked_for = _asked_for(current.spec)
-            same = asked_for == _asked_for(row.spec) and current.next_at == row.next_at
+            asked_for = _without_note(current.spec)
+            same = asked_for == _without_note(row.spec) and current.next_at == row.next_at
             noted = replace(
                 current,
                 next_at=next_at if same else current.next_at,
@@ -405,14 +405,16 @@ class Scheduler:
         async with self._starting:
             for listed in await self.store.schedules():
                 row = (
-                    listed if listed.paused or self._clock_steps.fits(listed, now) else await self._placed(listed, now)
+                    listed
+                    if listed.paused or self._clock_steps.fits(listed, now)
+                    else await self._corrected(listed, now)
                 )
                 if not row.paused and row.next_at is not None and row.next_at <= now:
                     outcomes[row.schedule_id] = await self._fire(row, row.next_at, now)
             self._clock_steps.looked(now)
         return outcomes
 
-    async def _placed(self, row: ScheduleRow, now: int) -> ScheduleRow:
+    async def _corrected(self, row: ScheduleRow, now: int) -> ScheduleRow:
         """Correct the fire time of a schedule that was computed by a clock that was ahead."""
         placed = replace(row, next_at=self._clock_steps.next_at(row, now))
         return placed if await self.store.put_schedule(placed, expected=row) else row
@@ -424,7 +426,7 @@ class Scheduler:
             await self._note(row, next_at=following, last_run_id=row.last_run_id)
             return Skipped(f"missed by {(now - moment) // 1000} s")
         mark = str(moment)
-        outcome = await self._hindered(row, mark) or await (self.fire or self._by_itself)(row, mark)
+        outcome = await self._obstacle(row, mark) or await (self.fire or self._start_directly)(row, mark)
         if isinstance(outcome, Postponed):
             return outcome
         refused: JsonObject | None = None
@@ -435,23 +437,23 @@ class Scheduler:
         await self._note(row, next_at=following, last_run_id=last, refused=refused)
         return outcome
 
-    async def _hindered(self, row: ScheduleRow, mark: str) -> FireOutcome | None:
+    async def _obstacle(self, row: ScheduleRow, mark: str) -> FireOutcome | None:
         """Return what keeps a schedule from starting a run, by its own rules; None if nothing does."""
         run_id = scheduled_run_id(row, mark)
         if row.last_run_id == run_id:
             return Started(run_id)  # the clock moved back; a run must not hinder itself
-        previous = await self._going_on(row)
+        previous = await self._unfinished_run(row)
         overlap = timetable_of(row.spec).overlap
         if previous is not None and overlap == "skip":
             return Skipped(f"run {id_for_callers(row.tenant, previous)} is still going")
         return Postponed() if previous is not None and overlap == "queue" else None
 
-    async def _going_on(self, row: ScheduleRow) -> str | None:
+    async def _unfinished_run(self, row: ScheduleRow) -> str | None:
         """Return the last run that the schedule started, or the run that continues it, if it has not ended."""
         previous = await self.host.row(await self.host.newest(row.last_run_id)) if row.last_run_id else None
         return None if previous is None or previous.terminal else previous.run_id
 
-    async def _by_itself(self, row: ScheduleRow, mark: str) -> FireOutcome:
+    async def _start_directly(self, row: ScheduleRow, mark: str) -> FireOutcome:
         schedule = f"schedule:{id_for_callers(row.tenant, row.schedule_id)}"
         return await self.begin(row, mark, Initiator(principal=schedule, on_behalf_of=PROGRAM.principal))
 
@@ -463,7 +465,7 @@ class Scheduler:
         workflow = await self.host.workflow_named(row.workflow_name, tenant=row.tenant)
         if workflow is None:
             return Skipped(f"there is no workflow {row.workflow_name}")
-        if timetable.overlap == "cancel_running" and (previous := await self._going_on(row)) is not None:
+        if timetable.overlap == "cancel_running" and (previous := await self._unfinished_run(row)) is not None:
             reason = f"the schedule {row.schedule_id} starts again"
             cancel = inputs.CancelRun(at=self.host.clock.now_ms(), reason=reason)
             await self.host.send(previous, cancel, call=call)
