@@ -184,7 +184,7 @@ class WorkflowTester:
         state = await self._chosen(run).state()
         found = run_status(state)
         if found not in statuses:
-            raise AssertionError(f"the run is `{found}`, not `{'` or `'.join(statuses)}`{_told(state)}")
+            raise AssertionError(f"the run is `{found}`, not `{'` or `'.join(statuses)}`{_run_summary(state)}")
 
     async def result(self, *, run: Run | None = None) -> JsonValue:
         """The result of the run. Fails the test unless it has completed."""
@@ -227,7 +227,7 @@ class WorkflowTester:
         return chosen
 
 
-def _told(state: RunState) -> str:
+def _run_summary(state: RunState) -> str:
     """A description of a run for the message of a failed test."""
     if state.failure is not None:
         return f": {state.failure.code}: {state.failure.message} (node {state.failure.node_id})"

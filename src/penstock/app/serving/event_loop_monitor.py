@@ -27,7 +27,7 @@ from penstock.operations.telemetry.metrics import Telemetry
 __all__ = ["EventLoopMonitor"]
 
 _LOGGER = logging.getLogger("penstock")
-_FRAMES_TOLD = 8
+_FRAMES_MAX = 8
 _OWN = "/penstock/"
 # Frames of the import machinery; the importing module is above them.
 _IMPORTING = "<frozen importlib"
@@ -67,21 +67,21 @@ class EventLoopMonitor:
         self._where: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
         self._stopped = threading.Event()
-        self._looking = threading.Thread(target=self._look, name="penstock-loop-watch", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="penstock-loop-watch", daemon=True)
 
     def start(self) -> None:
         """Start. Call this in the loop's thread."""
         self._noted, self._computed, self._waited = time.monotonic(), time.thread_time(), self._unscheduled.seconds()
         self._timer = self._loop.call_later(limits.LOOP_NOTE_SECONDS, self._note)
-        self._looking.start()
+        self._watcher.start()
 
     def stop(self) -> None:
         """Stop, whether or not it was started."""
         self._stopped.set()
         if self._timer is not None:
             self._timer.cancel()
-        if self._looking.is_alive():
-            self._looking.join(limits.LOOP_STALL_SECONDS * 10)
+        if self._watcher.is_alive():
+            self._watcher.join(limits.LOOP_STALL_SECONDS * 10)
         self._unscheduled.close()
 
     def _note(self) -> None:
@@ -102,7 +102,7 @@ class EventLoopMonitor:
         }
         _LOGGER.warning("event_loop_stalled", extra={"fields": fields})
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         """Record where the loop is during a stall. Runs in a thread of its own."""
         while not self._stopped.wait(limits.LOOP_STALL_SECONDS / 2):
             if time.monotonic() - self._noted > limits.LOOP_STALL_SECONDS and not self._where:
@@ -113,7 +113,7 @@ class EventLoopMonitor:
 def _innermost_frames(frame: FrameType | None) -> list[str]:
     """The innermost calls, as module, line and function."""
     frames: list[str] = []
-    while frame is not None and len(frames) < _FRAMES_TOLD:
+    while frame is not None and len(frames) < _FRAMES_MAX:
         code = frame.f_code
         _, ours, path = code.co_filename.rpartition(_OWN)
         if not code.co_filename.startswith(_IMPORTING):

@@ -102,9 +102,9 @@ class McpMount:
         self._edge = McpEndpoint(gate, options, self._load)
         self._closing: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
-        gate.services.open_streams.listen(self._look)
+        gate.services.open_streams.listen(self._close_on_shutdown)
 
-    def _look(self) -> None:
+    def _close_on_shutdown(self) -> None:
         """Close the streams of clients first when the server stops, so that the shutdown does not wait for them."""
         if self._gate.services.open_streams.ending and self._closing is None:
             self._closing = asyncio.ensure_future(self._edge.close())
@@ -151,7 +151,7 @@ class McpMount:
 
     async def __aexit__(self, *_: object) -> None:
         """End every session and every stream."""
-        self._gate.services.open_streams.leave(self._look)
+        self._gate.services.open_streams.leave(self._close_on_shutdown)
         if self._warming is not None:
             self._warming.cancel()
             await asyncio.gather(self._warming, return_exceptions=True)

@@ -57,7 +57,7 @@ _KUBERNETES_PORTS: Final = ("tcp://", "udp://", "sctp://")
 # Names that are more similar than this are typing mistakes; others may belong to something else.
 _SIMILARITY_MIN: Final = 0.8
 # Where to find things that people look for in the wrong place.
-_ELSEWHERE: Final = {
+_MISPLACED_KEYS: Final = {
     "limits.stream_per_key": "this is `server.streams.per_key`",
     "penstock": "this looks like a workflow; settings have no version line",
     "mcp": "Penstock as an MCP server is `server.mcp`; servers whose tools it uses are `mcp_servers`",
@@ -198,7 +198,7 @@ class _Loader:
 
     def _unknown(self, section: Section, name: str, at: Location) -> None:
         path = f"{section.path}.{name}" if section.path else name
-        hint = _ELSEWHERE.get(path) or self._guess(section, name)
+        hint = _MISPLACED_KEYS.get(path) or self._guess(section, name)
         at.report(f"there is no setting `{path}`", hint, code="UNKNOWN_SETTING")
 
     def _guess(self, section: Section, name: str) -> str:

@@ -57,7 +57,7 @@ QUARANTINED = "UPSTREAM_TOOL_QUARANTINED"
 _LOGGER = logging.getLogger("penstock.upstream")
 _PINS, _LISTINGS = "upstream_tool", "upstream_listing"
 # Listings belong to no tenant; no tenant can have this name.
-_NOBODYS = "-upstream"
+_LISTINGS_TENANT = "-upstream"
 _PROBLEM_CHARACTERS = 300
 _REVOKED = "revoked"
 
@@ -152,7 +152,7 @@ class UpstreamToolRegistry:
         await self._read_listings()
         rules = self.rules.get(server)
         if rules is not None:
-            tools = tuple([await _looked_at(tool) if rules.admits(tool.name) else tool for tool in tools])
+            tools = tuple([await _with_schema_problem(tool) if rules.admits(tool.name) else tool for tool in tools])
         async with self._decision_lock:
             known, listing = self._listings.get(server), _listing(tools, self.clock.now_ms())
             if known is not None and known.hashes == listing.hashes:
@@ -182,7 +182,7 @@ class UpstreamToolRegistry:
             gone=len(before.keys() - now.keys()),
         )
         body: JsonObject = {"tools": [msgspec.to_builtins(tool) for tool in tools]}
-        await self.platform.put_resources([self._row(_NOBODYS, _LISTINGS, server, body, None)], call=call)
+        await self.platform.put_resources([self._row(_LISTINGS_TENANT, _LISTINGS, server, body, None)], call=call)
         return len(now)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
@@ -394,7 +394,7 @@ class UpstreamToolRegistry:
                 _LOGGER.warning(message, server, item.name, tenant)
 
 
-async def _looked_at(tool: UpstreamTool) -> UpstreamTool:
+async def _with_schema_problem(tool: UpstreamTool) -> UpstreamTool:
     """Check the schemas of a tool. A problem quarantines this tool, not the other tools of its server."""
     await asyncio.sleep(0)  # many schemas take a while; let other tasks run
     for name, schema in (("input", tool.input_schema), ("output", tool.output_schema or {})):

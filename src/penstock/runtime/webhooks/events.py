@@ -52,7 +52,7 @@ _TYPES: dict[Change, tuple[EventType, str]] = {
     Change.RUN_CONTINUED: ("run.continued", "completed"),
 }
 # The members of a record that an event contains, by their names in the event.
-_TOLD = {
+_EVENT_MEMBERS = {
     "nodeId": "node_id",
     "visit": "visit",
     "interruptId": "interrupt_id",
@@ -115,7 +115,9 @@ def _place(record: Record) -> tuple[JsonValue, JsonValue]:
 
 def _details(kind: EventType, record: Record) -> JsonObject:
     payload = record.payload
-    details: JsonObject = {ours: payload[theirs] for theirs, ours in _TOLD.items() if payload.get(theirs) is not None}
+    details: JsonObject = {
+        ours: payload[theirs] for theirs, ours in _EVENT_MEMBERS.items() if payload.get(theirs) is not None
+    }
     if kind == "run.failed":
         message = payload.get("error")
         error: JsonObject = {"code": payload.get("code"), "message": message if isinstance(message, str) else None}

@@ -57,7 +57,7 @@ class DeliveryFeed:
             self._opened = True
         now = self.clock.now_ms()
         if not receivers:
-            await self._nobody_listens()
+            await self._clear_mark()
             return 0, False
         page = await self.store.changes(
             after=None if self._mark is None else self._mark.position,
@@ -79,7 +79,7 @@ class DeliveryFeed:
             await self.platform.set_mark(_MARK, msgspec.to_builtins(mark))
             self._written = mark
 
-    async def _nobody_listens(self) -> None:
+    async def _clear_mark(self) -> None:
         """Clear the mark: without endpoints there is nothing to read, and a new endpoint gets only later events."""
         self._mark = None
         if self._written is not None:

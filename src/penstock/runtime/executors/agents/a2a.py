@@ -95,7 +95,7 @@ class _TaskGone(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _QuestionContext:
     """The place of an agent's question: its task, its context, and the message with the question."""
 
     task_id: str
@@ -103,7 +103,7 @@ class _Asked:
     message_id: str
 
     @classmethod
-    def read(cls, resume: JsonValue) -> _Asked | None:
+    def read(cls, resume: JsonValue) -> _QuestionContext | None:
         """Read the state that `as_json` stored with the run; None if it names no task."""
         named = resume if isinstance(resume, dict) else {}
         task_id = named.get("taskId")
@@ -149,7 +149,7 @@ class _Progress:
         """True while the task still shows the answered question: the agent has not continued yet."""
         return self.task is not None and bool(self.answered) and self.task.status.message.message_id == self.answered
 
-    def hear(self, event: StreamResponse) -> None:
+    def add(self, event: StreamResponse) -> None:
         """Add one event of a stream. Raises `BodyTooLarge` if all events together are too large to keep."""
         self.heard_bytes += event.ByteSize()
         if self.heard_bytes > limits.AGENT_RESULT_BYTES_MAX:
@@ -222,7 +222,7 @@ class A2aClients:
         await task.confirm()  # reading the card may have taken a while
         try:
             async for event in known.client.send_message(request) if request is not None else _nothing():
-                progress.hear(event)
+                progress.add(event)
                 self._tell(task, progress)
                 await asyncio.sleep(0)  # many events may have arrived at once, and each takes a while to decode
         except A2AClientError as error:
@@ -269,7 +269,7 @@ class A2aClients:
 
 async def _next_message(known: _Agent, task: AgentTask, progress: _Progress) -> SendMessageRequest | None:
     """The message to send: the task or the answer to the agent's question; None if the agent has the answer already."""
-    asked = _Asked.read(task.resume)
+    asked = _QuestionContext.read(task.resume)
     if asked is None:
         return _request(known.card, task)
     try:
@@ -347,7 +347,7 @@ def _request(card: AgentCard, task: AgentTask) -> SendMessageRequest:
     return _message(task, parts, task.idempotency_key)
 
 
-def _reply(card: AgentCard, task: AgentTask, asked: _Asked) -> SendMessageRequest:
+def _reply(card: AgentCard, task: AgentTask, asked: _QuestionContext) -> SendMessageRequest:
     request = _message(task, _answer_parts(card, task.answer), f"{task.idempotency_key}/{task.round}")
     request.message.task_id = asked.task_id
     request.message.context_id = asked.context_id
@@ -409,7 +409,7 @@ def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
 def _question(task: AgentTask, asking: Task) -> ActivityAsks:
     message = asking.status.message
     said = _text(message.parts) or json.dumps([_json(part) for part in message.parts], ensure_ascii=False)
-    asked = _Asked(asking.id, asking.context_id, message.message_id)
+    asked = _QuestionContext(asking.id, asking.context_id, message.message_id)
     question = truncated(said if message.parts else f"{task.agent_id} needs to know more")
     return ActivityAsks(question, _ANSWER_SCHEMA, asked.as_json())
 

@@ -65,7 +65,7 @@ _IDEMPOTENCY_KEY: Final = "penstock/idempotencyKey"
 _EPOCH: Final = "penstock/epoch"
 _SERVER_ERRORS: Final = range(-32019, -31999)
 # How often, and how soon, a server that only asks to be called again is called again.
-_CALLS_AGAIN_MAX: Final = 20
+_REPEATED_CALLS_MAX: Final = 20
 _CALL_AGAIN_SECONDS: Final = 0.1
 
 
@@ -124,7 +124,7 @@ class McpToolExecutor:
         self._parked: dict[str, LiveCall] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
         """By the name of a parked call: the task that gives the call up if nobody resumes it."""
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._giving_up: set[asyncio.Task[None]] = set()
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Call the tool once. A request that provably was not sent is sent again over a new session."""
@@ -137,8 +137,8 @@ class McpToolExecutor:
         kept = resumed(call.activity.resume, call.activity.answer)
         if kept.open() is not None:
             return _without_secrets(call, next_question(wanted.who, kept))
-        live = self._continued(call, wanted, kept)
-        outcome = live if isinstance(live, ActivityError) else await self._followed(call, wanted, live)
+        live = self._resume_or_start(call, wanted, kept)
+        outcome = live if isinstance(live, ActivityError) else await self._wait_for_outcome(call, wanted, live)
         return _without_secrets(call, outcome)
 
     async def look(self, server: str) -> None:
@@ -160,9 +160,9 @@ class McpToolExecutor:
     async def close(self) -> None:
         """Close all sessions and stop the servers that were started."""
         for name in tuple(self._parked):
-            self._leave(name)
-        if self._leaving:
-            await asyncio.wait(self._leaving, timeout=limits.FAREWELL_SECONDS_MAX)
+            self._give_up(name)
+        if self._giving_up:
+            await asyncio.wait(self._giving_up, timeout=limits.FAREWELL_SECONDS_MAX)
         await self._connections.close()
 
     async def _look(self, server: str, client: Client) -> tuple[UpstreamTool, ...]:
@@ -188,9 +188,9 @@ class McpToolExecutor:
 
     # --- calls that may ask -----------------------------------------------------------------------
 
-    def _continued(self, call: ActivityCall, wanted: _Wanted, kept: ResumeState) -> LiveCall | ActivityError:
+    def _resume_or_start(self, call: ActivityCall, wanted: _Wanted, kept: ResumeState) -> LiveCall | ActivityError:
         """The parked call, with its answer; or a new call that has the earlier answers."""
-        parked = self._unparked(kept.parked) if kept.parked is not None else None
+        parked = self._take_parked(kept.parked) if kept.parked is not None else None
         if parked is not None and parked.failure is not None:
             return parked.failure
         if parked is not None and parked.task is not None and not parked.task.done():
@@ -204,7 +204,7 @@ class McpToolExecutor:
         live.task = asyncio.create_task(self._attempts(call, wanted, kept, live), name=f"mcp call {wanted.who}")
         return live
 
-    async def _followed(self, call: ActivityCall, wanted: _Wanted, live: LiveCall) -> ActivityOutcome:
+    async def _wait_for_outcome(self, call: ActivityCall, wanted: _Wanted, live: LiveCall) -> ActivityOutcome:
         """The outcome of a call, or the question that it waits for."""
         timeout_ms = self._timeout_ms(call, wanted)
         try:
@@ -230,34 +230,34 @@ class McpToolExecutor:
         asks = parked_question(wanted.who, live, question, name)
         self._parked[name] = live
         if isinstance(asks, ActivityError):
-            self._leave(name)
+            self._give_up(name)
             return asks
-        self._waiting[name] = asyncio.create_task(self._until_left(name, call.run_id))
+        self._waiting[name] = asyncio.create_task(self._expire_parked(name, call.run_id))
         while len(self._parked) > limits.MCP_PARKED_CALLS_MAX:
-            self._leave(next(iter(self._parked)))
+            self._give_up(next(iter(self._parked)))
         return asks
 
-    def _unparked(self, name: str) -> LiveCall | None:
+    def _take_parked(self, name: str) -> LiveCall | None:
         waiting = self._waiting.pop(name, None)
         if waiting is not None:
             waiting.cancel()
         return self._parked.pop(name, None)
 
-    async def _until_left(self, name: str, run_id: str) -> None:
+    async def _expire_parked(self, name: str, run_id: str) -> None:
         """Give up a parked call when its run has ended, or when nobody has answered for too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.MCP_PARKED_SECONDS_MAX):
                 await (asyncio.Event().wait() if self._run_ended is None else self._run_ended(run_id))
         self._waiting.pop(name, None)
-        self._leave(name)
+        self._give_up(name)
 
-    def _leave(self, name: str) -> None:
+    def _give_up(self, name: str) -> None:
         """Give up a call that nobody will resume."""
-        live = self._unparked(name)
+        live = self._take_parked(name)
         if live is not None:
-            leaving = asyncio.ensure_future(live.stop())
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+            giving_up = asyncio.ensure_future(live.stop())
+            self._giving_up.add(giving_up)
+            giving_up.add_done_callback(self._giving_up.discard)
 
     # --- one call --------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class McpToolExecutor:
                 if refused is not None:
                     return ActivityError(refused.message, refused.code, retryable=False)
                 async with connection.elicitations.at_work(live):
-                    result = await self._answered(client, call, wanted, kept)
+                    result = await self._request_tool(client, call, wanted, kept)
                 await asyncio.sleep(0)  # reading a large result took a while, and checking it does too
                 if isinstance(result, CallToolResult):
                     await check_result(connection, client, wanted.tool, result)
@@ -306,12 +306,12 @@ class McpToolExecutor:
             return _failure(wanted, error, error.code, retryable=isinstance(error, Unavailable))
         return result if isinstance(result, ActivityOutcome) else outcome_of(wanted.server, wanted.tool, result)
 
-    async def _answered(
+    async def _request_tool(
         self, client: Client, call: ActivityCall, wanted: _Wanted, kept: ResumeState
     ) -> CallToolResult | ActivityOutcome:
         """The result of a tool, or the first question of a server that has to be called again with the answers."""
         responses, state = kept.input_responses(), kept.state
-        for _ in range(_CALLS_AGAIN_MAX):
+        for _ in range(_REPEATED_CALLS_MAX):
             result = await self._call_tool(client, call, wanted, responses, state)
             if not isinstance(result, InputRequiredResult):
                 return result

@@ -68,8 +68,8 @@ class McpSessionPool:
 
     async def _lent(self, name: str, owner: SessionOwner | None) -> tuple[McpSession, Client]:
         while True:
-            connection = self._known(name, owner)
-            if connection is None and await self._waited(name, owner):
+            connection = self._find_usable(name, owner)
+            if connection is None and await self._make_room(name, owner):
                 continue
             connection = connection or self._opened(name, owner)
             connection.acquire()
@@ -84,7 +84,7 @@ class McpSessionPool:
                 return connection, client
             self._returned(connection)  # the server is an older one, and another owner was faster
 
-    def _known(self, name: str, owner: SessionOwner | None) -> McpSession | None:
+    def _find_usable(self, name: str, owner: SessionOwner | None) -> McpSession | None:
         """An open session that an owner may use, as far as that is known by now."""
         found = [connection for connection in self.sessions(name) if connection.accepts_calls()]
         if owner is None:
@@ -106,14 +106,14 @@ class McpSessionPool:
         self._alive.add(connection)
         return connection
 
-    async def _waited(self, name: str, owner: SessionOwner | None) -> bool:
+    async def _make_room(self, name: str, owner: SessionOwner | None) -> bool:
         """Make room for one more session. True if that took time in which others may have opened one."""
         if not self._is_full(name, owner):
             return False
         try:
             async with asyncio.timeout(limits.UPSTREAM_SESSION_WAIT_SECONDS_MAX):
                 while self._is_full(name, owner):
-                    idle = self._idle(name, owner)
+                    idle = self._idle_session(name, owner)
                     if idle is not None:
                         idle.retire()
                         continue
@@ -126,16 +126,16 @@ class McpSessionPool:
 
     def _is_full(self, name: str, owner: SessionOwner | None) -> bool:
         found = self.sessions(name)
-        return len(found) >= limits.UPSTREAM_SESSIONS_MAX or self._has_share(found, owner)
+        return len(found) >= limits.UPSTREAM_SESSIONS_MAX or self._is_at_share_limit(found, owner)
 
-    def _has_share(self, found: list[McpSession], owner: SessionOwner | None) -> bool:
+    def _is_at_share_limit(self, found: list[McpSession], owner: SessionOwner | None) -> bool:
         """True if a tenant has as many sessions as it may have."""
         return len(_of_tenant(found, owner)) >= limits.UPSTREAM_SESSIONS_PER_TENANT_MAX
 
-    def _idle(self, name: str, owner: SessionOwner | None) -> McpSession | None:
+    def _idle_session(self, name: str, owner: SessionOwner | None) -> McpSession | None:
         """The least recently used session that nobody uses now, to be closed."""
         found = self.sessions(name)
-        candidates = _of_tenant(found, owner) if self._has_share(found, owner) else found
+        candidates = _of_tenant(found, owner) if self._is_at_share_limit(found, owner) else found
         return next((connection for connection in candidates if connection.borrowed == 0), None)
 
     def _returned(self, connection: McpSession) -> None:

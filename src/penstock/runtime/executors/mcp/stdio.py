@@ -122,7 +122,7 @@ async def bounded_stdio(
                 writer.close()
                 with anyio.move_on_after(_FLUSH_SECONDS):
                     await written.wait()
-                await _stopped(process)
+                await _stop(process)
                 for stream in (incoming, outgoing):
                     await stream.aclose()
             group.cancel_scope.cancel()
@@ -147,7 +147,7 @@ async def _read(process: Any, incoming: _Received, intake: StdioIntake) -> None:
     except _GONE:
         pass  # the server, or the reader, is gone
     finally:
-        await _drained(process)
+        await _drain(process)
 
 
 async def _deliver(line: bytes, incoming: _Received) -> None:
@@ -183,14 +183,14 @@ async def _write(
         written.set()
 
 
-async def _drained(process: Any) -> None:
+async def _drain(process: Any) -> None:
     """Keep reading, so that a server that is still writing can exit."""
     with anyio.CancelScope(shield=True), suppress(*_GONE):
         while True:
             await process.stdout.receive()
 
 
-async def _stopped(process: Any) -> None:
+async def _stop(process: Any) -> None:
     """Close the server's input, give it time, then end it with all its descendants."""
     with suppress(*_GONE):
         await process.stdin.aclose()

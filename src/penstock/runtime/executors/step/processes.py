@@ -36,7 +36,7 @@ _LOGGER = logging.getLogger("penstock.step")
 # Spawn: a fork of a process with threads and open files inherits locks that nobody will release.
 _SPAWN = multiprocessing.get_context("spawn")
 # A process whose pipe is closed is about to exit, if it has not exited already.
-_BURIAL_SECONDS_MAX = 5.0
+_REAP_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class _Worker:
         return self.process is not None and self.process.is_alive()
 
     def perform(
-        self, sent: bytes, hear: Callable[[_Message], None], is_wanted: Callable[[], bool]
+        self, sent: bytes, on_message: Callable[[_Message], None], is_wanted: Callable[[], bool]
     ) -> _Outcome | _Died | None:
         """Send a task and wait for its outcome. Blocks, so call it on a thread. None if the task must not be done."""
         try:
@@ -153,17 +153,17 @@ class _Worker:
                 message: _Message = pipe.recv()
                 if isinstance(message, _Outcome):
                     return message
-                hear(message)
+                on_message(message)
         except (EOFError, OSError):
-            return self._bury()
+            return self._reap()
 
-    def _bury(self) -> _Died:
+    def _reap(self) -> _Died:
         """Reap a process that has exited."""
         if self.pipe is not None:
             self.pipe.close()
         if self.process is None:
             return _Died(None)
-        self.process.join(_BURIAL_SECONDS_MAX)
+        self.process.join(_REAP_SECONDS_MAX)
         return _Died(self.process.exitcode)
 
     def _begin(self) -> Connection:
@@ -206,13 +206,13 @@ class StepProcesses:
             sent = pickle.dumps(_Task(step.function, replace(call, ownership=None)))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             return bad_arguments(f"{step.name} cannot be sent to a process: {error}")
-        hear, loop = self._hearing(call), asyncio.get_running_loop()
+        on_message, loop = self._message_handler(call), asyncio.get_running_loop()
         async with self._slots:
             worker = self._worker()
             self._busy.add(worker)
             try:
                 heard = await self._threads.run(
-                    lambda: worker.perform(sent, hear, lambda: confirmed_in_thread(call, loop))
+                    lambda: worker.perform(sent, on_message, lambda: confirmed_in_thread(call, loop))
                 )
             except BaseException:  # usually a cancellation; in any case nobody will read this pipe again
                 worker.kill()
@@ -248,10 +248,10 @@ class StepProcesses:
                 return worker
         return _Worker()
 
-    def _hearing(self, call: ActivityCall) -> Callable[[_Message], None]:
+    def _message_handler(self, call: ActivityCall) -> Callable[[_Message], None]:
         loop = asyncio.get_running_loop()
 
-        def hear(message: _Message) -> None:
+        def on_message(message: _Message) -> None:
             match message:
                 case _Heartbeat(details=details):
                     loop.call_soon_threadsafe(self.observer.heartbeat, call, details)
@@ -262,7 +262,7 @@ class StepProcesses:
                 case _Outcome():
                     pass
 
-        return hear
+        return on_message
 
     def close(self) -> None:
         """Kill every worker."""

@@ -48,7 +48,7 @@ _UNREAD_COLUMNS: TypeAlias = tuple[int, Literal["command", "event"], str, msgspe
 _UNREAD_RECORDS = msgspec.json.Decoder(list[_UNREAD_COLUMNS])
 _UNREAD_RECORD = msgspec.json.Decoder(_UNREAD_COLUMNS)
 _RECORD = msgspec.json.Decoder(Columns)
-_HALF_A_PAIR = b"\\ud"  # the start of the escape of half a surrogate pair; nothing else is escaped this way
+_LONE_SURROGATE = b"\\ud"  # the start of the escape of half a surrogate pair; nothing else is escaped this way
 _UNREAD = msgspec.json.Decoder(list[msgspec.Raw])
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -91,7 +91,9 @@ def part_of(first: int, last: int, first_wanted: int, last_wanted: int) -> slice
 
 def records_of(page: bytes | str, part: slice | None = None) -> list[Record]:
     """The records of a page, or of a slice of it."""
-    if isinstance(page, bytes) and _HALF_A_PAIR not in page:  # text instead of bytes is damage too, or a manual repair
+    if (
+        isinstance(page, bytes) and _LONE_SURROGATE not in page
+    ):  # text instead of bytes is damage too, or a manual repair
         with suppress(msgspec.DecodeError):  # damage: the slow path raises the error
             if part is not None:
                 return [Record(*_UNREAD_RECORD.decode(item)) for item in _UNREAD.decode(page)[part]]

@@ -80,7 +80,7 @@ class _Nothing:
         pass
 
 
-class _NotBegunError(Exception):
+class _TransactionNotStartedError(Exception):
     """No transaction could be started. The cause applies to every job."""
 
 
@@ -162,8 +162,8 @@ class GroupCommitWriter:
             self._busy = False
             self._idle.set()
             return
-        applied = not self._has_long(batch) and self._apply_here(batch)
-        work = self._thread.submit(self._finish if applied else self._patiently, batch)
+        applied = not self._has_long(batch) and self._apply_on_loop(batch)
+        work = self._thread.submit(self._finish if applied else self._commit_on_thread, batch)
         work.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._delivered, batch, done))
 
     def _has_long(self, batch: list[_AnyJob]) -> bool:
@@ -182,7 +182,7 @@ class GroupCommitWriter:
         _deliver(batch)
         self._next()
 
-    def _apply_here(self, batch: list[_AnyJob]) -> bool:
+    def _apply_on_loop(self, batch: list[_AnyJob]) -> bool:
         """Apply a batch on the loop's thread, if that needs no waiting and raises no error."""
         for together in (True, False):
             try:
@@ -209,12 +209,12 @@ class GroupCommitWriter:
             self._commit_transaction()
         except Exception:  # whatever the error is, nothing was committed
             self._roll_back()
-            self._patiently(batch)
+            self._commit_on_thread(batch)
             return
         self.commits += 1
         self.jobs += len(batch)
 
-    def _patiently(self, batch: list[_AnyJob]) -> None:
+    def _commit_on_thread(self, batch: list[_AnyJob]) -> None:
         """Apply and commit a whole batch on the writer's thread, which may wait for a lock."""
         try:
             self._wait_for_locks(self._busy_timeout_ms)
@@ -227,12 +227,12 @@ class GroupCommitWriter:
         error = self._try(batch)
         if error is None:
             return
-        if len(batch) == 1 or isinstance(error, _NotBegunError):
+        if len(batch) == 1 or isinstance(error, _TransactionNotStartedError):
             self._fail(batch, error)
             return
         for number, job in enumerate(batch):
             alone = self._try([job])
-            if isinstance(alone, _NotBegunError):
+            if isinstance(alone, _TransactionNotStartedError):
                 # Waiting for the file again for each job could take minutes.
                 self._fail(batch[number:], alone)
                 return
@@ -240,7 +240,7 @@ class GroupCommitWriter:
                 self._fail([job], alone)
 
     def _fail(self, jobs: list[_AnyJob], error: Exception) -> None:
-        if isinstance(error, _NotBegunError) and isinstance(error.__cause__, Exception):
+        if isinstance(error, _TransactionNotStartedError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         for job in jobs:
             # A new exception for each job: one that is raised in several tasks would collect all their tracebacks.
@@ -281,11 +281,11 @@ class GroupCommitWriter:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")  # the last transaction could not be rolled back when it failed
             self._connection.execute("BEGIN IMMEDIATE")
-            self._look_for_files()
+            self._check_file_identity()
         except (sqlite3.Error, Unavailable) as error:
-            raise _NotBegunError from error
+            raise _TransactionNotStartedError from error
 
-    def _look_for_files(self) -> None:
+    def _check_file_identity(self) -> None:
         """Refuse to write if the file or its log was moved or replaced.
 
         SQLite would continue to write into a file that no longer has a name, or into a log that nobody reads.

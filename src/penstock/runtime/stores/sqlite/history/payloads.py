@@ -55,7 +55,7 @@ class _UnreadPage(msgspec.Struct):
         return _Page(columns_of(self.records[part]), payloads)
 
 
-class _Moved(msgspec.Struct, frozen=True):
+class _Split(msgspec.Struct, frozen=True):
     """A value without its large parts, and the paths and hashes of those parts."""
 
     left: Any
@@ -82,7 +82,7 @@ class PageSplitter:
         """The payloads of all pages, by hash."""
         # Keyed by identity: the records keep their values alive, and comparing large values would cost more than it
         # saves.
-        self._seen: dict[int, _Moved | None] = {}
+        self._seen: dict[int, _Split | None] = {}
 
     def page(self, records: Sequence[Record]) -> bytes:
         """Encode records as they are stored."""
@@ -101,7 +101,7 @@ class PageSplitter:
             rows.append((record.seq, record.kind, record.name, payload, record.at))
         return encode_json({"records": rows, "payloads": places}) if places else page  # only many small values
 
-    def moved(self, value: JsonValue) -> _Moved | None:
+    def moved(self, value: JsonValue) -> _Split | None:
         """Split a value; None if it stays whole."""
         if not _may_be_large(value):
             return None
@@ -109,7 +109,7 @@ class PageSplitter:
             self._seen[id(value)] = self._move(value)
         return self._seen[id(value)]
 
-    def _move(self, value: JsonValue) -> _Moved | None:
+    def _move(self, value: JsonValue) -> _Split | None:
         content = encode_json(value)
         if len(content) <= limits.PAYLOAD_INLINE_BYTES_MAX:
             return None
@@ -118,10 +118,10 @@ class PageSplitter:
         if inner:
             content = encode_json(left)
             if len(content) <= limits.PAYLOAD_INLINE_BYTES_MAX:
-                return _Moved(left, tuple(inner))
+                return _Split(left, tuple(inner))
         name = content_hash(content)
         self.payloads[name] = content
-        return _Moved(None, (((), name), *inner))
+        return _Split(None, (((), name), *inner))
 
     def _without_large_parts(self, value: JsonValue) -> tuple[JsonValue, list[tuple[Place, str]]]:
         places: list[tuple[Place, str]] = []

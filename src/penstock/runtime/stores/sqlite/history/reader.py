@@ -32,7 +32,7 @@ _PAGES_FROM = (
     " ORDER BY first_seq"
 )
 _MOVE: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[Any])
-_OWN = 2  # the number of the shape and the time come before the values of a move
+_HEADER_VALUES = 2  # the number of the shape and the time come before the values of a move
 
 
 class HistoryReader:
@@ -54,10 +54,10 @@ class HistoryReader:
         if not is_move(page):
             return self._payloads.records(page, part)
         found = decode_json(_MOVE, page)
-        match found[:_OWN]:
+        match found[:_HEADER_VALUES]:
             case [int(number), int(at)]:
                 shape = self._shapes.shape(self._connection, number)
-                records = list(expand(shape, self._run_id, first_seq, at, found[_OWN:]))
+                records = list(expand(shape, self._run_id, first_seq, at, found[_HEADER_VALUES:]))
             case _:
                 message = f"row {first_seq} is a move without a shape or a time"
                 raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`")
@@ -66,7 +66,7 @@ class HistoryReader:
 
 def load_run(connection: sqlite3.Connection, run_id: str, shapes: ShapeReader) -> StoredRun | None:
     """A run with its whole history."""
-    with _one_moment(connection):
+    with _snapshot(connection):
         found = connection.execute(f"SELECT {RUN_COLUMNS}, key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if found is None:
             return None
@@ -82,7 +82,7 @@ def read_history(
 ) -> tuple[Record, ...]:
     """Records of a run after a sequence number."""
     wanted = (after_seq + 1, after_seq + limit)
-    with _one_moment(connection):
+    with _snapshot(connection):
         run = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if run is None:
             return ()
@@ -96,7 +96,7 @@ def read_history(
 
 
 @contextmanager
-def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """Read everything inside from one snapshot, while others may write."""
     connection.execute("BEGIN")
     try:

@@ -83,8 +83,8 @@ def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> 
         raise Rejected("BACKUP_ONTO_ITSELF", f"{goal} is the store itself", "name another file for the backup")
     if goal.exists() and not overwrite:
         raise Conflict("BACKUP_EXISTS", f"{goal} exists already", "name another file, or allow it to be replaced")
-    with _copied(source, goal) as copy:
-        version, runs = _verified(copy, source)
+    with _snapshot_copy(source, goal) as copy:
+        version, runs = _verify(copy, source)
         replaced = _replace(copy, goal)
     if replaced is not None:
         _remove(replaced)
@@ -105,10 +105,10 @@ def restore(
     if goal.exists() and not force:
         message = f"{goal} exists already"
         raise Conflict("STORE_EXISTS", message, "name another file, or insist; the file that is there is kept")
-    with _copied(backup_file, goal) as copy:
-        version, runs = _verified(copy, backup_file)
+    with _snapshot_copy(backup_file, goal) as copy:
+        version, runs = _verify(copy, backup_file)
         if note is not None:
-            _leave_note(
+            _write_note(
                 copy,
                 {**note, "replaced": _trail_ends(goal), "kept_as": _free_name(goal).name if goal.exists() else None},
             )
@@ -121,7 +121,7 @@ def restore(
 def check_integrity(path: str | Path) -> IntegrityReport:
     """Find every problem of a store: damage to the file, and runs whose history and index row disagree."""
     _must_exist(Path(path))
-    connection = _opened(path)
+    connection = _connect_to_read(path)
     try:
         _version(connection, path)
         connection.execute("BEGIN")  # one snapshot, while others continue to write
@@ -137,7 +137,7 @@ def check_integrity(path: str | Path) -> IntegrityReport:
 def stats(path: str | Path) -> StoreStats:
     """Count what a store holds."""
     _must_exist(Path(path))
-    connection = _opened(path)
+    connection = _connect_to_read(path)
     try:
         version = _version(connection, path)
         connection.execute("BEGIN")
@@ -171,7 +171,7 @@ def stats(path: str | Path) -> StoreStats:
 def read_mark(path: str | Path, name: str) -> JsonValue:
     """The small value that a store keeps under a name; None if there is none, as in the oldest files."""
     _must_exist(Path(path))
-    connection = _opened(path)
+    connection = _connect_to_read(path)
     try:
         _version(connection, path)
         if not _has_table(connection, "marks"):
@@ -187,7 +187,7 @@ def read_mark(path: str | Path, name: str) -> JsonValue:
 
 
 @contextmanager
-def _copied(source: Path, goal: Path) -> Iterator[Path]:
+def _snapshot_copy(source: Path, goal: Path) -> Iterator[Path]:
     """Copy a snapshot of a store to a file beside its goal. The copy is deleted at the end unless it was moved."""
     if not goal.parent.is_dir():
         message = f"the folder {goal.parent} does not exist"
@@ -207,7 +207,7 @@ def _copied(source: Path, goal: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, copy: Path, goal: Path) -> None:
-    reading = _opened(source)
+    reading = _connect_to_read(source)
     try:
         _version(reading, source)
         writing = connect(str(copy), mode="rw")
@@ -230,9 +230,9 @@ def _is_about_writing(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY)
 
 
-def _verified(copy: Path, source: Path) -> tuple[int, int]:
+def _verify(copy: Path, source: Path) -> tuple[int, int]:
     """The format version of a copy and its number of runs. Refuses a copy that is damaged or empty."""
-    connection = _opened(copy)
+    connection = _connect_to_read(copy)
     try:
         version = _version(connection, source)
         problems = [str(found) for (found,) in connection.execute("PRAGMA integrity_check(5)") if found != "ok"]
@@ -250,7 +250,7 @@ def _verified(copy: Path, source: Path) -> tuple[int, int]:
         connection.close()
 
 
-def _opened(path: str | Path) -> sqlite3.Connection:
+def _connect_to_read(path: str | Path) -> sqlite3.Connection:
     """A connection that is only used for reading.
 
     It is not opened read-only: such a connection may not remove the log and would leave an empty one behind.
@@ -271,7 +271,7 @@ def _version(connection: sqlite3.Connection, path: str | Path) -> int:
     return version
 
 
-def _leave_note(copy: Path, note: JsonObject) -> None:
+def _write_note(copy: Path, note: JsonObject) -> None:
     """Store a note in a copy, with the ends of the audit trails. Files older than audit trails have no table for it."""
     connection = connect(str(copy), mode="rw")
     try:
@@ -289,7 +289,7 @@ def _trail_ends(path: Path) -> JsonObject:
     if not path.exists():
         return {}
     try:
-        connection = _opened(path)
+        connection = _connect_to_read(path)
     except PenstockError:
         return {}
     try:
@@ -319,13 +319,13 @@ def _replace(copy: Path, goal: Path, *, permissions_of: Path | None = None) -> P
     if any(Path(f"{goal}{suffix}").exists() for suffix in ("", *_COMPANIONS)):
         kept_as = _set_aside(goal)
     os.replace(copy, goal)
-    _settle(goal.parent)
+    _sync_folder(goal.parent)
     return kept_as
 
 
 def _set_aside(path: Path) -> Path:
     """Rename a store and its log. Refuses while anybody has it open."""
-    with _alone_with(path):
+    with _exclusive_lock(path):
         kept_as = _free_name(path)
         for suffix in ("", *_COMPANIONS):
             with suppress(FileNotFoundError):
@@ -341,7 +341,7 @@ def _free_name(path: Path) -> Path:
 
 
 @contextmanager
-def _alone_with(path: Path) -> Iterator[None]:
+def _exclusive_lock(path: Path) -> Iterator[None]:
     """Lock a store that nobody else has open. Refuses databases of other programs."""
     if not path.exists():
         yield
@@ -397,7 +397,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _settle(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Make a new name in a folder durable, where folders can be synchronised."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

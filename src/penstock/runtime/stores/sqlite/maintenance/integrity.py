@@ -32,7 +32,7 @@ from penstock.runtime.stores.sqlite.runs.text_index import is_indexed
 __all__ = ["IntegrityProblem", "IntegrityReport", "audit", "damaged_report"]
 
 # Rows whose parent row must exist: the query that counts them, and the message.
-_LOOSE_ENDS: tuple[tuple[str, str], ...] = (
+_DANGLING_REFERENCES: tuple[tuple[str, str], ...] = (
     ("SELECT count(DISTINCT run) FROM history WHERE run NOT IN (SELECT key FROM runs)", "histories belong to no run"),
     ("SELECT count(*) FROM labels WHERE run NOT IN (SELECT key FROM runs)", "labels belong to no run"),
     (
@@ -137,7 +137,7 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
     for (found,) in connection.execute(f"PRAGMA integrity_check({limits.INTEGRITY_PROBLEMS_MAX})"):
         if found != "ok":
             yield IntegrityProblem(code="STORE_CORRUPT", message=str(found))
-    loose_ends = _LOOSE_ENDS + _LOOSE_PAYLOADS if has_payloads(connection) else _LOOSE_ENDS
+    loose_ends = _DANGLING_REFERENCES + _LOOSE_PAYLOADS if has_payloads(connection) else _DANGLING_REFERENCES
     for statement, message in loose_ends:
         (count,) = connection.execute(statement).fetchone()
         if count:

@@ -37,7 +37,7 @@ class StoreProbe:
         last = writer.committed_at
         is_fresh = last is not None and now - last < limits.STORE_PROBE_SECONDS
         # The writer first, because it knows which files it writes to.
-        await writer.submit(_look if is_fresh else _write_nothing)
+        await writer.submit(_look if is_fresh else _no_op_write)
         await writer.submit(probe_audit)
         check = self._checked_at is None or now - self._checked_at >= limits.STORE_CHECK_SECONDS
         await self._database.read(lambda _: self._read_afresh(check=check))
@@ -62,7 +62,7 @@ def _look(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT run_id FROM runs LIMIT 1").fetchall()
 
 
-def _write_nothing(connection: sqlite3.Connection) -> None:
+def _no_op_write(connection: sqlite3.Connection) -> None:
     """Make a write that changes no data but still reaches the file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     connection.execute(f"PRAGMA user_version = {version:d}")
