@@ -80,7 +80,8 @@ class WorkerLease:
     def _renewed(self, task: asyncio.Task[None]) -> None:
         self._renewing = None
         if not task.cancelled():
-            task.exception()  # retrieved: callers of `renew` have seen it, or the next heartbeat fails too
+            # Mark the exception as retrieved. A caller of `renew` gets it; without one, the next heartbeat fails too.
+            task.exception()
 
     async def _renew(self) -> None:
         began = self.clock.elapsed_ms()  # the time before it is stored: others may count from the moment it is stored

@@ -81,7 +81,7 @@ class AbandonedRuns:
             self._tried.pop(run_id, None)
             return
         if await self._waits_for_children(lost):
-            # It waits for child runs, and its list of started effects was evicted from memory meanwhile.
+            # It waits for child runs and was evicted from memory meanwhile, with the note that it had started them.
             live.deferred.update(effect.effect_id for effect in lost)
             return
         known, tries = self._tried.get(run_id, (seq, 0))

@@ -36,7 +36,7 @@ class Commit(asyncio.Future[T], Generic[T]):
     def settle(self, outcome: T) -> None:
         """Complete the commit.
 
-        It is acknowledged first, so that its caller continues before listeners of the callback.
+        The result is set first, so that its caller resumes before the tasks that the callback wakes.
         """
         self.set_result(outcome)
         self._run_follow_up(outcome)
