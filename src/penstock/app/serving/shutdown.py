@@ -138,17 +138,17 @@ def _end_now(seconds: float) -> None:
 def handle_signals(first: Callable[[], None], second: Callable[[int], None]) -> Iterator[None]:
     """Handle SIGINT and SIGTERM: the first signal asks to stop, a second one ends the process."""
     loop = asyncio.get_running_loop()
-    heard = False
+    was_signalled = False
 
-    def hear(number: int) -> None:
-        nonlocal heard
-        if heard:
+    def on_signal(number: int) -> None:
+        nonlocal was_signalled
+        if was_signalled:
             second(number)
-        heard = True
+        was_signalled = True
         first()
 
     for number in _SIGNALS:
-        loop.add_signal_handler(number, hear, number)
+        loop.add_signal_handler(number, on_signal, number)
     try:
         yield
     finally:

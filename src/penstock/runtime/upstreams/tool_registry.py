@@ -225,24 +225,24 @@ class UpstreamToolRegistry:
 
         Tools that the settings accept are accepted here, on the first query.
         """
-        found = await self._standings(tenant, server)
+        found = await self._current_reviews(tenant, server)
         if self.act is None or not any(map(self._accepted_by_settings, found)):
             return found
         async with self._decision_lock:
-            waiting = filter(self._accepted_by_settings, await self._standings(tenant, server))
+            waiting = filter(self._accepted_by_settings, await self._current_reviews(tenant, server))
             for name in dict.fromkeys(item.server for item in waiting):
                 await self.act(tenant, ACCEPT_FIRST, {"server": name})
-        return await self._standings(tenant, server)
+        return await self._current_reviews(tenant, server)
 
     async def accepted_by_settings(self, tenant: str, server: str) -> list[ToolReview]:
         """The tools of a server that nobody has accepted and that the settings accept."""
-        return [item for item in await self._standings(tenant, server) if self._accepted_by_settings(item)]
+        return [item for item in await self._current_reviews(tenant, server) if self._accepted_by_settings(item)]
 
     def _accepted_by_settings(self, item: ToolReview) -> bool:
         rules, seen = self.rules[item.server], item.seen
         return item.status == "new" and rules.accept == "first" and seen is not None and seen.problem is None
 
-    async def _standings(self, tenant: str, server: str | None) -> list[ToolReview]:
+    async def _current_reviews(self, tenant: str, server: str | None) -> list[ToolReview]:
         rules = self.rules_for(tenant)
         if not rules:
             return []
@@ -302,13 +302,13 @@ class UpstreamToolRegistry:
             self.forget(tenant)
         return pins
 
-    async def revoke(self, tenant: str, standing: ToolReview, by: str, call: CallRecord) -> None:
+    async def revoke(self, tenant: str, review: ToolReview, by: str, call: CallRecord) -> None:
         """Revoke an acceptance. The pin is kept, because it still shows when the tool changes."""
-        if standing.pin is None:
+        if review.pin is None:
             return
-        pin_id, pin = _pin_id(standing.server, standing.name), standing.pin
+        pin_id, pin = _pin_id(review.server, review.name), review.pin
         body: JsonObject = {
-            "server": standing.server,
+            "server": review.server,
             "hash": pin.hash,
             "tool": msgspec.to_builtins(pin.tool),
             _REVOKED: True,

@@ -385,7 +385,7 @@ def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
     done = progress.task
     if done is None:
         return ActivityError(f"{task.agent_id} answered nothing", "DELEGATE_PROTOCOL_ERROR")
-    said = truncated(_text(done.status.message.parts))
+    status_text = truncated(_text(done.status.message.parts))
     match done.status.state:
         case TaskState.TASK_STATE_COMPLETED:
             return ActivityDone(
@@ -394,33 +394,35 @@ def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
         case TaskState.TASK_STATE_INPUT_REQUIRED:
             return _question(task, done)
         case TaskState.TASK_STATE_AUTH_REQUIRED:
-            message = f"{task.agent_id} wants to know who is asking: {said}"
+            message = f"{task.agent_id} wants to know who is asking: {status_text}"
             return ActivityError(
                 message, "A2A_CREDENTIALS_MISSING", retryable=False, extra=task.result_metadata(done.id)
             )
         case TaskState.TASK_STATE_FAILED:
-            message = said or f"{task.agent_id} failed without a reason"
+            message = status_text or f"{task.agent_id} failed without a reason"
             return ActivityError(message, "A2A_TASK_FAILED", extra=task.result_metadata(done.id))
         case _:
-            message = f"{task.agent_id} ended the task as {_state_name(done)}" + (f": {said}" if said else "")
+            message = f"{task.agent_id} ended the task as {_state_name(done)}" + (
+                f": {status_text}" if status_text else ""
+            )
             return ActivityError(message, "A2A_TASK_FAILED", retryable=False, extra=task.result_metadata(done.id))
 
 
 def _question(task: AgentTask, asking: Task) -> ActivityAsks:
     message = asking.status.message
-    said = _text(message.parts) or json.dumps([_json(part) for part in message.parts], ensure_ascii=False)
+    question_text = _text(message.parts) or json.dumps([_json(part) for part in message.parts], ensure_ascii=False)
     asked = _QuestionContext(asking.id, asking.context_id, message.message_id)
-    question = truncated(said if message.parts else f"{task.agent_id} needs to know more")
+    question = truncated(question_text if message.parts else f"{task.agent_id} needs to know more")
     return ActivityAsks(question, _ANSWER_SCHEMA, asked.as_json())
 
 
-def _result(task: AgentTask, said: Sequence[Artifact | Message]) -> JsonValue:
-    parts = [part for item in said for part in item.parts]
+def _result(task: AgentTask, contents: Sequence[Artifact | Message]) -> JsonValue:
+    parts = [part for item in contents for part in item.parts]
     kinds = {part.WhichOneof("content") for part in parts}
     if len(parts) == 1 and kinds == {"data"}:
         return _whole_numbers(MessageToDict(parts[0].data))
     if kinds <= {"text"}:
-        text = "\n".join(_text(item.parts, "" if isinstance(item, Artifact) else "\n") for item in said)
+        text = "\n".join(_text(item.parts, "" if isinstance(item, Artifact) else "\n") for item in contents)
         if task.output_schema is not None and not has_more_tokens(text.encode(), limits.UPSTREAM_ANSWER_TOKENS_MAX):
             # An agent that speaks only text replies with JSON in a text part when it is asked for JSON.
             try:

@@ -240,25 +240,25 @@ class ElicitationRouter:
             self._turn.release()
 
     async def _only(self) -> LiveCall | None:
-        whose: asyncio.Future[LiveCall | None] = asyncio.get_running_loop().create_future()
-        self._unclear.append(whose)
+        assigned: asyncio.Future[LiveCall | None] = asyncio.get_running_loop().create_future()
+        self._unclear.append(assigned)
         self._sort()
         try:
-            return await whose
+            return await assigned
         finally:
-            self._unclear.remove(whose)
+            self._unclear.remove(assigned)
 
     def _sort(self) -> None:
         """Assign the questions to calls, as far as that is unambiguous by now."""
         # A call that waits for an answer asks nothing else, unless it is the only call.
         calls = [call for call in self._calls if not call.asking] or list(self._calls)
-        open_now = [whose for whose in self._unclear if not whose.done()]
+        open_now = [assigned for assigned in self._unclear if not assigned.done()]
         if len(calls) == 1:
-            for whose in open_now[:1]:
-                whose.set_result(calls[0])
+            for assigned in open_now[:1]:
+                assigned.set_result(calls[0])
         elif len(open_now) >= len(calls):  # as many questions as calls: they can never be told apart
-            for whose in open_now:
-                whose.set_result(None)
+            for assigned in open_now:
+                assigned.set_result(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,8 +100,8 @@ class McpSessionPool:
     def _opened(self, name: str, owner: SessionOwner | None) -> McpSession:
         config = self.servers[name]
         # Over HTTP a session gets an owner once its server turns out to be an older one.
-        whose = owner if config.url is None else None
-        connection = McpSession(name, config, self._ended, self._looks.get(name), whose)
+        session_owner = owner if config.url is None else None
+        connection = McpSession(name, config, self._ended, self._looks.get(name), session_owner)
         self._open[name] = [*self.sessions(name), connection]
         self._alive.add(connection)
         return connection

@@ -211,7 +211,7 @@ class StepProcesses:
             worker = self._worker()
             self._busy.add(worker)
             try:
-                heard = await self._threads.run(
+                reply = await self._threads.run(
                     lambda: worker.perform(sent, on_message, lambda: confirmed_in_thread(call, loop))
                 )
             except BaseException:  # usually a cancellation; in any case nobody will read this pipe again
@@ -221,17 +221,17 @@ class StepProcesses:
                 self._busy.discard(worker)
                 outdated = worker in self._outdated
                 self._outdated.discard(worker)
-        if heard is None or isinstance(heard, _Outcome):
+        if reply is None or isinstance(reply, _Outcome):
             if outdated:
                 worker.kill()
             else:
                 self._idle.append(worker)
-            if heard is None:
+            if reply is None:
                 raise asyncio.CancelledError("another process has taken over")
-            if heard.traceback is not None:
-                _LOGGER.warning("step %s failed in its process\n%s", step.name, heard.traceback)
-            return heard.outcome
-        message = f"the process of {step.name} ended without an answer (exit code {heard.exit_code})"
+            if reply.traceback is not None:
+                _LOGGER.warning("step %s failed in its process\n%s", step.name, reply.traceback)
+            return reply.outcome
+        message = f"the process of {step.name} ended without an answer (exit code {reply.exit_code})"
         return ActivityError(message, "STEP_PROCESS_DIED")
 
     def renew(self) -> None:

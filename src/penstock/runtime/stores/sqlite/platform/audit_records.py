@@ -183,6 +183,6 @@ def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 def _record_of(columns: Sequence[Any]) -> AuditRecord:
     *plain, details, seq, previous_hash, sealed = columns
-    told = {} if details is None else decode_json(_DETAILS, details)
-    entry = AuditEntry(**dict(zip(_PLAIN, plain, strict=True)), details=told)
+    decoded_details = {} if details is None else decode_json(_DETAILS, details)
+    entry = AuditEntry(**dict(zip(_PLAIN, plain, strict=True)), details=decoded_details)
     return AuditRecord(seq=seq, entry=entry, previous_hash=previous_hash, hash=sealed)
