@@ -1,6 +1,7 @@
 """The tree is the architecture: short rows of modules, folders instead of prefixes, packages that say what they are."""
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -30,9 +31,32 @@ def test_a_package_is_a_short_row_of_modules_without_shared_prefixes(package: st
     assert crowds(SOURCE / package) == []
 
 
+def first_to_read(folder: Path) -> str | None:
+    """The module or package that the docstring of a package tells a newcomer to read first, if it is there."""
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    found = re.search(r"Read `(\w+)`[^.]*?\s+first", docstring)
+    if found is None:
+        return None
+    name = found.group(1)
+    return name if (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists() else None
+
+
+def is_empty(folder: Path) -> bool:
+    return [path.name for path in folder.glob("*.py")] == ["__init__.py"] and not any(folder.glob("*/__init__.py"))
+
+
 @pytest.mark.parametrize("package", packages())
-def test_a_package_says_what_lives_there(package: str) -> None:
-    assert ast.get_docstring(ast.parse((SOURCE / package / "__init__.py").read_text(encoding="utf-8")))
+def test_a_package_says_what_lives_there_and_what_to_read_first(package: str) -> None:
+    folder = SOURCE / package
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert is_empty(folder) or first_to_read(folder)
+
+
+def test_a_module_to_read_first_that_is_not_there_is_found(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text('"""Stores. Read `store` first."""')
+    assert first_to_read(tmp_path) is None
+    (tmp_path / "store.py").touch()
+    assert first_to_read(tmp_path) == "store"
 
 
 def test_every_folder_with_modules_is_a_package() -> None:

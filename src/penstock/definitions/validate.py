@@ -30,9 +30,9 @@ from penstock.definitions.outline.document import Outline, outline_of
 from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.source.findings import Finding, NameSuggestions, Position, Severity
 
-__all__ = ["Beside", "Checked", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
+__all__ = ["Checked", "ExtraCheck", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
 
-Beside: TypeAlias = Callable[[JsonObject], Iterable[Finding]]
+ExtraCheck: TypeAlias = Callable[[JsonObject], Iterable[Finding]]
 # After one of these findings the document is not understood well enough for any other check.
 _FATAL_CODES = frozenset({"NOT_A_WORKFLOW", "DOCUMENT_TOO_DEEP"})
 # Findings that may be wrong while a node that cannot be read is missing from the graph.
@@ -69,26 +69,26 @@ def validate_source(text: str, *, file: str | None = None) -> tuple[Finding, ...
     return check_source(text, file=file).findings
 
 
-def check_source(text: str, *, file: str | None = None, beside: Beside | None = None) -> Checked:
+def check_source(text: str, *, file: str | None = None, extra_check: ExtraCheck | None = None) -> Checked:
     """Read and check a text; for callers that also need the document.
 
-    `beside` adds findings that need knowledge from outside the document, such as which workflows exist. It is not
+    `extra_check` adds findings that need knowledge from outside the document, such as which workflows exist. It is not
     called for a document with a fatal finding.
     """
     source = read_source(text, file=file)
     if not isinstance(source, SourceDocument):
         return Checked(document=None, findings=source)
     found = validate_document(source.value)
-    if beside is not None and isinstance(source.value, dict) and not _has_fatal(found):
-        found = (*found, *beside(source.value))
+    if extra_check is not None and isinstance(source.value, dict) and not _has_fatal(found):
+        found = (*found, *extra_check(source.value))
     placed = [replace(finding, position=_position(source.positions, finding.path), file=file) for finding in found]
     placed.sort(key=lambda finding: finding.position or Position(0, 0))
     return Checked(document=source.value, findings=tuple(placed))
 
 
-def load_workflow(text: str, *, file: str | None = None, beside: Beside | None = None) -> Loaded:
+def load_workflow(text: str, *, file: str | None = None, extra_check: ExtraCheck | None = None) -> Loaded:
     """Read, check and compile a workflow; warnings do not stop it."""
-    checked = check_source(text, file=file, beside=beside)
+    checked = check_source(text, file=file, extra_check=extra_check)
     has_errors = any(finding.severity is Severity.ERROR for finding in checked.findings)
     if has_errors or not isinstance(checked.document, dict):
         return Loaded(workflow=None, findings=checked.findings)

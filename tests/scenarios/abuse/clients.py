@@ -25,7 +25,8 @@ _READING_SECONDS_MIN, _READING_SECONDS_MAX = 3.0, 90.0
 _HISTORY_RECORDS = 20_000
 # Twice what runs in memory may take together, see benchmarks/memory.py; without a bound these runs take 600 MB.
 _GROWTH_BYTES_MAX = 270_000_000
-_REVOKED_SECONDS_MAX = 20.0
+# Less than the pause between two heartbeats: a stream that ends only then was not told of the revocation.
+_REVOKED_SECONDS_MAX = 10.0
 
 # Readers in a process of their own, so that whoever measures does not wait for them; each says how much it got.
 _READING = """

@@ -28,7 +28,7 @@ from penstock.cli.terminal.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.outline.document import is_native
 from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.validate import Beside, check_source
+from penstock.definitions.validate import ExtraCheck, check_source
 
 __all__ = ["validate_command"]
 
@@ -81,10 +81,10 @@ def validate_command(
         raise typer.Exit(2)
     named = files or expand_paths(settings.workflows.paths if settings else ())
     sources = list(read_sources(named))
-    beside, problem = (None, None) if settings is None else _beside(settings, sources)
+    extra_check, problem = (None, None) if settings is None else _extra_check(settings, sources)
     if problem is not None and not as_json:
         report_problem(problem, as_json=False)
-    verdicts = [_verdict(source, beside) for source in sources]
+    verdicts = [_verdict(source, extra_check) for source in sources]
     if as_json:
         report: JsonObject = {
             "ok": problem is None and all(verdict.is_ok(strict=strict) for verdict in verdicts),
@@ -111,7 +111,7 @@ def _project(config: Path | None, *, as_json: bool) -> Settings | None:
     return loaded.settings if loaded.file is not None else None
 
 
-def _beside(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple[Beside, PenstockError | None]:
+def _extra_check(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple[ExtraCheck, PenstockError | None]:
     """The check of a document against the project, and what is wrong with the project's own steps."""
     try:
         others = list(read_sources(expand_paths(settings.workflows.paths)))
@@ -122,11 +122,11 @@ def _beside(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple
     return project_check(known), known.problem
 
 
-def _verdict(source: SourceText | Unreadable, beside: Beside | None) -> _Verdict:
+def _verdict(source: SourceText | Unreadable, extra_check: ExtraCheck | None) -> _Verdict:
     if isinstance(source, Unreadable):
         finding = Finding(code=source.code, message=source.message, file=source.label)
         return _Verdict(source=source, document={}, findings=(finding,))
-    checked = check_source(source.text, file=source.label, beside=beside)
+    checked = check_source(source.text, file=source.label, extra_check=extra_check)
     document = checked.document if isinstance(checked.document, dict) else {}
     return _Verdict(source=source, document=document, findings=checked.findings)
 

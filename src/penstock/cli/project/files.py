@@ -19,7 +19,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.outline.document import is_native
 from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.validate import Beside, load_workflow
+from penstock.definitions.validate import ExtraCheck, load_workflow
 
 __all__ = ["PROJECT_CODES", "ProjectFile", "declared_names", "load_project", "project_check"]
 
@@ -55,7 +55,7 @@ def load_project(
     known = project_context(settings, workflow_names=declared_names(text for _, text in given), steps=steps)
     found = []
     for file, text in given:
-        loaded = load_workflow(text, file=file, beside=lambda document: _beside(document, known, owners))
+        loaded = load_workflow(text, file=file, extra_check=lambda document: _all_findings(document, known, owners))
         if loaded.workflow is not None:
             name = loaded.workflow.name
             owners.update((claim, (name, file)) for claim in claimed_names(name, loaded.workflow.document))
@@ -63,7 +63,7 @@ def load_project(
     return found, known
 
 
-def _beside(
+def _all_findings(
     document: JsonObject, known: ProjectContext, owners: Mapping[ClaimedName, tuple[str, str]]
 ) -> Iterator[Finding]:
     name = _name(document) or ""
@@ -80,7 +80,7 @@ def _beside(
         yield replace(finding, severity=Severity.WARNING) if finding.code in PROJECT_CODES else finding
 
 
-def project_check(known: ProjectContext) -> Beside:
+def project_check(known: ProjectContext) -> ExtraCheck:
     """The check of a document against the project, as a function of the document."""
     return lambda document: project_findings(document, known)
 

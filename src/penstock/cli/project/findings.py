@@ -1,6 +1,6 @@
 """Whether a document fits the project around it: schedules that can be kept, and names that resolve.
 
-    loaded = load_workflow(text, file=label, beside=lambda document: project_findings(document, known))
+    loaded = load_workflow(text, file=label, extra_check=lambda document: project_findings(document, known))
 
 A document may be valid by itself and still name a function, workflow, model, server or agent that the project lacks.
 Findings about things that differ between machines, such as secrets, are warnings.
