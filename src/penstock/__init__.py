@@ -3,6 +3,7 @@
     from penstock import Penstock, step
 
 The version is kept here and nowhere else. The names below are the public ones for programs that embed Penstock.
+To read the source, begin with ARCHITECTURE.md. Read `app` first to see how the parts are put together.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def test_a_package_is_a_short_row_of_modules_without_shared_prefixes(package: st
 def first_to_read(folder: Path) -> str | None:
     """The module or package that the docstring of a package tells a newcomer to read first, if it is there."""
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
-    found = re.search(r"Read `(\w+)`[^.]*?\s+first", docstring)
+    found = re.search(r"Read\s+`(\w+)`[^.]*?\s+first", docstring)
     if found is None:
         return None
     name = found.group(1)

@@ -1,7 +1,8 @@
 """Every limit of Penstock by name, each with the reason for its value: one module for each area.
 
 Plain constants only: no settings, no environment. A limit that operators may change is read from the settings by `app`,
-with the constant here as its default. Read one as `limits.NAME`; the package has the names of all its modules.
+with the constant here as its default. The package exports
+the names of all its modules: write `limits.NAME`. Read `runs` first.
 """
 
 from penstock.base.limits.documents import *
