@@ -35,6 +35,7 @@ from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool
 from tests.torture.worker import DurableLines, read_lines
+from tests.waiting import wait_until
 
 __all__ = ["Audited", "torment_changes"]
 
@@ -141,15 +142,23 @@ def torment_changes(folder: Path, random: Random, kills: int) -> Audited:
             if life % 2:
                 connection.execute(_FAILURES)
         command = [sys.executable, "-m", "tests.torture.audited", str(folder), str(random.randrange(10**9))]
+        acknowledged = folder / "acknowledged.jsonl"
+        size = _size(acknowledged)
         worker = subprocess.Popen(command, cwd=_ROOT, stderr=subprocess.DEVNULL)
+        # A life counts from its first answer: on a busy machine a process may need seconds to begin.
+        wait_until(lambda: _size(acknowledged) > size or worker.poll() is not None)  # noqa: B023  # called at once
         try:
-            worker.wait(timeout=2.0 + random.random())
+            worker.wait(timeout=1.0 + random.random())
         except subprocess.TimeoutExpired:
             worker.send_signal(signal.SIGKILL)
             worker.wait()
     with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
         connection.execute("DROP TRIGGER IF EXISTS no_audit")
     return asyncio.run(_examine(folder))
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 async def _prepare(path: Path) -> None:
