@@ -94,14 +94,7 @@ def build_application(
             allow_origins=options.cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=[*_ALLOWED_HEADERS, *_MCP_HEADERS],
-            expose_headers=[
-                "ETag",
-                "Location",
-                "X-Request-ID",
-                "Idempotency-Replayed",
-                "Retry-After",
-                "Mcp-Session-Id",
-            ],
+            expose_headers=_EXPOSED_HEADERS,
         )
     return RequestMiddleware(app, new_request_id, gate.services.telemetry, refusal_recorder(gate))
 
