@@ -165,7 +165,7 @@ class _Search:
     def _count_step(self) -> None:
         self._steps += 1
         if self._steps > limits.SECRET_SEARCH_LOOKS_MAX:
-            message = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} looks"
+            message = f"finding the secret members takes more than {limits.SECRET_SEARCH_LOOKS_MAX:,} steps"
             raise Rejected("SCHEMA_TOO_COSTLY", message, "send a smaller answer, or ask for it with a simpler schema")
 
     def paths(self) -> Iterator[tuple[str, ...]]:

@@ -27,7 +27,7 @@ __all__ = ["secret_answer_findings"]
 _CODE = "SECRET_ANSWER_NOT_ALLOWED"
 _HINT = (
     "use it in a field of an activity as a value of its own, `${ .node.member }`, or in a text without other jq; "
-    "what has to be worked out from it is worked out in the step"
+    "compute anything derived from it in the step"
 )
 
 _Paths = Mapping[str, tuple[tuple[str, ...], ...]]

@@ -245,7 +245,7 @@ class _Filling:
             return value
         self._steps += 1
         if self._steps > limits.SCHEMA_DEFAULTS_MAX:
-            message = f"filling in the defaults takes more than {limits.SCHEMA_DEFAULTS_MAX:,} looks at the schema"
+            message = f"filling in the defaults takes more than {limits.SCHEMA_DEFAULTS_MAX:,} steps through the schema"
             raise Rejected("SCHEMA_DEFAULTS_EXCEEDED", message, "send a smaller value, or use fewer nested defaults")
         reference = schema.get("$ref")
         if isinstance(reference, str):

@@ -106,7 +106,7 @@ class Call:
         try:
             await call_operation(self.context.gate, self.caller, "execution.cancel", arguments)
         except PenstockError as error:
-            _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
+            _LOGGER.info("the caller left execution %s, which continues: %s", execution_id, error.code)
 
     async def result(self) -> JsonObject:
         """Run the call and return its result in wire form."""

@@ -154,7 +154,7 @@ class SdkHttpBackend:
             await self._with_sessions.end_invalid(still_valid)
             await self._legacy.end_invalid(still_valid)
         except PenstockError as error:
-            _LOGGER.warning("keys cannot be looked at just now: %s", error.code)
+            _LOGGER.warning("cannot check keys at the moment: %s", error.code)
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
         async with AsyncExitStack() as stack:

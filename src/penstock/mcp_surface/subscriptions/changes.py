@@ -337,7 +337,7 @@ class ChangeWatcher:
                 await self._check_tenant(self._changed.pop())
         except PenstockError as error:
             # The store may be available again at the next look.
-            _LOGGER.warning("changes cannot be looked for just now: %s", error.code)
+            _LOGGER.warning("cannot check for changes at the moment: %s", error.code)
 
     async def _end_invalid(self) -> None:
         """End subscriptions whose key is no longer valid; when a key is revoked in this process, at once."""

@@ -263,7 +263,7 @@ class _ListenStream:
         except ProtocolFault:
             return  # the task is gone
         except PenstockError as error:
-            _LOGGER.info("a task cannot be told just now: %s", error.code)
+            _LOGGER.info("cannot notify about a task at the moment: %s", error.code)
             again = limits.EXPOSED_REREAD_MS / 1000
             asyncio.get_running_loop().call_later(again, subscription.put, TaskChanged(task_id))
             return

@@ -127,7 +127,7 @@ class Inbound:
         listed = output.get("roots") if isinstance(output, dict) else None
         if view["status"] != "completed" or not isinstance(listed, list):
             data: JsonObject = {**where, "error": view.get("error")}
-            raise ProtocolFault(INTERNAL_ERROR, "the roots could not be told", data, on_record=True)
+            raise ProtocolFault(INTERNAL_ERROR, "the client's roots could not be read", data, on_record=True)
         return {"roots": [root for root in listed if isinstance(root, dict) and "uri" in root], "_meta": where}
 
     async def _handler(self, caller: Caller, kind: str) -> str:
@@ -171,7 +171,7 @@ class Inbound:
                 self._gate, caller, "execution.cancel", {"execution_id": execution_id, "reason": _LEFT}
             )
         except PenstockError as error:
-            _LOGGER.info("the execution %s was left by its caller and goes on: %s", execution_id, error.code)
+            _LOGGER.info("the caller left execution %s, which continues: %s", execution_id, error.code)
 
     async def _status_of(self, caller: Caller, execution_id: str) -> dict[str, Any]:
         """Return the status of a run once it asks or has ended; empty for a caller who may not read it."""

@@ -74,7 +74,7 @@ class KeyMonitor:
             try:
                 await self._check()
             except PenstockError as error:
-                _LOGGER.warning("keys cannot be looked at just now: %s", error.code)
+                _LOGGER.warning("cannot check keys at the moment: %s", error.code)
 
     async def _check(self) -> None:
         now, mark = asyncio.get_running_loop().time(), self._services.platform.change_mark()

@@ -60,7 +60,7 @@ async def follow_execution(
                         await asyncio.wait((waits, *children.waits), return_when=asyncio.FIRST_COMPLETED)
                     row = await services.store.row(run_id)
         except PenstockError as error:
-            _LOGGER.warning("the execution %s cannot be followed just now: %s", run_id, error.code)
+            _LOGGER.warning("cannot follow execution %s at the moment: %s", run_id, error.code)
             await asyncio.sleep(limits.EXPOSED_REREAD_MS / 1000)
             continue
         if row is None or row.seq > seen:

@@ -53,7 +53,7 @@ def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLe
         body = record.body_as(events.ActivityLeased)
         if body is not None:
             return body
-    message = f"whoever had {given.node_id} may have done it, and it must not happen twice"
+    message = f"an earlier lease holder may have performed {given.node_id}, which must not happen twice"
     return Refused("ACTIVITY_OUTCOME_UNKNOWN", message, "report what came of it, or decide that it is tried again")
 
 

@@ -343,7 +343,7 @@ class Driver:
     def _drop_everything(self, lost: str) -> None:
         """Drop all runs after losing the lease: other processes own them now. Continue as after a restart."""
         self.host.worker_id = self._lease.worker_id
-        message = "this process gave no sign of life for too long; others took over its runs"
+        message = "this process sent no heartbeat for too long, and other processes took over its runs"
         self.report("lease", Conflict("WORKER_LEASE_LOST", message, "was it suspended, or the machine overloaded?"))
         for live in self.host.live_runs():
             if live.row.owner == lost:

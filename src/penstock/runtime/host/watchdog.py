@@ -91,7 +91,7 @@ class AbandonedRuns:
         self._tried[run_id] = (seq, tries)
         self.found += tries == 1
         waiting = ", ".join(effect.effect_id for effect in lost[:3])
-        message = f"run {run_id} had work that nobody did ({waiting}); it is gone on with now"
+        message = f"run {run_id} had work that no worker performed ({waiting}); continuing it now"
         self.report(run_id, Unavailable("RUN_ABANDONED", message, "report this: it should not happen"))
         await self.pick_up(live)
 

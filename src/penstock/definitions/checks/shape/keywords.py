@@ -280,12 +280,12 @@ def _check_choices(schema: JsonObject, value: JsonObject, place: Place) -> Itera
         elif keyword == "oneOf" and len(present) > 1:
             both = " and ".join(f"`{name}`" for name in present)
             hint = f"keep one of {listed}"
-            yield general_defect(place, keyword, f"{both} cannot stand together", standard, hint=hint)
+            yield general_defect(place, keyword, f"{both} cannot be used together", standard, hint=hint)
     excluded = _strings(object_at(schema, "not"), "required")
     if excluded and all(name in value for name in excluded):
         both = " and ".join(f"`{name}`" for name in excluded)
         yield general_defect(
-            place, "not", f"{both} cannot stand together", "must NOT be valid", hint="keep one of them"
+            place, "not", f"{both} cannot be used together", "must NOT be valid", hint="keep one of them"
         )
 
 

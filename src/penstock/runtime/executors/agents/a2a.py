@@ -296,7 +296,7 @@ async def _withdraw(known: _Agent, progress: _Progress) -> None:
         await asyncio.wait([telling], timeout=limits.FAREWELL_SECONDS_MAX)
     finally:
         if not telling.cancel() and telling.exception() is not None:
-            _LOGGER.debug("%s could not be told of a cancellation: %r", known.card.name, telling.exception())
+            _LOGGER.debug("could not notify %s of a cancellation: %r", known.card.name, telling.exception())
 
 
 async def _meet(agent: A2aAgent) -> _Agent:

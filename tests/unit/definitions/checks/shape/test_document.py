@@ -233,7 +233,7 @@ def test_a_missing_field_is_explained() -> None:
 def test_fields_that_exclude_each_other_are_named(node: JsonObject, together: str) -> None:
     finding = the_finding(minimal_native(node))
     assert (finding.code, finding.path) == ("INVALID_VALUE", "/nodes/0")
-    assert finding.message == f"{together} cannot stand together"
+    assert finding.message == f"{together} cannot be used together"
 
 
 def test_an_error_route_needs_exactly_one_way_to_go_on() -> None:
