@@ -236,6 +236,10 @@ class _Reader:
         if not records:
             return []
         fold, events = await self._folded(), []
+        if fold.state.seq < self.seen:
+            # The run was deleted after these records were read. `_next_events` finds that it is gone.
+            self.fold = None
+            return []
         for record in records:
             # Positions count all events, so that an id means the same whichever types the reader wants.
             placed = [(place, *event) for place, event in enumerate(fold.take(record), 1) if event[0] in self.wanted]

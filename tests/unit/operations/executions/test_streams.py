@@ -11,6 +11,7 @@ import pytest
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded
+from penstock.engine.records import Record
 from penstock.operations.catalogue.capability import StreamEvent
 from penstock.operations.gate.context import Credentials, Request, Surface
 from penstock.operations.gate.pipeline import AnsweredCall
@@ -18,7 +19,7 @@ from penstock.runtime.activities.performing import ActivityCall
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
 from tests.unit.operations.running import read_stream, run, status, streaming
-from tests.waiting import SECONDS_MAX, turns
+from tests.waiting import SECONDS_MAX, turns, until
 
 Told = tuple[str | None, Any]
 
@@ -235,6 +236,40 @@ def test_a_stream_of_an_execution_that_is_deleted_ends(open_caller: OpenGate) ->
             last = await waiting
             # Whichever the stream saw first: the end, or that there is nothing any more.
             assert last is None or last.event == "closed"
+
+    run(open_caller, test)
+
+
+def test_a_stream_whose_execution_is_deleted_between_two_reads_ends(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.execute", workflow_id="wait", execution_id="x")
+        seen = (await status(caller, "x", "waiting_signal"))["sequence"]
+        services = caller.gate.services
+        host, read, idle_reads = type(services.host), services.host.history, 0
+
+        async def read_then_delete(_: object, run_id: str, *, after_seq: int = 0, limit: int = 0) -> tuple[Record, ...]:
+            """Delete the run after its newest records were read, and before its older ones are."""
+            nonlocal idle_reads
+            records = await read(run_id, after_seq=after_seq, limit=limit)
+            if after_seq == seen and records:
+                await caller.call("execution.delete", execution_id="x")
+            elif after_seq == seen:
+                idle_reads += 1
+            return records
+
+        monkeypatch.setattr(host, "history", read_then_delete)
+        async with streaming(caller, execution_id="x", after=seen, events="output") as events:
+            waiting = asyncio.ensure_future(anext(events, None))
+            await until(lambda: idle_reads >= 1)
+            services.open_streams.wake()  # with nothing new: the stream no longer keeps the run as it was
+            await until(lambda: idle_reads >= 2)
+            await caller.call("execution.cancel", execution_id="x")
+            last = await waiting
+            assert last is not None
+            assert last.event == "closed"
+            assert await services.store.row("x") is None
 
     run(open_caller, test)
 
