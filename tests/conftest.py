@@ -4,6 +4,7 @@ The plugins are `deadline`, `durations` and `skips`. Fixtures are beside the tes
 """
 
 import gc
+import logging
 import os
 from collections.abc import Generator
 
@@ -36,6 +37,16 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _logger_as_it_was() -> Generator[None, None, None]:
+    """Undo what a command did to our logger: later tests could not see their records otherwise."""
+    logger = logging.getLogger("penstock")
+    handlers, propagates, level = list(logger.handlers), logger.propagate, logger.level
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagates
+    logger.setLevel(level)
 
 
 def pytest_configure(config: pytest.Config) -> None:

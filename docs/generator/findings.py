@@ -66,6 +66,10 @@ _SHAPE: Mapping[str, Note] = {
         "A secret answer (`writeOnly`, or `format: password`) is read where it would be recorded or computed with.",
         "Give it to an activity as it is: a field that is just its path; jq sees `***`.",
     ),
+    "SECRET_INPUT_NOT_ALLOWED": Note(
+        "Secret input (`writeOnly`, or `format: password`) is read where it would be recorded or computed with.",
+        "Give it to an activity as it is: a field that is just its path; jq sees `***`.",
+    ),
     "SCHEMA_TOO_COSTLY": Note(
         "Checking a value against a JSON Schema would take too many steps.",
         "References are expanded once per use; use fewer alternatives over shared references, or split the schema.",
@@ -151,17 +155,25 @@ _DATA: Mapping[str, Note] = {
         "A webhook names no secret, or `verify: {strategy: none}`: anybody who knows the address can start runs.",
         "Name a `secret`; servers refuse unsigned requests unless operators allow them.",
     ),
-    "NOT_ENFORCED": Note(
-        "The document declares a guard that this release does not enforce.",
-        "Leave it out and guard otherwise, as the hint says: whoever reads the document would rely on it.",
-    ),
     "SCOPE_INVALID": Note(
         "A scope of the document, or the group of an approval, is not written as scopes are: no key could have it.",
         "Write words joined by dots or colons, such as `shop:refund`; a group is the last part of `approve:GROUP`.",
     ),
+    "RATE_INVALID": Note(
+        "The rate under `governance` is none: it has no whole number of starts, or no time.",
+        "Write, for example, `rate: {limit: 10, per: 1h}`.",
+    ),
     "SCOPE_UNFAMILIAR": Note(
         "Nothing else needs this scope, and it is much like one that something needs.",
         "Correct it if it is misspelt; otherwise give the new scope to the keys that need it.",
+    ),
+    "DECLINE_REQUIRED": Note(
+        "Several people have to agree, and nothing says which answer declines.",
+        "Write `decline`, such as `{approved: false}`: one who declines ends the question.",
+    ),
+    "ESCALATION_INVALID": Note(
+        "An approval says who is asked next, and that could never happen: at once, after its end, or beside everybody.",
+        "Name who is asked first, and write an `after` that is shorter than the `timeout`.",
     ),
     "DECLINE_INVALID": Note(
         "The answer that `decline` gives does not fit the schema of the answer.",

@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 from starlette.types import Message, Receive, Scope, Send
 
 from penstock.base import limits
+from penstock.base.traces import trace_id_of
 
 __all__ = [
     "AUDITED",
     "CODE",
     "READS",
     "Headers",
+    "HttpOrigin",
     "State",
     "client_left",
     "header",
@@ -54,6 +56,25 @@ def remote_of(scope: Scope) -> str | None:
 def header(scope: Scope, name: bytes) -> str | None:
     """Return the first value of a header, stripped of white space."""
     return next((value.decode("latin-1").strip() for key, value in scope["headers"] if key == name), None)
+
+
+class HttpOrigin:
+    """Where a request comes from, beyond its address: read from the headers when an audit record needs it."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    @property
+    def client(self) -> str | None:
+        """The program that calls, as its user agent says."""
+        return header(self._scope, b"user-agent")
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that the caller sent."""
+        return trace_id_of(header(self._scope, b"traceparent"))
 
 
 async def read_messages(

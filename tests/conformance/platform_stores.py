@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.governance.audit_chain import GENESIS_HASH, ChainOutcome, ChainSeal, verify_chain
+from penstock.governance.audit.chain import GENESIS_HASH, ChainOutcome, ChainSeal, verify_chain
 from penstock.runtime.ports.platform import (
     AuditEntry,
     AuditQuery,

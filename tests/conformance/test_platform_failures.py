@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PenstockError
-from penstock.governance.audit_chain import ChainVerified
+from penstock.governance.audit.chain import ChainVerified
 from penstock.runtime.ports.platform import ANY_ETAG, PlatformStore
 from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
 from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.governance.audit_chain import GENESIS_HASH, ChainSeal, ChainVerified, verify_chain
+from penstock.governance.audit.chain import GENESIS_HASH, ChainBroken, ChainSeal, ChainVerified, verify_chain
+from penstock.governance.audit.leaves import entry_fields, leaf_hash
 from penstock.runtime.ports.platform import (
     ANY_ETAG,
     AuditEntry,
+    AuditHold,
     AuditQuery,
     CallRecord,
     Claimed,
@@ -458,6 +461,66 @@ async def test_what_is_left_of_a_chain_verifies_and_goes_on(store: PlatformStore
     outcome = verify_chain(KEY, chain, expected_previous=before[3].hash)
     assert outcome == ChainVerified(2, 6, chain[-1].hash)
     assert len(await chain_of(store, "other")) == 1
+
+
+@on_every_platform_store
+async def test_what_is_held_is_not_removed_and_the_chain_still_verifies(store: PlatformStore) -> None:
+    entries = [entry(number, subject=f"s{number % 3}", salt=f"{number:032x}") for number in range(9)]
+    await store.append_audit(entries, seal=SEAL)
+    before = await chain_of(store)
+    by_subject = AuditHold(hold_id="h1", reason="court", subject="s1")
+    by_time = AuditHold(hold_id="h2", reason="court", since=entries[5].at, until=entries[6].at)
+    holds = (by_subject, by_time)
+    unheld = await store.audit(AuditQuery(tenant="acme", not_held_by=holds, oldest_first=True))
+    assert [record.seq for record in unheld.records] == [1, 3, 4, 9]
+    assert await store.forget_audit(tenant="acme", before_seq=9, seal=SEAL, holds=holds) == 3
+    assert await store.forget_audit(tenant="acme", before_seq=9, seal=SEAL, holds=holds) == 0
+    chain = await chain_of(store)
+    assert [record.seq for record in chain] == [2, 5, 6, 7, 8, 9]
+    removed = await store.audit_removed("acme", limit=100)
+    assert all(SEAL.holds_removed("acme", stretch) for stretch in removed)
+    assert [(stretch.first_seq, stretch.last_seq) for stretch in removed][:1] == [(1, 1)]
+    kept = {
+        seq: stretch.leaves[32 * number : 32 * number + 32]
+        for stretch in removed
+        for number, seq in enumerate(range(stretch.first_seq, stretch.last_seq + 1))
+    }
+    assert kept == {seq: leaf_hash(entry_fields(before[seq - 1].entry), seq) for seq in (1, 3, 4)}
+    gaps = {stretch.first_seq: stretch for stretch in removed}
+    found = verify_chain(KEY, chain, expected_previous=before[0].hash, expected_seq=2, removed=gaps)
+    assert found == ChainVerified(6, 9, chain[-1].hash)
+    assert isinstance(verify_chain(KEY, chain, expected_previous=before[0].hash, expected_seq=2), ChainBroken)
+    assert await store.audit_removed("acme", after_seq=4, limit=100) == ()
+    everything = AuditHold(hold_id="h3", reason="court")
+    assert await store.forget_audit(tenant="acme", before_seq=9, seal=SEAL, holds=(everything,)) == 0
+
+
+@on_every_platform_store
+async def test_personal_data_is_erased_and_the_chain_still_verifies(store: PlatformStore) -> None:
+    given = entry(1, salt="5a" * 16, remote="192.0.2.7", client="studio/1", acting_for=("person:ada",))
+    await store.append_audit([given, entry(2, salt="5b" * 16), entry(3)], seal=SEAL)
+    before = await chain_of(store)
+    held = AuditHold(hold_id="h1", reason="court", principal=given.principal)
+    erase = partial(store.redact_audit, tenant="acme", names=("principal", "remote", "acting_for"))
+    assert await erase(seqs=(1, 2, 3), holds=(held,)) == 0
+    call = CallRecord(entry=entry(4), seal=SEAL)
+    assert await erase(seqs=(1, 3, 7), call=call) == 1, "a record without a salt stays as it is"
+    assert call.stored
+    assert await erase(seqs=(1,)) == 0
+    chain = await chain_of(store)
+    assert [record.hash for record in chain[:3]] == [record.hash for record in before]
+    erased = chain[0].entry
+    assert (erased.principal, erased.remote, erased.acting_for, erased.salt) == ("erased", None, None, None)
+    assert (erased.client, erased.subject) == ("studio/1", given.subject)
+    assert erased.redacted is not None
+    assert set(erased.redacted["commitments"]) == {"principal", "remote", "acting_for"}
+    assert isinstance(await verified(store), ChainVerified)
+    assert await store.redact_audit(tenant="acme", seqs=(1,), names=("client", "subject")) == 1
+    again = await chain_of(store)
+    assert (again[0].entry.client, again[0].entry.subject) == (None, None)
+    assert again[0].entry.redacted is not None
+    assert again[0].entry.redacted["salts"] == {}
+    assert isinstance(await verified(store), ChainVerified)
 
 
 # --- resources -----------------------------------------------------------------------------------

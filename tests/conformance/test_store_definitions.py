@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject
 from penstock.runtime.ports.runs import (
     ANY,
     DefinitionChanged,
@@ -73,6 +74,36 @@ async def test_putting_the_newest_again_is_no_version(store: RunStore) -> None:
     assert await store.put_definition(put_at(1, 5, by="bob")) == DefinitionPut()
     assert await versions(store) == [put_at(1, 0, by="ada")]
     assert await store.definition_named("refund") == put_at(1, 0, by="ada")
+
+
+def with_signature(row: DefinitionRow, value: str | None) -> DefinitionRow:
+    block: JsonObject = {} if value is None else {"signature": {"alg": "EdDSA", "value": value}}
+    return replace(row, document={**row.document, **block})
+
+
+@on_every_store
+async def test_a_signature_is_added_and_replaced_and_never_taken_away(store: RunStore) -> None:
+    await store.put_definition(put_at(1, 0))
+    await store.put_definition(replace(put_at(1, 0), tenant="acme"))
+    for minute, value in enumerate(["one", "two"], 1):
+        signed = with_signature(put_at(1, minute, by="ada"), value)
+        assert await store.put_definition(signed, expected_hash="hash-1") == DefinitionPut()
+        assert await store.definition_named("refund") == signed
+        assert await store.put_definition(put_at(1, 9)) == DefinitionPut()
+        assert await store.definition_named("refund") == signed
+        acme = await store.definition("hash-1", tenant="acme")
+        assert acme is not None
+        assert acme.document == signed.document
+    assert [row.hash for row in await versions(store)] == ["hash-1"] * 3
+
+
+@on_every_store
+async def test_definitions_of_which_one_is_refused_leave_signatures_as_they_were(store: RunStore) -> None:
+    await store.put_definition(put_at(1, 0))
+    signed = with_signature(put_at(1, 1), "one")
+    outcome = await store.put_definitions([(signed, "hash-1"), (put_at(2, 1), "another")])
+    assert isinstance(outcome, DefinitionRefused)
+    assert await store.definition_named("refund") == put_at(1, 0)
 
 
 @on_every_store

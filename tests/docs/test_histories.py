@@ -7,6 +7,7 @@ import pytest
 from docs.generator.records import RECORDS
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
 from penstock.engine.outcomes import Accepted
@@ -50,6 +51,24 @@ def records_of_interventions() -> Iterator[Record]:
         yield from decision.records
 
 
+def records_of_votes() -> Iterator[Record]:
+    """What no example shows: an approval that takes two people, and goes to others after a while."""
+    escalate: JsonObject = {"after": 1, "to": {"group": "directors"}}
+    approvers: JsonObject = {"groups": ["leads"], "count": 2, "escalate": escalate}
+    answer: JsonObject = {"type": "object", "properties": {"approve": {"type": "boolean"}}}
+    ask: JsonObject = {"id": "ask", "type": "interrupt", "message": "May it?", "answer": answer, "approvers": approvers}
+    workflow = build_workflow({"penstock": "v1", "name": "agree", "nodes": [ask, {"id": "done", "type": "end"}]})
+    state = RunState()
+    given: list[inputs.Input] = [inputs.StartRun(at=0, run_id="r", input={})]
+    given.append(inputs.FireTimer(at=1, kind="escalation", node_id="ask", visit=1))
+    given += [inputs.AnswerInterrupt(at=1, answer={"approve": True}, by=name, groups=("leads",)) for name in ("a", "b")]
+    for item in given:
+        decision = decide(workflow, state, item)
+        assert isinstance(decision, Accepted), decision
+        state = decision.state
+        yield from decision.records
+
+
 def records_of_a_chain() -> Iterator[Record]:
     """What no example shows, because it takes too long: the next run of a chain, and a history that is full."""
     workflow = load_example("subscription.yaml")
@@ -74,7 +93,7 @@ def records_of_a_chain() -> Iterator[Record]:
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    return [*records_of_the_examples(), *records_of_interventions(), *records_of_a_chain()]
+    return [*records_of_the_examples(), *records_of_interventions(), *records_of_votes(), *records_of_a_chain()]
 
 
 def documented(name: str) -> tuple[set[str], set[str]]:

@@ -44,6 +44,7 @@ def test_there_are_the_examples_that_people_look_for() -> None:
         "daily-report.yaml",
         "document-review-loop.yaml",
         "employee-onboarding.yaml",
+        "graph-review.yaml",
         "incident-response.yaml",
         "invoice-batch.yaml",
         "nightly-report.yaml",

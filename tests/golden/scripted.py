@@ -84,6 +84,153 @@ def scripted_runs() -> Iterator[ScriptedRun]:
                 ),
             ),
         )
+    yield from _approvals()
+    yield ScriptedRun(
+        name="native: secret input",
+        workflow=_with_secret_input(),
+        inputs=(
+            inputs.StartRun(
+                at=_AT,
+                run_id=_RUN,
+                input={"user": "ada", "password": "never recorded"},
+                sealed={"/password": "b3BhcXVl"},
+            ),
+            inputs.CompleteActivity(at=_AT + 1, node_id="sign_in", result={"ok": True}),
+        ),
+    )
+
+
+def _with_secret_input() -> Workflow:
+    return build_workflow(
+        {
+            "penstock": "v1",
+            "name": "signs_in",
+            "version": "1.0.0",
+            "input": {
+                "type": "object",
+                "required": ["password"],
+                "properties": {
+                    "user": {"type": "string"},
+                    "password": {"type": "string", "writeOnly": True, "minLength": 8},
+                },
+            },
+            "nodes": [
+                {
+                    "id": "sign_in",
+                    "type": "step",
+                    "handler": "sign_in",
+                    "with": {"user": "${ .input.user }", "header": "Bearer ${ .input.password }"},
+                },
+                {"id": "done", "type": "end", "output": {"ok": "${ .sign_in.ok }", "given": "${ .input }"}},
+            ],
+        }
+    )
+
+
+def _approvals() -> Iterator[ScriptedRun]:
+    """A question that several people have to agree on: they do, and one of them does not."""
+    workflow = _approved_by_two()
+    start = inputs.StartRun(
+        at=_AT,
+        run_id=_RUN,
+        input={"amount": 180},
+        started_by="key:robot",
+        starter={"kind": "key", "credential": "robot", "principalKind": "agent", "owner": "key:owner"},
+    )
+
+    def vote(at: int, by: str, answer: JsonObject, owner: str | None = "key:owner") -> inputs.AnswerInterrupt:
+        return inputs.AnswerInterrupt(
+            at=_AT + at,
+            answer=answer,
+            node_id="agree",
+            by=by,
+            kind="person",
+            groups=("leads",),
+            owner=owner,
+            note="looks right",
+        )
+
+    agreed: JsonObject = {"approved": True}
+    declined: JsonObject = {"approved": False}
+    yield ScriptedRun(
+        name="native: two people agree",
+        workflow=workflow,
+        inputs=(start, vote(1, "key:ada", agreed), vote(2, "key:grace", agreed, None)),
+    )
+    yield ScriptedRun(
+        name="native: one agrees and one declines",
+        workflow=workflow,
+        inputs=(start, vote(1, "key:ada", agreed), vote(2, "key:grace", declined)),
+    )
+
+    yield from _escalations()
+
+
+def _escalations() -> Iterator[ScriptedRun]:
+    """A question that the first do not answer in time: others answer it, or nobody does."""
+    start = inputs.StartRun(at=_AT, run_id=_RUN, input={"amount": 180}, started_by="key:robot")
+    asked = inputs.FireTimer(at=_AT + 3_600_000, kind="escalation", node_id="agree", visit=1)
+    answer = inputs.AnswerInterrupt(
+        at=_AT + 3_600_001,
+        answer={"approved": True},
+        node_id="agree",
+        by="key:boss",
+        kind="person",
+        groups=("directors",),
+    )
+    ended = inputs.FireTimer(at=_AT + 7_200_000, kind="timeout", node_id="agree", visit=1)
+    workflow = _escalated()
+    yield ScriptedRun(name="native: an approval that is escalated", workflow=workflow, inputs=(start, asked, answer))
+    yield ScriptedRun(name="native: an escalation that nobody heeds", workflow=workflow, inputs=(start, asked, ended))
+
+
+def _escalated() -> Workflow:
+    return build_workflow(
+        {
+            "penstock": "v1",
+            "name": "escalated",
+            "version": "1.0.0",
+            "nodes": [
+                {
+                    "id": "agree",
+                    "type": "interrupt",
+                    "message": "Pay ${ .input.amount }?",
+                    "answer": {"type": "object", "properties": {"approved": {"type": "boolean"}}},
+                    "approvers": {
+                        "group": "leads",
+                        "not_requester": True,
+                        "escalate": {"after": "1h", "to": {"groups": ["directors"], "users": ["key:owner"]}},
+                    },
+                    "timeout": "2h",
+                },
+                {"id": "done", "type": "end", "output": "${ .agree }"},
+            ],
+        }
+    )
+
+
+def _approved_by_two() -> Workflow:
+    return build_workflow(
+        {
+            "penstock": "v1",
+            "name": "agreed",
+            "version": "1.0.0",
+            "nodes": [
+                {
+                    "id": "agree",
+                    "type": "interrupt",
+                    "message": "Pay ${ .input.amount }?",
+                    "answer": {
+                        "type": "object",
+                        "required": ["approved"],
+                        "properties": {"approved": {"type": "boolean"}},
+                    },
+                    "approvers": {"groups": ["leads", "finance"], "count": 2, "not_requester": True},
+                },
+                {"id": "done", "type": "end", "output": "${ .agree }"},
+            ],
+        }
+    )
 
 
 def _native_steps() -> Workflow:

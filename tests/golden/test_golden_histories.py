@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from penstock.base.json import JsonObject
 from penstock.definitions.model import NodeType, Workflow
 from penstock.engine.decide import decide
 from penstock.engine.folding.evolve import fold
@@ -15,7 +16,7 @@ from penstock.engine.outcomes import Accepted
 from penstock.engine.records import COMMANDS, EVENTS, payload_of
 from penstock.engine.replay import Replayed, replay
 from penstock.engine.state import RunState
-from penstock.engine.status import run_status
+from penstock.engine.status import is_status, run_status
 from tests.golden.history import Golden, due_ids, golden_files, limited, portrait, read, row_bytes
 
 FILES = golden_files()
@@ -27,6 +28,8 @@ NATIVE_RECORDS = {
     "EmitSignal",
     "ExecutionContinued",
     "ForEachStarted",
+    "InterruptEscalated",
+    "InterruptVoted",
     "LoopStarted",
     "SignalEmitted",
     "StartCompensation",
@@ -65,6 +68,16 @@ def nodes_in(form: str) -> set[NodeType]:
     return {node.type for path in found for node in compiled(path).nodes.values()}
 
 
+def drawn(workflow: Workflow, state: RunState, item: Golden) -> JsonObject:
+    """The portrait of a run; an approval is called a question where it was recorded so.
+
+    The status is derived from the records and not one of them: histories from before `waiting_approval` read as ever,
+    and are told in the new word. Nothing else may differ, and histories that were recorded since then have the word.
+    """
+    found, recorded = portrait(workflow, state, item.steps[-1].input().at), str(item.portrait["status"])
+    return {**found, "status": recorded} if is_status(recorded, str(found["status"])) else found
+
+
 def test_there_are_histories_of_every_record_in_both_formats() -> None:
     assert len(FILES) >= HISTORIES_MIN
     assert names_in("native") == COMMANDS | EVENTS
@@ -89,9 +102,9 @@ def test_a_history_is_read_to_the_same_state_and_written_to_the_same_bytes(path:
     with limited(item.heading.limits):
         for step in item.steps:
             state = fold(step.records(), state)
-            assert run_status(state) == step.status
+            assert is_status(step.status, run_status(state))
             assert due_ids(workflow, state, step.input().at) == step.due
-        assert portrait(workflow, state, item.steps[-1].input().at) == item.portrait
+        assert drawn(workflow, state, item) == item.portrait
     written = [row_bytes(state.run_id, record) for record in item.records()]
     assert written == [bytes(row) for step in item.steps for row in step.rows]
 
@@ -109,8 +122,8 @@ def test_the_same_inputs_lead_to_the_same_rows(path: Path) -> None:
             assert rows[: len(recorded)] == recorded
             assert step.cut or rows == recorded
             state = fold(step.records(), state) if step.cut else decision.state
-            assert run_status(state) == step.status
-    assert portrait(workflow, state, item.steps[-1].input().at) == item.portrait
+            assert is_status(step.status, run_status(state))
+    assert drawn(workflow, state, item) == item.portrait
 
 
 @each
@@ -130,7 +143,7 @@ def test_a_history_replays_without_divergence(path: Path) -> None:
     with limited(item.heading.limits):
         outcome = replay(compiled(path), item.records())
     assert isinstance(outcome, Replayed), outcome
-    assert run_status(outcome.state) == item.portrait["status"]
+    assert is_status(str(item.portrait["status"]), run_status(outcome.state))
     assert outcome.state.result == item.portrait["result"]
 
 

@@ -75,7 +75,8 @@ def test_the_command_line_asks_what_the_engine_asks_and_draws_what_waits(path: P
 
 ENDED = {"completed": VisitStatus.COMPLETED, "failed": VisitStatus.FAILED}
 WAITING: dict[str, set[WaitKind | None]] = {
-    "waiting_input": {WaitKind.INPUT, WaitKind.APPROVAL},
+    "waiting_input": {WaitKind.INPUT},
+    "waiting_approval": {WaitKind.APPROVAL},
     "waiting_decision": {WaitKind.DECISION},
     "waiting_signal": {WaitKind.SIGNAL},
     "waiting_timer": {WaitKind.TIMER, None},  # a timer may be due when it starts

@@ -30,8 +30,8 @@ WAITS: dict[Phase, tuple[set[WaitKind], VisitStatus, str]] = {
     Phase.SLEEPING: ({WaitKind.TIMER}, VisitStatus.WAITING, "waiting_timer"),
     Phase.BACKING_OFF: ({WaitKind.RETRY}, VisitStatus.RETRYING, "waiting_timer"),
 }
-WORDS = {kind: word for kinds, _, word in WAITS.values() for kind in kinds}
-RANKS = [word for _, _, word in WAITS.values()]
+WORDS = {kind: word for kinds, _, word in WAITS.values() for kind in kinds} | {WaitKind.APPROVAL: "waiting_approval"}
+RANKS = ["waiting_input", "waiting_approval", *(word for _, _, word in WAITS.values())]
 
 each = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 

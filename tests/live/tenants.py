@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.live.rest.servers import Answer, LiveServer
 
-__all__ = ["BODIES", "Member", "Operation", "member", "operations", "requests_about"]
+__all__ = ["BODIES", "NUMBERS", "Member", "Operation", "member", "operations", "requests_about"]
 
 # What every operation about something that exists is sent, beside the name of that thing.
 BODIES: dict[str, dict[str, Any]] = {
@@ -45,15 +45,41 @@ BODIES: dict[str, dict[str, Any]] = {
     "tool.update": {"kind": "mcp", "name": "other", "server": "mine"},
     "agent.update": {"model": "other"},
     "agent.execute": {"prompt": "tell me"},
+    "graph.update": {"title": "mine now"},
+    "graph.schema_apply": {"schema": "node Person { name: String @key  age: I32? }"},
+    "graph.branches_create": {"name": "mine"},
+    "graph.branches_merge": {"source": "work"},
+    "graph.queries_put": {"source": "query find($name: String) { match { $p: Person { name: $name } } return { $p } }"},
+    "graph.queries_validate": {"source": "query find() { match { $p: Person } return { $p } }"},
+    "graph.queries_explain": {"params": {"name": "Ada"}},
+    "graph.query_run": {"params": {"name": "Ada"}},
+    "graph.query": {"query": "query find() { match { $p: Person } return { $p } }"},
+    "graph.mutate": {"query": 'query add() { insert Person { name: "Eve" } }'},
+    "graph.load": {"data": '{"type": "Person", "data": {"name": "Eve"}}'},
     "webhook.update": {"url": "https://example.com/mine"},
     "webhook.rotate": {},
     "webhook.test": {},
     "delivery.retry": {},
+    "draft.approve": {"note": "mine now"},
+    "draft.reject": {"note": "mine now"},
+    "draft.cancel": {"reason": "mine now"},
+    "draft.commit": {"digest": "0" * 64},
+    "draft.propose": {},
+    "policy.put": {
+        "text": '@id("mine") forbid (principal is Agent, action in Action::"write", resource) when '
+        "{ context.time.hour > 24 };"
+    },
+    "quota.set": {"runs_per_day": 1},
+    "upstream.accept": {"tools": ["*"]},
+    "upstream.begin_sign_in": {"redirect_uri": "http://127.0.0.1:40123/callback"},
+    "upstream.complete_sign_in": {"state": "any", "code": "any"},
+    "upstream.refresh": {},
+    "upstream.call": {"arguments": {}},
 }
 # In these, what the call is about stands in the body.
 _NAMED_IN_BODY = {"schedule.create": "workflow_id"}
-# What comes from the settings belongs to no tenant; which tenants have an upstream server is tested with upstreams.
-_FROM_SETTINGS = ("server",)
+# Each tenant counts its own records from one, so that a number names something else in every trail.
+NUMBERS = ("seq",)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -75,7 +101,7 @@ class Operation:
     def about(self) -> str | None:
         """The member that names what a call is about; None for operations about nothing that exists."""
         if self.path_names:
-            return None if self.path_names[0] in _FROM_SETTINGS else self.path_names[0]
+            return None if self.path_names[0] in NUMBERS else self.path_names[0]
         if self.name.startswith("control.") and "execution_id" in self.input_schema["properties"]:
             return None if self.name == "control.workflow_start" else "execution_id"
         return _NAMED_IN_BODY.get(self.name)
@@ -127,9 +153,11 @@ def operations(server: LiveServer) -> list[Operation]:
 
 
 def requests_about(operation: Operation, seeds: dict[str, list[Any]]) -> list[tuple[str, tuple[str, str, Any]]]:
-    """Calls of an operation about each thing that exists: the thing's id, and the request."""
+    """Calls of an operation about each thing that exists: the thing's id, and the request; none if there is none."""
     about = operation.about
     if about is None:
+        return []
+    if not seeds.get(about):
         return []
     others = {name: str(seeds[name][0]) for name in operation.path_names}
     return [

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.app import gate as gate_wiring
 from penstock.app.gate import create_owner_key, local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.retention import Retention, apply_retention
@@ -20,16 +21,18 @@ from penstock.base.errors import LimitExceeded, NotFound, Unavailable
 from penstock.base.json import JsonObject
 from penstock.cli.server.workflows import load_workflow_into
 from penstock.definitions.build.workflow import build_workflow
+from penstock.governance.principals import PrincipalKind
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import GateLimits, Principal
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.gate.rate_limits import RateLimiter
+from penstock.operations.gate.rates.limiter import RateLimiter
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.schedules.scheduler import NotAllowed, Postponed, Started
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.scenarios.test_audited_changes import fail_audit
+from tests.waiting import SECONDS_MAX
 
 
 async def audited(gate: Gate, operation: str, *, tenant: str = "default") -> list[tuple[Any, ...]]:
@@ -85,7 +88,7 @@ class Night:
         return await self.call(OWNER, "schedule.get", schedule_id="daily")
 
 
-OWNER = Principal(id="local:owner", tenant="default", scopes=frozenset({"*"}))
+OWNER = Principal(id="local:owner", tenant="default", kind="local", scopes=frozenset({"*"}))
 SCHEDULER = ("workflow:run", "schedule:write", "schedule:read")
 
 
@@ -107,7 +110,7 @@ def test_a_schedule_starts_its_runs_by_a_call_in_the_name_of_who_made_it(tmp_pat
         (record,) = await audited(night.gate, "schedule.start")
         assert record == ("schedule:daily", "schedule", "allowed", None)
         page = await night.gate.services.platform.audit(AuditQuery(tenant="default", operation="schedule.start"))
-        assert page.records[0].entry.details["on_behalf_of"] == ada.id
+        assert page.records[0].entry.acting_for == (ada.id,)
         assert (await night.schedule())["refused"] is None
 
     at_night(tmp_path, test)
@@ -196,13 +199,16 @@ def test_a_file_is_loaded_by_a_call_and_one_that_says_the_same_leaves_no_record(
 
 def test_the_process_itself_is_not_kept_from_asking_much() -> None:
     admission = RateLimiter(GateLimits(write_per_minute=6, concurrent_per_key=1))
-    for principal in ("system:loader", "schedule:daily"):
+    inside: list[PrincipalKind] = ["system", "schedule"]
+    for kind in inside:
+        principal = Principal(id=f"{kind}:it", tenant="default", kind=kind, scopes=frozenset())
         for _ in range(3):
-            admission.charge(principal, "write", NOON)
+            admission.charge(principal, "workflow.create", "write", NOON)
             admission.enter(principal)
-    admission.charge("key:k", "write", NOON)
+    outside = Principal(id="key:k", tenant="default", kind="service", scopes=frozenset())
+    admission.charge(outside, "workflow.create", "write", NOON)
     with pytest.raises(LimitExceeded):
-        admission.charge("key:k", "write", NOON)
+        admission.charge(outside, "workflow.create", "write", NOON)
 
 
 def test_runs_past_their_time_are_forgotten_by_calls_one_for_each_batch_of_a_tenant(tmp_path: Path) -> None:
@@ -252,7 +258,10 @@ async def sealed(gate: Gate) -> list[tuple[int, str, JsonObject]]:
 def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "RETENTION_BATCH_RECORDS_MAX", 2)
+    monkeypatch.setattr(limits, "AUDIT_REMOVED_AT_ONCE_MAX", 2)
+    # What the gate stores from time to time would be counted, too.
+    monkeypatch.setattr(limits, "RATE_SHARE_SECONDS", SECONDS_MAX)
+    monkeypatch.setattr(gate_wiring, "_FLUSH_SECONDS", SECONDS_MAX)
 
     async def test(night: Night) -> None:
         store = night.penstock.store

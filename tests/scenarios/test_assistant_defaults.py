@@ -15,13 +15,16 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from penstock.app.gate import local_owner
 from penstock.mcp_surface.callers import ProtocolFault
 from tests.live.mcp.clients import text_of
 from tests.unit.mcp_surface.assistants import accept, assisted, exposed
+from tests.unit.operations.conftest import Caller
 from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
-TOOLS_MAX, BYTES_MAX = 7, 6_000
+# Every tool says its risk and what it needs, in 120 bytes or so.
+TOOLS_MAX, BYTES_MAX = 7, 6_400
 ANSWER = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}}}
 DONE = {"id": "done", "type": "end", "output": "${ .ask.ok }"}
 
@@ -123,11 +126,12 @@ async def test_an_approval_is_given_by_its_group_and_nobody_else(tmp_path: Path)
 
 async def test_whoever_started_a_run_does_not_approve_it_where_the_document_says_so(tmp_path: Path) -> None:
     async with assisted(tmp_path, asking(approvers={"group": "leads", "not_requester": True})) as assistant:
-        colleague = await assistant.other("*")
+        owner = Caller(assistant.caller.gate, local_owner(), assistant.caller.penstock)
+        colleague = await owner.new_caller("*")  # not with a key that whoever starts the run has made
         run_id = (await assistant.call("pays"))["structuredContent"]["execution_id"]
         refused = await assistant.caller.refusal("execution.answer", execution_id=run_id, answer={"ok": True})
         assert refused.code == "APPROVER_REQUIRED"
-        await colleague.caller.call("execution.answer", execution_id=run_id, answer={"ok": True})
+        await colleague.call("execution.answer", execution_id=run_id, answer={"ok": True})
 
 
 WAITS = {"id": "later", "type": "wait", "signal": "go"}

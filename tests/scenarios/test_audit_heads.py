@@ -12,10 +12,14 @@ import pytest
 
 from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
+from penstock.app.pepper import pepper_path, read_pepper
+from penstock.governance.audit.chain import GENESIS_HASH
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.pipeline import Gate
+from penstock.runtime.ports.platform import AuditEntry
 from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity
 from penstock.runtime.stores.sqlite.schema import migrations
+from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 from tests.scenarios.test_repeated_calls import call
 from tests.waiting import SECONDS_MAX
 
@@ -127,14 +131,34 @@ def test_forgetting_old_records_does_not_seal_what_somebody_altered(tmp_path: Pa
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 
 
-def test_the_trails_of_an_older_file_are_sealed_when_something_is_appended(tmp_path: Path) -> None:
+def make_file_without_heads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in the format before heads, with the records that a release of that time wrote."""
+    seal = seal_with(read_pepper(pepper_path(path)))
+    with monkeypatch.context() as past, closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        past.setattr(migrations, "SCHEMA_VERSION", 8)
+        register_functions(connection)
+        migrations.migrate(connection, str(path))
+        previous = GENESIS_HASH
+        for seq in (1, 2, 3):
+            entry = AuditEntry(
+                at=seq, tenant="default", principal="ada", surface="cli", operation="schema.create", outcome="allowed"
+            )
+            sealed = seal(previous, seq, entry)
+            connection.execute(
+                "INSERT INTO audit (tenant, seq, at, principal, surface, operation, outcome, previous_hash,"
+                " hash, count) VALUES (?,?,?,?,?,?,?,?,?,1)",
+                ("default", seq, seq, "ada", "cli", "schema.create", "allowed", previous, sealed),
+            )
+            previous = sealed
+
+
+def test_the_trails_of_an_older_file_are_sealed_when_something_is_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "penstock.db"
 
     async def test() -> None:
-        async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
-            await some_changes(gate)
-        older = "DROP TABLE audit_heads; DELETE FROM marks WHERE name LIKE 'audit%'; PRAGMA user_version = {}"
-        tamper(path, older.format(migrations.SCHEMA_VERSION - 1))
+        make_file_without_heads(path, monkeypatch)
         assert (await verify(path))["intact"]
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await some_changes(gate, first=3)

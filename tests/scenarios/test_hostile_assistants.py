@@ -88,7 +88,7 @@ async def test_no_way_of_naming_an_approval_lets_a_model_give_it(tmp_path: Path,
                 refused = await assistant.call(f"penstock_{way}", given)
                 assert refused["isError"] is True, named
         [still] = await assistant.executions()
-        assert still["status"] == "waiting_input"
+        assert still["status"] == "waiting_approval"
 
 
 async def test_what_was_approved_once_is_not_approved_again_by_a_fork(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_what_was_approved_once_is_not_approved_again_by_a_fork(tmp_path: 
         refused = await assistant.call("penstock_execution_fork", {"execution_id": name, "at_sequence": after})
         assert refused["_meta"]["penstock/error"]["code"] == "PERSON_REQUIRED"
         asks_again = await assistant.call("penstock_execution_fork", {"execution_id": name, "at_sequence": before})
-        assert asks_again["structuredContent"]["status"] == "waiting_input"
+        assert asks_again["structuredContent"]["status"] == "waiting_approval"
         by_person = await assistant.caller.call("execution.fork", execution_id=name, at_sequence=after)
         assert by_person["status"] == "waiting_signal"
 

@@ -230,7 +230,7 @@ async def test_a_model_cannot_give_an_approval_by_calling_a_tool(tmp_path: Path)
             assert refused["isError"] is True, tool
             assert refused["_meta"]["penstock/error"]["code"] == "PERSON_REQUIRED", tool
         status = (await server.client("GET", f"executions/{run_id}")).json()["status"]
-        assert status == "waiting_input"
+        assert status == "waiting_approval"
         answered = await server.client("POST", f"executions/{run_id}/answers", {"answer": yes})
         assert answered.status == 200
         assert (await server.client("GET", f"executions/{run_id}/wait?wait_seconds=20")).json()["output"] == yes

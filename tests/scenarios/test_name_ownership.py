@@ -102,6 +102,8 @@ async def test_a_file_of_an_older_release_gives_names_to_whom_had_them_first(tmp
     for number in range(VERSION_WITHOUT_NAMES + 1, migrations.SCHEMA_VERSION + 1):
         for table in re.findall(r"CREATE TABLE (\w+)", migrations.MIGRATIONS[number]):
             connection.execute(f"DROP TABLE {table}")
+        for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", migrations.MIGRATIONS[number]):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     connection.execute(f"PRAGMA user_version = {VERSION_WITHOUT_NAMES}")
     connection.commit()
     connection.close()

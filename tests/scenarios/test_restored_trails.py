@@ -24,7 +24,7 @@ from tests.scenarios.test_audited_changes import fail_audit
 from tests.waiting import SECONDS_MAX
 
 DATABASE, COPY = "penstock.db", "copy.db"
-ACME = Principal(id="key:acme", tenant="acme", scopes=frozenset({"*"}))
+ACME = Principal(id="key:acme", tenant="acme", kind="service", scopes=frozenset({"*"}))
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def trail(tenant: str = "default", path: str = DATABASE) -> list[tuple[int, str,
 
     async def body() -> list[Any]:
         async with Penstock.open(path, perform=False) as penstock, open_gate(penstock, looks_only=True) as gate:
-            owner = Principal(id="key:owner", tenant=tenant, scopes=frozenset({"*"}))
+            owner = Principal(id="key:owner", tenant=tenant, kind="service", scopes=frozenset({"*"}))
             found = await gate.services.platform.audit(AuditQuery(tenant=tenant, oldest_first=True))
             verified = await internal_call(gate, owner, "audit.verify", {})
             assert verified.intact, verified

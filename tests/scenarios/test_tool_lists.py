@@ -16,11 +16,12 @@ from penstock.mcp_surface.server import INSTRUCTIONS
 from penstock.mcp_surface.tools.registry import ToolRegistry, build_tool_list
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.operations.builtin import builtin_operations
+from penstock.operations.catalogue.profile_names import profile_metadata
 from tests.unit.mcp_surface.assistants import Assistant, assisted
 
 pytestmark = pytest.mark.anyio
-# What a tool may cost beyond the document's own words.
-OVERHEAD_BYTES_MAX = 500
+# What a tool may cost beyond the document's own words. Of that, its governance has some 70.
+OVERHEAD_BYTES_MAX = 590
 # What is never a tool keeps its name: a person calls it, over REST or at the terminal.
 TOOLS = build_tool_list(builtin_operations(), McpOptions()).tools
 CANONICAL = re.compile(rf"(?<![\w.:/-])(?:{'|'.join(re.escape(item.capability.name) for item in TOOLS)})(?![\w-]|\.\w)")
@@ -159,3 +160,20 @@ async def test_what_a_call_gives_fits_the_schema_that_the_list_shows(tmp_path: P
         result = await assistant.call("flow-001", {}, kinds=frozenset(), completes=False)
         assert result["structuredContent"]["status"] == status
         assert violations(compiled, result["structuredContent"]) == ()
+
+
+def governance_in(listed: dict[str, Any]) -> dict[str, Any]:
+    """What an entry of the list says of its governance, with what is left out because it is usual."""
+    bucket = "read" if listed["annotations"]["readOnlyHint"] else "write"
+    usual = {"requiredScopes": [], "risk": "low", "requiresConfirmation": False, "draftPolicy": {"mode": "never"}}
+    said = listed.get("_meta", {}).get("penstock/governance", {})
+    return {**usual, "rateLimitHints": {"bucket": bucket}, **said}
+
+
+def test_every_tool_says_its_governance_and_leaves_out_what_is_usual() -> None:
+    for item in TOOLS:
+        assert governance_in(item.listed) == profile_metadata(item.capability), item.name
+    listed = {item.capability.name: item.listed for item in TOOLS}
+    assert listed["execution.status"]["_meta"] == {"penstock/governance": {"requiredScopes": ["execution:read"]}}
+    dangerous = {"risk": "high", "requiredScopes": ["workflow:delete"]}
+    assert listed["workflow.delete"]["_meta"] == {"penstock/governance": dangerous}

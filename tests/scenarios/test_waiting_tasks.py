@@ -139,7 +139,7 @@ async def test_a_client_with_tasks_and_without_elicitation_hears_who_answers_and
     asking = re.search(r"`penstock runs answer (\S+)`", told)
     assert asking is not None
     assert f"{server.url}/answer?execution={asking[1]}" in told
-    assert server.call("GET", f"executions/{asking[1]}")["status"] == "waiting_input"
+    assert server.call("GET", f"executions/{asking[1]}")["status"] == "waiting_approval"
 
 
 def test_the_link_of_a_task_lets_in_who_may_approve_and_nobody_else(server: LiveServer, assistant: str) -> None:

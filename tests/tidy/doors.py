@@ -26,8 +26,9 @@ CHANGING: dict[str, frozenset[str]] = {
         " put_schedule delete_schedule delete_runs delete_ended"
     ),
     "PlatformStore": _names(
-        "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit"
+        "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit redact_audit"
         " put_resource put_resources delete_resource add_deliveries save_delivery forget_deliveries set_mark drop_mark"
+        " exchange_buckets forget_usage take_uses release_uses"
     ),
     "Host": _names("register start send try_move release adopt"),
     "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due begin"),
@@ -42,7 +43,8 @@ READING: dict[str, frozenset[str]] = {
     ),
     "PlatformStore": _names(
         "key change_mark keys audit audit_tenants resource resources all_resources due_deliveries next_delivery_at"
-        " delivery deliveries mark stored_call audit_head audit_chains"
+        " delivery deliveries mark stored_call audit_head audit_chains audit_removed"
+        " usage storage_bytes"
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"

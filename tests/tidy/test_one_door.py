@@ -40,6 +40,7 @@ MACHINERY = {
     "runtime/host/leases.py": "Store.heartbeat Store.register_worker Store.remove_worker",
     "runtime/webhooks/dispatcher.py": "PlatformStore.save_delivery",
     "runtime/webhooks/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
+    "app/serving/checkpoints.py": "PlatformStore.set_mark",
 }
 # What handlers work with: these have no way to a store but the one that they are handed.
 TOOLS_OF_HANDLERS = {
@@ -48,13 +49,17 @@ TOOLS_OF_HANDLERS = {
     "runtime/control_plane/functions.py": "Host.send Host.start",
     "runtime/schedules/scheduler.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
     "runtime/upstreams/tool_registry.py": "PlatformStore.put_resources",
+    "runtime/upstreams/oauth/grants.py": "PlatformStore.delete_resource PlatformStore.put_resource",
 }
 # The gate itself: what it keeps of keys, calls and outcomes.
 THE_GATE = {
     "operations/gate/authentication.py": "PlatformStore.touch_keys",
     "operations/gate/idempotency.py": "PlatformStore.record_call PlatformStore.release_call",
     "operations/gate/audit_log.py": "PlatformStore.append_audit",
+    "operations/gate/policies/history.py": "PlatformStore.release_uses PlatformStore.take_uses",
     "operations/webhooks/receiver.py": "PlatformStore.record_call PlatformStore.release_call",
+    "operations/gate/rates/sharing.py": "PlatformStore.exchange_buckets",
+    "app/gate.py": "PlatformStore.forget_usage",
     "app/pepper.py": "PlatformStore.set_mark",
     "app/retention.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries",
 }

@@ -28,6 +28,8 @@ def packages() -> list[str]:
 
 @pytest.mark.parametrize("package", packages())
 def test_a_package_is_a_short_row_of_modules_without_shared_prefixes(package: str) -> None:
+    if "generated" in Path(package).parts:
+        return  # one module for each resource; nobody writes or reads them in a row
     assert crowds(SOURCE / package) == []
 
 

@@ -12,10 +12,10 @@ from penstock.definitions.model import NodeType
 from penstock.definitions.node_parts.kind import NodeKind
 from penstock.definitions.nodes import NODE_KINDS
 from penstock.mcp_surface.methods import METHODS
-from penstock.operations.builtin import builtin_operations, internal_operations
-from penstock.operations.system.audits import AuditRecordView
+from penstock.operations.audit.records import AuditRecordView
+from penstock.operations.builtin import builtin_operations, internal_operations, profile_operations
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery
-from penstock.runtime.stores.sqlite.platform.audit_records import audit_statement
+from penstock.runtime.stores.sqlite.platform.audit.records import audit_statement
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -183,7 +183,10 @@ def test_an_operation_in_one_module_is_in_the_catalogue_and_on_every_surface(tmp
 
 
 def test_every_operation_that_a_module_declares_is_in_its_list() -> None:
-    listed = {capability.name for capability in (*builtin_operations(), *internal_operations())}
+    listed = {
+        capability.name
+        for capability in (*builtin_operations(), *internal_operations(), *profile_operations(fixtures=True))
+    }
     declared = {
         node.args[0].value
         for path in (SOURCE / "operations").rglob("*.py")
@@ -198,7 +201,7 @@ def test_every_operation_that_a_module_declares_is_in_its_list() -> None:
 # --- a field of the audit record: the entry, whoever fills it in, and its column --------------------------------------
 
 AUDIT_FIELD_SOURCES = {
-    "runtime/ports/platform.py",
+    "runtime/ports/audit.py",
     "operations/gate/audit_log.py",
     "runtime/stores/sqlite/schema/migrations.py",
 }

@@ -11,37 +11,69 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from secrets import token_bytes
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import __version__
+from penstock.app.audit_keys import AuditKeyFile
+from penstock.app.graph_files import GraphFiles, with_graph_check
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import PEPPER_BYTES, open_pepper, pepper_path
-from penstock.app.retention import Retention, apply_retention, forget_calls
+from penstock.app.pepper import PEPPER_BYTES, fingerprint, open_pepper, pepper_path
+from penstock.app.policy_files import PolicyFiles, with_policy_check
+from penstock.app.retention import Retention, apply_retention, forget_calls, tidy_graphs
+from penstock.app.settings.governance import GovernanceSettings
+from penstock.app.settings.graphs import GraphSettings
+from penstock.app.storage import Storage
+from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
-from penstock.base.json import JsonObject
+from penstock.base.lazy_import import lazy_import
+from penstock.base.limits import USAGE_DAYS_KEPT
+from penstock.governance.holds import Approval, Escalation
+from penstock.governance.quotas import day_of
 from penstock.operations.builtin import builtin_operations, internal_operations
 from penstock.operations.catalogue.catalogue import Catalogue
+from penstock.operations.drafts.making import define_through, make_held_call
+from penstock.operations.drafts.preflight import DraftDeskAtGate
+from penstock.operations.executions.child_starts import start_children_through
+from penstock.operations.executions.escalating import escalate_through
+from penstock.operations.executions.tool_calls import decide_tool_calls_through
 from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.authentication import Authenticator
-from penstock.operations.gate.context import GateLimits, Principal, ServerParts, Services
+from penstock.operations.gate.context import GateLimits, HoldChoices, Principal, ServerParts, Services
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.gate.policy_stage import PolicyStage
+from penstock.operations.gate.quotas import Quotas
+from penstock.operations.gate.rates.limiter import RateLimiter
+from penstock.operations.gate.tokens.choices import TokenChoices
+from penstock.operations.graphs.nodes import run_query_node
 from penstock.operations.keys.operations import NewKey
+from penstock.operations.runs.held_calls import HeldCalls
+from penstock.operations.runs.hidden_fields import HiddenFields
 from penstock.operations.schedules.starts import fire_through
 from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
+from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.system import new_key_material, new_run_id
+from penstock.runtime.upstreams.oauth.grants import GrantStore
+from penstock.runtime.upstreams.oauth.vault import TokenVault
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
-__all__ = ["create_owner_key", "has_keys", "local_owner", "open_gate"]
+if TYPE_CHECKING:
+    from penstock.operations.gate.tokens import authenticator as token_authenticator
+else:
+    token_authenticator = lazy_import("penstock.operations.gate.tokens.authenticator")
+
+__all__ = ["create_owner_key", "has_keys", "hold_choices", "local_owner", "open_gate"]
 
 _LOGGER = logging.getLogger("penstock")
 _FLUSH_SECONDS = 5.0
@@ -51,14 +83,33 @@ _FLUSHES_PER_FORGETTING = 12
 def local_owner(tenant: str = DEFAULT_TENANT) -> Principal:
     """The user of the operating system as a principal: whoever can open the file owns its contents."""
     user = os_user()
-    attributes: JsonObject = {"kind": "local", "uid": user.uid}
     return Principal(
-        id=user.principal_id, tenant=tenant, scopes=frozenset({"*"}), name=user.name, attributes=attributes
+        id=user.principal_id,
+        tenant=tenant,
+        kind="local",
+        scopes=frozenset({"*"}),
+        name=user.name,
+        attributes={"uid": user.uid},
+    )
+
+
+def hold_choices(settings: GovernanceSettings) -> HoldChoices:
+    """Which calls wait for a person, as the settings say."""
+    wanted = settings.approvals
+    separate = settings.preset == "strict" if wanted.separate is None else wanted.separate
+    after, escalation = wanted.escalate_after, None
+    if after is not None:
+        escalation = Escalation(after_ms=int(after.total_seconds() * 1000), groups=wanted.escalate_to)
+    return HoldChoices(
+        preset=settings.preset,
+        approval=Approval(groups=wanted.groups, count=wanted.count, not_requester=separate, escalation=escalation),
+        draft_ms=int(wanted.timeout.total_seconds() * 1000),
+        preflight_ms=int(settings.preflight_timeout.total_seconds() * 1000),
     )
 
 
 @asynccontextmanager
-async def open_gate(
+async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate may choose
     penstock: Penstock,
     *,
     chosen: GateLimits | None = None,
@@ -66,27 +117,27 @@ async def open_gate(
     retention: Retention | None = None,
     looks_only: bool = False,
     server: ServerParts | None = None,
+    policy_files: Sequence[str] = (),
+    graphs: Mapping[str, GraphSettings] | None = None,
+    holds: HoldChoices | None = None,
 ) -> AsyncIterator[Gate]:
     """A gate on an open store. Buffered records are written while it is open, and at the end.
 
-    `looks_only` is for callers that change nothing: a store without a secret stays without one.
+    `looks_only` is for callers that change nothing: a store without a secret stays without one. `policy_files` names
+    the files and folders with the policies that hold for all tenants, `graphs` are those that the settings declare.
     """
-    storage = penstock.storage
-    if storage.file is None or storage.platform is None:
-        raise Rejected("STORE_UNSUITABLE", "a gate needs a store in a file", "open Penstock with a path")
-    platform = storage.platform()
-    secret = pepper_file or pepper_path(storage.file)
-    pepper = await open_pepper(secret, storage.file, platform, looks_only=looks_only)
+    file, platform = _stored_in(storage := penstock.storage)
+    secret = pepper_file or pepper_path(file)
+    pepper = await open_pepper(secret, file, platform, looks_only=looks_only)
     # Without a stored secret, nothing was or will be made with one, so any bytes will do.
     key = pepper or token_bytes(PEPPER_BYTES)
     clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
-    catalogue = Catalogue(builtin_operations(), internal_operations())
-    authenticator = Authenticator(platform, clock, key)
+    catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
+    limits = _checked(chosen or GateLimits(), catalogue)
+    authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
+    operator = _OperatorFiles(PolicyFiles(policy_files), GraphFiles(graphs or {}))
     upstreams = UpstreamToolRegistry(
-        platform=platform,
-        clock=clock,
-        rules=penstock.upstream.rules,
-        changed=definitions_changed,
+        platform=platform, clock=clock, rules=penstock.upstream.rules, changed=definitions_changed
     )
     services = Services(
         store=storage.store,
@@ -98,54 +149,142 @@ async def open_gate(
         new_key_material=new_key_material,
         pepper=key,
         audited=pepper is not None,
-        limits=chosen or GateLimits(),
+        limits=limits,
+        rate_limiter=RateLimiter(limits),
+        holds=holds or HoldChoices(),
+        quotas=Quotas(platform, clock, limits.quotas),
         information={"version": __version__},
         resolve_secret=penstock.secrets,
         webhooks=parts.webhooks,
         hook_evaluator=(hook_evaluator := SandboxedEvaluator()),
         catalogue=catalogue,
         upstreams=upstreams,
+        graphs=None if storage.graphs is None else storage.graphs(),
+        policies=PolicyStage(platform, clock, parts.derived_policies),
+        sign_ins=penstock.upstream.sign_ins,
+        audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
+        signatures=penstock.signatures,
         still_valid=authenticator.still_valid,
         definitions_changed=definitions_changed,
-        checks=parts.checks,
+        checks=operator.checks(parts.checks),
         telemetry=parts.telemetry,
         read_metrics=parts.read_metrics,
         base_path=parts.base_path,
+        protected=None if parts.tokens is None else parts.tokens.protected,
+        is_subject_revoked=authenticator.is_subject_revoked,
     )
-    gate = Gate(catalogue, services, authenticator, ExposedWorkflows(services))
+    gate = _governing(penstock, Gate(catalogue, services, authenticator, ExposedWorkflows(services)))
     if pepper is not None:
-        await _begin(gate, upstreams)
-    beside = [
-        asyncio.create_task(_flush_regularly(gate, retention or Retention())),
-        asyncio.create_task(gate.key_monitor.run()),
-    ]
+        await _begin(gate, penstock, upstreams, pepper, parts)
     try:
-        async with penstock.upstream.watch_servers(upstreams), _scheduling(penstock, gate):
+        watching = penstock.upstream.watch_servers(upstreams)
+        async with _beside(gate, retention), operator.in_force(gate), watching, _scheduling(penstock, gate):
             yield gate
     finally:
-        await gate.finish()
-        for task in beside:
-            task.cancel()
-        await asyncio.wait(beside)
-        await gate.flush(final=True)
-        services.documents.close()
         hook_evaluator.close()
-        services.hook_threads.close()
-        services.view_threads.close()
+        _close(services, penstock)
+        await authenticator.close()
 
 
-async def _begin(gate: Gate, upstreams: UpstreamToolRegistry) -> None:
+class _OperatorFiles(NamedTuple):
+    """The files of the operator that a gate keeps in force."""
+
+    policies: PolicyFiles
+    graphs: GraphFiles
+
+    def checks(self, others: Callable[[], Awaitable[dict[str, str]]]) -> Callable[[], Awaitable[dict[str, str]]]:
+        """Return the checks of `system.health`, with those of the files."""
+        return with_graph_check(with_policy_check(others, self.policies), self.graphs)
+
+    @asynccontextmanager
+    async def in_force(self, gate: Gate) -> AsyncIterator[None]:
+        """Keep what the files say in force, until the block ends."""
+        async with self.graphs.in_force(gate), self.policies.in_force(gate):
+            yield
+
+
+@asynccontextmanager
+async def _beside(gate: Gate, retention: Retention | None) -> AsyncIterator[None]:
+    """What a gate does beside its calls, until the block ends; then the calls in flight end, and all is written."""
+    tasks = [
+        asyncio.create_task(_flush_regularly(gate, retention or Retention())),
+        asyncio.create_task(gate.key_monitor.run()),
+        asyncio.create_task(gate.share_rates()),
+    ]
+    try:
+        yield
+    finally:
+        await gate.finish()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await gate.flush(final=True)
+
+
+def _governing(penstock: Penstock, gate: Gate) -> Gate:
+    """Let a gate decide what answers show, and which children runs start."""
+    gate.answers = HiddenFields(gate.services)
+    penstock.child_starts.attach(start_children_through(gate))
+    return gate
+
+
+def _token_authenticator(
+    chosen: TokenChoices | None, platform: PlatformStore, clock: Clock
+) -> token_authenticator.TokenAuthenticator | None:
+    if chosen is None:
+        return None
+    return token_authenticator.TokenAuthenticator(chosen.issuers, chosen.new_client(), platform, clock)
+
+
+def _stored_in(storage: Storage) -> tuple[str, PlatformStore]:
+    """Return the file of a storage, and its platform store."""
+    if storage.file is None or storage.platform is None:
+        raise Rejected("STORE_UNSUITABLE", "a gate needs a store in a file", "open Penstock with a path")
+    return storage.file, storage.platform()
+
+
+def _checked(limits: GateLimits, catalogue: Catalogue) -> GateLimits:
+    """Return limits that can be enforced; raise NotFound for an operation that does not exist."""
+    for name in limits.capabilities:
+        if ":" not in name:  # tenants store workflows at any time
+            catalogue.find(name)
+    return limits
+
+
+def _close(services: Services, penstock: Penstock) -> None:
+    """Release what the services of a gate hold."""
+    penstock.held_calls.detach()
+    penstock.child_starts.detach()
+    penstock.graph_queries.detach()
+    services.sign_ins.grants = None
+    services.documents.close()
+    services.hook_threads.close()
+    services.view_threads.close()
+
+
+async def _begin(
+    gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry, pepper: bytes, parts: ServerParts
+) -> None:
     """Initialise a gate that has the secret of its file: from now on, automatic changes go through the gate too."""
-    upstreams.act = accept_through(gate)
+    services, act = gate.services, accept_through(gate)
+    gate.holds.holder = HeldCalls(services, define_through(gate))
+    gate.holds.desk = DraftDeskAtGate(parts.derived_grants)
+    penstock.held_calls.attach(partial(make_held_call, gate), decide_tool_calls_through(gate))
+    penstock.graph_queries.attach(partial(run_query_node, gate))
+    upstreams.act = act
+    services.sign_ins.grants = GrantStore(
+        platform=services.platform, clock=services.clock, vault=TokenVault(pepper), act=act
+    )
     await record_restores(gate)
 
 
 @asynccontextmanager
 async def _scheduling(penstock: Penstock, gate: Gate) -> AsyncIterator[None]:
-    """Start scheduled runs through calls of this gate until the block ends."""
-    scheduler = penstock.scheduler
+    """Start scheduled runs, and escalate approvals, through calls of this gate until the block ends."""
+    scheduler, driver = penstock.scheduler, penstock.driver
     begins = penstock.keeps_schedules and not scheduler.is_looking
     before, scheduler.fire = scheduler.fire, fire_through(gate)
+    escalated = None if driver is None else driver.escalate_with(escalate_through(gate))
     if begins:
         scheduler.start()
     try:
@@ -154,6 +293,8 @@ async def _scheduling(penstock: Penstock, gate: Gate) -> AsyncIterator[None]:
         if begins:
             await scheduler.stop()
         scheduler.fire = before
+        if driver is not None:
+            driver.escalate_with(escalated)
 
 
 async def _flush_regularly(gate: Gate, retention: Retention) -> None:
@@ -166,6 +307,8 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
             await forget_calls(platform, now)
             if turn % _FLUSHES_PER_FORGETTING == 0:
                 await apply_retention(gate, retention)
+                await tidy_graphs(gate.services)
+                await platform.forget_usage(before_day=day_of(now) - USAGE_DAYS_KEPT, now=now)
         except PenstockError:
             _LOGGER.exception("what the gate gathered could not be written; it tries again")
 
@@ -182,5 +325,7 @@ async def create_owner_key(gate: Gate) -> str | None:
     """
     if await has_keys(gate):
         return None
-    made: NewKey = await internal_call(gate, local_owner(), "key.create", {"name": "owner", "scopes": ["*"]})
+    made: NewKey = await internal_call(
+        gate, local_owner(), "key.create", {"name": "owner", "scopes": ["*"], "kind": "person"}
+    )
     return made.secret

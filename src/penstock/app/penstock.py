@@ -17,6 +17,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.app.child_starts import GovernedChildStarts
+from penstock.app.executors.graph_queries import GraphQueryExecutor
+from penstock.app.executors.held_calls import HeldCallExecutor
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.upstreams import UpstreamLink
 from penstock.app.storage import Storage, in_file
@@ -36,6 +39,7 @@ from penstock.runtime.executors.step.executor import StepExecutor
 from penstock.runtime.host.definitions import name_taken
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
+from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.host import Committed, RunHost
 from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
@@ -81,6 +85,10 @@ class Penstock:
         self.keeps_schedules = False
         self.secrets: SecretResolver = EnvironmentSecrets()
         self.upstream = UpstreamLink()
+        self.held_calls = HeldCallExecutor()
+        self.child_starts = GovernedChildStarts()
+        self.graph_queries = GraphQueryExecutor()
+        self.signatures = SignatureTrust()
         self._new_id = new_id
 
     @classmethod
@@ -101,6 +109,7 @@ class Penstock:
         upstream: UpstreamLink | None = None,
         pepper_file: Path | None = None,
         governed: bool = False,
+        signatures: SignatureTrust | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the store, take over unfinished runs, and perform work until the block ends.
 
@@ -108,13 +117,13 @@ class Penstock:
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
         `observe` is called with everything that this process stores while it performs; it must not block. `upstream`
         has the MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, which seals secret
-        answers; the default is the file beside the store. With `governed`, schedules start runs only through a gate,
-        while one is open. Without it, the embedding program is responsible for what they start.
+        answers; the default is the file beside the store. With `governed`, schedules and runs start others, and
+        approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
+        says whose workflows are trusted.
         """
         storage = storage or in_file(path)
-        kept = storage.store
+        kept, seals = storage.store, _seals(storage, pepper_file)
         await kept.open()
-        seals = _seals(storage, pepper_file)
         evaluator, query_evaluator = SandboxedEvaluator(), SandboxedEvaluator()
         host = EmbeddedHost(
             store=kept,
@@ -125,13 +134,14 @@ class Penstock:
             performs=perform,
             root_run_id=family,
             seals=seals,
+            trust=signatures or SignatureTrust(),
         )
         driver: Driver | None = None
         step_executor = StepExecutor(_registry(steps), observer=host.progress)
         http_executor = LazyExecutor(make=_http_executor)
         try:
             penstock = cls(storage=storage, host=host, driver=None)
-            penstock.step_executor = step_executor
+            penstock.step_executor, penstock.signatures = step_executor, host.trust
             penstock.secrets = secrets or penstock.secrets
             if upstream is not None:
                 penstock.upstream = upstream
@@ -139,14 +149,12 @@ class Penstock:
             for source in workflows:
                 await penstock.register(source)
             if perform:
-                router = Router(
-                    executors={"step": step_executor, "http": http_executor, **(executors or {})},
-                    secrets=penstock.secrets,
-                    seals=seals,
-                )
-                driver = Driver(host=host, performer=router, report=_report)
-                if observe is not None:
-                    driver.observe = observe
+                performers = penstock._executors(step_executor, http_executor, executors or {})
+                router = Router(executors=performers, secrets=penstock.secrets, seals=seals)
+                penstock.child_starts.governed = penstock.held_calls.governed = governed
+                waits, starts = _not_yet if governed else None, penstock.child_starts.start
+                driver = Driver(host=host, performer=router, report=_report, escalate=waits, start_child=starts)
+                driver.observe = observe or driver.observe
                 penstock.driver = driver
                 workers = [worker.worker_id for worker in await kept.workers()]
                 await driver.start(gone=gone_workers(workers))
@@ -163,6 +171,14 @@ class Penstock:
             evaluator.close()
             query_evaluator.close()
             await kept.close()
+
+    def _executors(
+        self, step: AsyncPerformer, http: AsyncPerformer, configured: Mapping[str, AsyncPerformer]
+    ) -> dict[str, AsyncPerformer]:
+        """Every executor by the type of its nodes. Held calls are `tool_call` nodes, too."""
+        self.held_calls.tools = configured.get("tool_call")
+        gated: dict[str, AsyncPerformer] = {"tool_call": self.held_calls, "query": self.graph_queries}
+        return {"step": step, "http": http, **configured, **gated}
 
     def use_steps(self, steps: Iterable[Callable[..., Any]]) -> None:
         """Call these functions from now on. Attempts in progress finish with the functions they started with."""
@@ -288,6 +304,11 @@ def _registry(steps: Iterable[Callable[..., Any]]) -> StepRegistry:
     for function in steps:
         registry.register(function)
     return registry
+
+
+async def _not_yet(tenant: str, run_id: str, given: inputs.FireTimer) -> bool:
+    """No gate is open yet, and only a gate changes who may approve something."""
+    return False
 
 
 def _report(where: str, error: BaseException) -> None:

@@ -20,7 +20,15 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.operations.gate.audit_log import seal_with
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
-__all__ = ["FINGERPRINT_MARK", "PEPPER_BYTES", "fingerprint", "open_pepper", "pepper_path", "read_pepper"]
+__all__ = [
+    "FINGERPRINT_MARK",
+    "PEPPER_BYTES",
+    "fingerprint",
+    "make_private_file",
+    "open_pepper",
+    "pepper_path",
+    "read_pepper",
+]
 
 PEPPER_BYTES = 32
 FINGERPRINT_MARK = "pepper_fingerprint"
@@ -95,7 +103,7 @@ def _another(path: Path, store_path: str, compared: str) -> Rejected:
 def read_pepper(path: Path) -> bytes:
     """Read the secret, or create it. Refuses a file that others can read or that has other contents."""
     try:
-        _make(path)
+        make_private_file(path, secrets.token_hex(PEPPER_BYTES) + "\n")
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -114,7 +122,8 @@ def read_pepper(path: Path) -> bytes:
     return pepper
 
 
-def _make(path: Path) -> None:
+def make_private_file(path: Path, content: str) -> None:
+    """Create a file that only its owner can read, unless it exists."""
     if path.exists():
         return
     # Written completely under another name first: a crash in between must not leave half a secret.
@@ -122,10 +131,10 @@ def _make(path: Path) -> None:
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(PEPPER_BYTES) + "\n")
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        # The first process to link wins; all others then read its secret.
+        # The first process to link wins; all others then read its file.
         os.link(draft, path)
     except FileExistsError:
         pass

@@ -1,4 +1,4 @@
-"""Retention: deletes ended runs and deliveries, audit records and stored answers that are past their time.
+"""Retention: deletes ended runs and deliveries, audit records and answers past their time, and rows of gone graphs.
 
 Above it: `gate` calls it regularly while a gate is open. Below it: the gate, the platform store.
 """
@@ -9,16 +9,19 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import islice
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
+from penstock.governance.audit.trails import FORGET_AUDIT
+from penstock.operations.audit.holds import audit_holds
+from penstock.operations.audit.removal import RemovedCount
+from penstock.operations.gate.context import Services
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.system.retention import FORGET_AUDIT, FORGET_RUNS, Forgotten
+from penstock.operations.system.retention import FORGET_RUNS, Forgotten
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
-__all__ = ["Retention", "apply_retention", "forget_calls"]
+__all__ = ["Retention", "apply_retention", "forget_calls", "tidy_graphs"]
 
 # The rest follows a minute later.
 _PIECES_MAX = 50
@@ -89,23 +92,40 @@ def _next_size(size: int, took_ms: float) -> int:
 
 
 async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
-    """Delete the records of a tenant up to the last one that is old enough, a batch with each call.
+    """Delete the records of a tenant up to the last one that is old enough and not held, a batch with each call.
 
     A single old record is kept until there are more. The newest record of a chain stays in any case, and deleting
     records one by one, each with a record of the deletion, would never end.
     """
     platform = gate.services.platform
-    old = (await platform.audit(AuditQuery(tenant=tenant, until=before, limit=2))).records
+    holds = await audit_holds(platform, tenant)
+    old = (await platform.audit(AuditQuery(tenant=tenant, until=before, not_held_by=holds, limit=2))).records
     if len(old) < 2:  # noqa: PLR2004  # more than one
         return
-    (oldest,) = (await platform.audit(AuditQuery(tenant=tenant, oldest_first=True, limit=1))).records
-    retention = system_principal("retention", "audit:delete", tenant=tenant)
-    size, end = limits.RETENTION_BATCH_RECORDS_MAX, old[0].seq + 1
-    for before_seq in islice(range(oldest.seq + size, end + size, size), _PIECES_MAX):
-        forgotten: Forgotten = await internal_call(gate, retention, FORGET_AUDIT, {"before_seq": min(before_seq, end)})
-        if not forgotten.count:
+    retention, end = system_principal("retention", "audit:delete", tenant=tenant), old[0].seq + 1
+    for _ in range(_PIECES_MAX):
+        remaining = AuditQuery(tenant=tenant, before_seq=end, not_held_by=holds, oldest_first=True, limit=1)
+        oldest = (await platform.audit(remaining)).records
+        if not oldest:
+            return
+        before_seq = min(oldest[0].seq + limits.AUDIT_REMOVED_AT_ONCE_MAX, end)
+        forgotten: RemovedCount = await internal_call(gate, retention, FORGET_AUDIT, {"before_seq": before_seq})
+        if not forgotten.count or before_seq == end:
             return
         await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
+
+
+async def tidy_graphs(services: Services) -> None:
+    """Abandon loads whose callers are gone, and remove rows of deleted graphs and abandoned loads, some at a time."""
+    store = services.graphs
+    if store is None:
+        return
+    await store.abandon_loads(before=services.clock.now_ms() - limits.GRAPH_LOAD_IDLE_MS)
+
+    async def sweep() -> int:
+        return (await store.sweep(limit=limits.GRAPH_SWEEP_ROWS_MAX)).rows
+
+    await _in_pieces(sweep)
 
 
 async def _in_pieces(forget: Callable[[], Awaitable[int]]) -> None:

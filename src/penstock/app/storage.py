@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.base.lazy_import import lazy_import
+from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
@@ -22,9 +23,11 @@ from penstock.runtime.stores.sqlite.schema.files import Synchronous
 
 if TYPE_CHECKING:
     from penstock.runtime.stores.memory import run_store as memory_runs
+    from penstock.runtime.stores.sqlite.graphs import store as sqlite_graphs
     from penstock.runtime.stores.sqlite.platform import store as sqlite_platform
 else:
     memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
+    sqlite_graphs = lazy_import("penstock.runtime.stores.sqlite.graphs.store")
     sqlite_platform = lazy_import("penstock.runtime.stores.sqlite.platform.store")
 
 __all__ = ["Storage", "in_file", "in_memory"]
@@ -41,6 +44,8 @@ class Storage:
     """The path of the store, if it is a file. The server's secret is beside it."""
     platform: Callable[[], PlatformStore] | None = None
     """The store for keys, audit and registries, if there is one. Usable while the run store is open."""
+    graphs: Callable[[], GraphStore] | None = None
+    """The store for graphs, if there is one. Usable while the run store is open."""
     counts: Callable[[], Mapping[str, int]] = field(default=dict)
     """Counters of the store since it was opened, by name: `commits`, `jobs`."""
 
@@ -53,6 +58,7 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
         store=store,
         file=database.path,
         platform=lambda: sqlite_platform.SqlitePlatformStore(database),
+        graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
         probe=StoreProbe(database).check,
         counts=lambda: {"commits": database.writer.commits, "jobs": database.writer.jobs},
     )

@@ -32,6 +32,8 @@ class PenstockError(Exception):
 
     on_record = False
     """Whether the audit log already has a record of it; the gate sets this for calls that it refuses."""
+    challenge: str | None = None
+    """How a client may get further: by signing in, or with another scope. The gate sets it; a header over HTTP."""
 
     def __init__(
         self,

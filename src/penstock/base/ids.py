@@ -26,9 +26,12 @@ __all__ = [
     "generation_of",
     "id_for_callers",
     "id_in_tenant",
+    "in_run_tree",
     "next_in_chain",
     "run_id_of",
 ]
+
+_DIGITS = frozenset("123456789")
 
 # The tenant of callers that name none, and of everything in files from before there were tenants.
 DEFAULT_TENANT = "default"
@@ -101,3 +104,17 @@ def _eight(entropy: bytes) -> str:
         + _PAIRS[number >> 10 & _PAIR_MASK]
         + _PAIRS[number & _PAIR_MASK]
     )
+
+
+def in_run_tree(run_id: str, root_run_id: str | None) -> bool:
+    """Whether a run is the named one, of its chain, or a child run of these; without a name, every run is.
+
+    The id of a child run begins with that of its parent, the ids of a chain with that of its first run.
+    """
+    if root_run_id is None:
+        return True
+    first = chain_of(root_run_id)
+    if not run_id.startswith(first):
+        return False
+    rest = run_id[len(first) :]
+    return rest[:1] in ("", ":") or (rest[0] == "~" and rest[1:2] in _DIGITS)

@@ -61,16 +61,43 @@ EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
     **{
         ("mcp", name): _FOR_PEOPLE
         for name in (
+            "audit.checkpoint",
+            "audit.checkpoints",
+            "audit.consistency",
             "audit.export",
+            "audit.hold",
+            "audit.holds",
+            "audit.key",
             "audit.list",
+            "audit.proof",
+            "audit.redact",
+            "audit.release",
+            "audit.rotate_key",
             "audit.verify",
+            "grant.create",
+            "grant.delete",
             "key.create",
             "key.get",
             "key.list",
             "key.revoke",
             "key.rotate",
+            "policy.check",
+            "policy.delete",
+            "policy.explain",
+            "policy.get",
+            "policy.list",
+            "policy.put",
+            "policy.replay",
+            "quota.reset",
+            "quota.set",
+            "token.list_revoked",
+            "token.restore",
+            "token.revoke",
             "upstream.accept",
+            "upstream.begin_sign_in",
+            "upstream.complete_sign_in",
             "upstream.revoke",
+            "upstream.sign_out",
         )
     },
 }
@@ -86,6 +113,7 @@ PAGES: Final[Mapping[str, str]] = {
     "/mcp": "the MCP surface; operations are its tools",
     "/mcp/healthz": "a probe of the MCP surface; needs no key",
     "/mcp/sse": "the MCP surface for clients of 2024-11-05, if the settings want that",
+    "/graphs/{graph_id}/mcp": "the MCP surface of one graph; its stored queries and operations on it are its tools",
     "/mcp/messages": "where these clients send their messages",
     "/answer": "where whoever has a key is let in to the page of a question",
     "/answer/{token}": "a page that answers one question; `execution.answer` does the same",
@@ -93,8 +121,15 @@ PAGES: Final[Mapping[str, str]] = {
 }
 # Arguments that a command expresses with another option.
 _EXPRESSED_OTHERWISE: Final[Mapping[tuple[str, str], str]] = {
+    ("audit.export", "format"): "--format names the form of the file",
+    ("audit.verify", "hash"): "--hash has another name in the code, where hash is a function",
     ("execution.submit_activity", "ok"): "a failure has an --error",
     ("execution.history", "wait_seconds"): "--follow waits for as long as it takes",
+    ("policy.check", "text"): "the command takes files",
+    ("policy.check", "server_wide"): "--tenant says that they are not",
+    ("policy.explain", "key"): "--as names a key or a principal",
+    ("policy.explain", "principal"): "--as names a key or a principal",
+    ("policy.replay", "text"): "the command takes files",
 }
 _SERVER: Final = "http://coverage.invalid"
 _PATH_NAME: Final = re.compile(r"\{\w+\}")

@@ -22,6 +22,7 @@ _SERVER = "Server and settings"
 _OPERATIONS = "Operations, on a server or in a file"
 _RUNS_MODULE = "penstock.cli.runs.group"
 _RUNS_WORDS = RESOURCES["runs"].help
+_QUERY_WORDS = "Queries of graphs: check, format and test files, list, explain and run stored ones."
 
 # The sentence is the first one of the command's own help; a test compares them.
 COMMANDS: dict[str, LazyCommand] = {
@@ -66,9 +67,17 @@ COMMANDS: dict[str, LazyCommand] = {
         "Run the test cases of workflows in memory: activities are mocked, time is simulated, nothing is stored.",
         _DOCUMENTS,
     ),
-    "schema": LazyCommand(
-        "penstock.cli.documents.schema", "schema_command", "Print the JSON Schema of workflow documents.", _DOCUMENTS
+    "sign": LazyCommand("penstock.cli.documents.sign", "sign_command", "Sign workflow files, in place.", _DOCUMENTS),
+    "verify-signature": LazyCommand(
+        "penstock.cli.documents.sign",
+        "verify_signature_command",
+        "Check that workflow files are signed with trusted keys.",
+        _DOCUMENTS,
     ),
+    "schema": LazyCommand(
+        "penstock.cli.documents.schema", "schema_app", "Print the JSON Schema of workflow documents.", _DOCUMENTS
+    ),
+    "query": LazyCommand("penstock.cli.graphs.group", "query_group", _QUERY_WORDS, _DOCUMENTS, _QUERY_WORDS),
     "init": LazyCommand(
         "penstock.cli.project.init",
         "init_command",
@@ -119,6 +128,12 @@ COMMANDS: dict[str, LazyCommand] = {
         "penstock.cli.doctor.command",
         "doctor_command",
         "Look at the whole installation, part by part, and say what to do.",
+        _SERVER,
+    ),
+    "verify": LazyCommand(
+        "penstock.cli.verify.command",
+        "verify_command",
+        "Check from outside how a server governs agents: its agent profile over HTTP, and MCP.",
         _SERVER,
     ),
     "profile": LazyCommand(

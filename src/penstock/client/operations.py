@@ -31,7 +31,7 @@ def resource_attribute(resource: str) -> str:
     """Return the attribute name of a resource in a client: `client.workflows`."""
     if resource in _SINGULAR:
         return resource
-    return f"{resource.removesuffix('y')}ies" if resource.endswith("ry") else f"{resource}s"
+    return f"{resource.removesuffix('y')}ies" if resource.endswith(("ry", "cy")) else f"{resource}s"
 
 
 def method_name(action: str) -> str:

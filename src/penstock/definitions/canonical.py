@@ -12,7 +12,7 @@ import rfc8785
 
 from penstock.base.json import JsonObject, JsonValue
 
-__all__ = ["canonical_json", "definition_hash", "without_signature"]
+__all__ = ["canonical_json", "definition_hash", "is_newly_signed", "signature_of", "without_signature"]
 
 # Beyond this, JavaScript holds only the nearest double.
 SAFE_INTEGER_MAX = 2**53
@@ -50,6 +50,18 @@ def without_signature(document: JsonObject) -> JsonObject:
             return document
         return {**document, "document": {name: value for name, value in block.items() if name != "signature"}}
     return {name: value for name, value in document.items() if name != "signature"}
+
+
+def signature_of(document: JsonObject) -> JsonValue:
+    """Return the signature block of a document, in either format; None if there is none."""
+    block = document.get("document")
+    return block.get("signature") if isinstance(block, dict) else document.get("signature")
+
+
+def is_newly_signed(before: JsonObject, now: JsonObject) -> bool:
+    """Whether a document that is otherwise the same has a signature that the earlier one does not have."""
+    signature = signature_of(now)
+    return signature is not None and signature != signature_of(before)
 
 
 def _write(value: JsonValue, chunks: list[str], exact_integers: bool) -> None:

@@ -68,6 +68,7 @@ class NodeType(StrEnum):
     LLM_CALL = "llm_call"
     TOOL_CALL = "tool_call"
     HTTP = "http"
+    QUERY = "query"
     AGENT_DELEGATE = "agent_delegate"
     SWITCH = "switch"
     INTERRUPT = "interrupt"
@@ -84,7 +85,14 @@ class NodeType(StrEnum):
 
 
 ACTIVITY_TYPES = frozenset(
-    {NodeType.STEP, NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP}
+    {
+        NodeType.STEP,
+        NodeType.LLM_CALL,
+        NodeType.TOOL_CALL,
+        NodeType.AGENT_DELEGATE,
+        NodeType.HTTP,
+        NodeType.QUERY,
+    }
 )
 # The node types of the published format, in its order. That format is closed: a new type belongs to the native one.
 PUBLISHED_TYPES = (
@@ -226,6 +234,7 @@ class InterruptDetail(msgspec.Struct, frozen=True, kw_only=True):
     answer_schema: CompiledSchema
     answer_schema_json: JsonObject
     approvers: JsonObject | None
+    escalate_ms: int | None  # after which time others are asked, too
     anyone: bool  # whether a model may answer, by calling a tool
     decline: JsonValue  # the answer that means "declined", if the document names one
     on_timeout: str | None

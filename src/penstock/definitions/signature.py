@@ -6,6 +6,7 @@ are Ed25519, passed as base64url of their SPKI encoding.
 """
 
 import base64
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,13 +27,15 @@ from joserfc.jwk import OKPKey
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.canonical import canonical_json, without_signature
+from penstock.definitions.canonical import canonical_json, signature_of, without_signature
 
 __all__ = [
     "SignatureRefused",
     "SigningMode",
     "Unsigned",
     "Verified",
+    "fingerprint",
+    "is_public_key",
     "public_key_spki",
     "sign_definition",
     "verify_signature",
@@ -106,11 +109,21 @@ def public_key_spki(private_key: Ed25519PrivateKey) -> str:
     return base64.urlsafe_b64encode(spki).rstrip(b"=").decode("ascii")
 
 
+def is_public_key(spki: str) -> bool:
+    """Whether a text is a public key that signatures can be checked with."""
+    return _public_key(spki) is not None
+
+
+def fingerprint(spki: str) -> str:
+    """Return a hex digest that identifies a public key."""
+    return hashlib.sha256(spki.encode("ascii")).hexdigest()
+
+
 def verify_signature(
     document: JsonObject, *, mode: SigningMode, public_keys: Mapping[str, str]
 ) -> Verified | Unsigned | SignatureRefused:
     """Check the signature of a document against the trusted keys (key id to SPKI in base64url)."""
-    signature = _signature_of(document)
+    signature = signature_of(document)
     if signature is None:
         if mode is SigningMode.OPTIONAL:
             return Unsigned()
@@ -157,11 +170,6 @@ def _verify_token(
             message=f"the signature of key `{key_id}` does not match the definition; it was changed after signing",
         )
     return Verified(key_id=key_id)
-
-
-def _signature_of(document: JsonObject) -> JsonValue:
-    block = document.get("document")
-    return block.get("signature") if isinstance(block, dict) else document.get("signature")
 
 
 def _public_key(spki: str | None) -> OKPKey | None:

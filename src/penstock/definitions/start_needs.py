@@ -1,4 +1,5 @@
-"""What a workflow document requires from whoever starts it: its own scopes, and the workflows that it runs as children.
+"""What a workflow document requires from whoever starts it: its own scopes and rate, and the workflows that it runs
+as children.
 
 Above it: `operations.permissions.starting`, which decides. Below it: `outline.document`.
 """
@@ -11,13 +12,15 @@ import msgspec
 
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
+from penstock.definitions.durations import parse_native_duration_ms
+from penstock.definitions.node_parts.approvers import approver_groups
 
 if TYPE_CHECKING:
     from penstock.definitions.outline import document as outline
 else:
     outline = lazy_import("penstock.definitions.outline.document")
 
-__all__ = ["ChildReference", "StartNeeds", "start_needs"]
+__all__ = ["ChildReference", "StartNeeds", "StartRate", "start_needs", "start_rate"]
 
 
 class ChildReference(msgspec.Struct, frozen=True):
@@ -27,6 +30,14 @@ class ChildReference(msgspec.Struct, frozen=True):
     version_pin: str | None = None
 
 
+class StartRate(msgspec.Struct, frozen=True):
+    """How often a workflow may be started. Starts of all workflows that name the same bucket are counted together."""
+
+    limit: int
+    per_ms: int
+    bucket: str
+
+
 class StartNeeds(msgspec.Struct, frozen=True):
     """What one document requires; the needs of its children are in their own documents."""
 
@@ -34,6 +45,10 @@ class StartNeeds(msgspec.Struct, frozen=True):
     children: tuple[ChildReference, ...] = ()
     groups: tuple[str, ...] = ()
     """Groups whose members approve something in a run: keys with the scope `approve:GROUP`. Not needed to start."""
+    rate: StartRate | None = None
+    """How often it may be started; None: as often as callers' own limits allow."""
+    governance: JsonObject = msgspec.field(default_factory=dict)
+    """The whole block, for what decides whether a start has to wait."""
 
 
 def start_needs(document: JsonObject) -> StartNeeds:
@@ -48,7 +63,28 @@ def start_needs(document: JsonObject) -> StartNeeds:
             if isinstance(reference.name, str):
                 children[ChildReference(reference.name, reference.version_pin)] = None
         approvers = node.fields.get("approvers") if outline.asks_somebody(node) else None
-        group = approvers.get("group") if isinstance(approvers, dict) else None
-        if isinstance(group, str):
-            groups[group] = None
-    return StartNeeds(tuple(dict.fromkeys(named)), tuple(children), tuple(groups))
+        if isinstance(approvers, dict):
+            groups.update(dict.fromkeys(approver_groups(approvers)))
+    return StartNeeds(
+        tuple(dict.fromkeys(named)),
+        tuple(children),
+        tuple(groups),
+        start_rate(document),
+        governance if isinstance(governance, dict) else {},
+    )
+
+
+def start_rate(document: JsonObject) -> StartRate | None:
+    """Return how often a document may be started. Never fails: what `checks.governance` refuses is no rate."""
+    governance = document.get("governance")
+    declared = governance.get("rate") if isinstance(governance, dict) else None
+    if not isinstance(declared, dict):
+        return None
+    limit, per, bucket = declared.get("limit"), declared.get("per"), declared.get("bucket")
+    per_ms = parse_native_duration_ms(per) if isinstance(per, str | int) else None
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1 or not per_ms:
+        return None
+    # A name that an author chose never equals that of a workflow's own bucket.
+    return StartRate(
+        limit, per_ms, f"bucket:{bucket}" if isinstance(bucket, str) else f"workflow:{document.get('name')}"
+    )

@@ -76,10 +76,13 @@ def _began_at(record: Record, first: events.ExecutionStarted) -> int:
 
 
 def _later(record: Record, by: int) -> Record:
-    """Shift the deadline of a record, so that its work keeps the time it had left at the cut."""
+    """Shift the deadlines of a record, so that its work keeps the time it had left at the cut."""
     body = record.body
-    deadline = getattr(body, "deadline", None) if body is not None and body.times_out else None
-    return record if deadline is None else changed(record, deadline=deadline + by)
+    if body is None or not body.times_out:
+        return record
+    found = {name: getattr(body, name, None) for name in ("deadline", "escalates_at")}
+    shifted = {name: moment + by for name, moment in found.items() if moment is not None}
+    return changed(record, **shifted) if shifted else record
 
 
 def _renamed(record: Record, original: str, run_id: str) -> Record:

@@ -52,10 +52,18 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
     """The credential they used: the id of a key, the name of a webhook's secret; never a secret itself."""
     on_behalf_of: str | None = None
     """The principal whose rights applied, if they act for somebody else."""
+    principal_kind: str | None = None
+    """What they are: person, agent, service, local, schedule, webhook, system; None in older histories."""
+    groups: tuple[str, ...] = ()
+    """The groups that they belonged to when they started it."""
+    acting_for: tuple[str, ...] = ()
+    """The chain of principals that they act for, the nearest first."""
+    owner: str | None = None
+    """Who made the key that they used."""
 
     @property
     def kind(self) -> str:
-        """The kind of principal: key, local, schedule, webhook, system, program."""
+        """How they are known: key, token, local, schedule, webhook, system, program."""
         return self.principal.partition(":")[0]
 
     def to_json(self) -> JsonObject:
@@ -65,6 +73,14 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
             found["credential"] = self.credential
         if self.on_behalf_of is not None:
             found["onBehalfOf"] = self.on_behalf_of
+        if self.principal_kind is not None:
+            found["principalKind"] = self.principal_kind
+        if self.groups:
+            found["groups"] = list(self.groups)
+        if len(self.acting_for) > 1:
+            found["actingFor"] = list(self.acting_for)
+        if self.owner is not None:
+            found["owner"] = self.owner
         return found
 
 
@@ -103,6 +119,18 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True):
     started_by: str | None = None  # the principal who started it; inherited by every run that it starts
     starter: JsonObject | None = None  # their kind, their credential, and on whose behalf they act
     untrusted: bool = False  # the input comes from outside, see `trust`
+    sealed: dict[str, str] | None = None
+    """The secret parts of the input (`starting.secrets_of_input`), sealed by the host; recorded in place of the
+    secrets, which no history contains."""
+    recorded: Recorded | None = None  # for an input that comes from a history
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """What a history says of a start: its input was checked then, and is masked where it is secret."""
+
+    refusal: str | None = None
+    code: str | None = None
+    """Why the run failed at once, if it did; such a run continues another one."""
 
 
 class ContinueRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +224,12 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a model answers instead of a person. Text that it has read may have led it to this answer."""
     groups: tuple[str, ...] | None = None
     """The approver groups they belong to, `*` for all of them; None if their identity was not checked."""
+    kind: str | None = None
+    """What they are: person, agent, service, local; None if their identity was not checked."""
+    owner: str | None = None
+    """Who made the key that they use."""
+    acting_for: tuple[str, ...] = ()
+    """The principals that they act for, the nearest first."""
     note: str | None = None
     """See `AnswerInterrupt`."""
 
@@ -218,6 +252,9 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     by_model: bool = False
     """See `Answerer`."""
     groups: tuple[str, ...] | None = None
+    kind: str | None = None
+    owner: str | None = None
+    acting_for: tuple[str, ...] = ()
     untrusted: bool = False
     sealed: dict[str, str] | None = None
     """The secret parts of the answer (`questions.secrets_of_answer`), sealed by the host; recorded in place of the

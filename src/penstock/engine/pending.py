@@ -19,12 +19,12 @@ from penstock.engine.effects import (
     WakeUp,
 )
 from penstock.engine.outcomes import Accepted
-from penstock.engine.state import COMPENSATION_PREFIX, Activation, Dialogue, RunState
+from penstock.engine.state import COMPENSATION_PREFIX, Activation, Child, Dialogue, RunState
 from penstock.engine.transitions import Phase
 from penstock.engine.walk.timers import soonest_timer_at, timers_of
 from penstock.engine.walk.turn import detail_of, parallel_span
 
-__all__ = ["effects_of", "in_tenant", "next_wake_up_at", "pending", "pending_activities"]
+__all__ = ["effects_of", "in_tenant", "next_wake_up_at", "pending", "pending_activities", "start_of_child"]
 
 
 def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
@@ -101,14 +101,7 @@ def _effect(workflow: Workflow, state: RunState, activation: Activation) -> Effe
             )
         case Phase.CHILD_RUNNING:
             child = state.children[str((activation.external or {}).get("childExecutionId"))]
-            return StartChild(
-                effect_id=f"{child.child_id}/start",
-                child_id=child.child_id,
-                workflow_ref=child.workflow_ref,
-                input=child.input,
-                version_pin=child.version_pin,
-                depth=state.depth + 1,
-            )
+            return start_of_child(state, child)
         case _:
             return None
 
@@ -154,3 +147,15 @@ def _answer_secrets(dialogue: Dialogue | None) -> dict[str, str] | None:
 def in_tenant(tenant: str, key: str) -> str:
     """Return a key that is unique across tenants. The default tenant has no prefix: its keys are older than tenants."""
     return key if tenant == DEFAULT_TENANT else f"{tenant}/{key}"
+
+
+def start_of_child(state: RunState, child: Child) -> StartChild:
+    """Return the effect that starts a child of a run."""
+    return StartChild(
+        effect_id=f"{child.child_id}/start",
+        child_id=child.child_id,
+        workflow_ref=child.workflow_ref,
+        input=child.input,
+        version_pin=child.version_pin,
+        depth=state.depth + 1,
+    )

@@ -108,8 +108,16 @@ def _beginning(workflow: Workflow, records: Sequence[Record], start: inputs.Star
         if record.name == events.ExecutionStarted.__name__:
             body = record.body
             if isinstance(body, events.ExecutionStarted) and body.input is not UNSET:
-                return _start_of(workflow, body, record.at)
+                return replace(_start_of(workflow, body, record.at), recorded=_recorded(records))
     return start
+
+
+def _recorded(records: Sequence[Record]) -> inputs.Recorded:
+    """Return whether the run failed at once, and why: a masked input cannot be checked again."""
+    second = records[1].body_as(events.ExecutionFailed) if len(records) > 1 else None
+    if second is None:
+        return inputs.Recorded()
+    return inputs.Recorded(refusal=str(second.error), code=second.code)
 
 
 def _start_of(workflow: Workflow, body: events.ExecutionStarted, at: int) -> inputs.StartRun:
@@ -128,6 +136,7 @@ def _start_of(workflow: Workflow, body: events.ExecutionStarted, at: int) -> inp
         started_by=body.started_by,
         starter=body.starter,
         untrusted=body.untrusted,
+        sealed=secrets_of(body.secrets),
     )
 
 
@@ -320,17 +329,31 @@ def _timer_fired(walk: _Walk, at: _At, body: events.TimerFired) -> inputs.Input 
     return None
 
 
-def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt) -> inputs.Input:
-    answer = body.answer
+def _escalated(walk: _Walk, at: _At, body: events.InterruptEscalated) -> inputs.Input | None:
+    visit = _visit(walk, body)
+    activation = walk.state.activation(body.node_id, visit)
+    if activation is None or activation.due_at is None:
+        return None
+    due_at = max(at.time, activation.due_at)
+    return inputs.FireTimer(at=due_at, kind="escalation", node_id=body.node_id, visit=visit)
+
+
+def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt | events.InterruptVoted) -> inputs.Input:
+    answer, approver = body.answer, body.approver or {}
+    kind, owner = approver.get("kind"), approver.get("owner")
     return inputs.AnswerInterrupt(
         at=at.time,
         answer=_later_output(walk, at, body.node_id) if answer is UNSET else answer,
         node_id=body.node_id,
         visit=body.visit,
         by=body.answered_by,
+        kind=kind if isinstance(kind, str) else None,
+        groups=_texts(approver.get("groups")) or None,
+        owner=owner if isinstance(owner, str) else None,
+        acting_for=_texts(approver.get("actingFor")),
         note=body.note,
         untrusted=body.untrusted,
-        sealed=secrets_of(body.secrets),
+        sealed=secrets_of(body.secrets) if isinstance(body, commands.ResumeInterrupt) else None,
         is_recorded=True,
     )
 
@@ -424,6 +447,8 @@ _READERS: dict[type[object], _Reader] = dict(
         _on(events.ActivityOutcomeUnknown, _unknown),
         _on(events.ActivityRetried, _retried),
         _on(events.TimerFired, _timer_fired),
+        _on(events.InterruptVoted, _answered),
+        _on(events.InterruptEscalated, _escalated),
         _on(commands.ResumeInterrupt, _answered),
         _on(commands.DeliverSignal, _signalled),
         _on(events.SignalBuffered, _signalled),

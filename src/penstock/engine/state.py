@@ -149,7 +149,7 @@ class Activation(msgspec.Struct, frozen=True, gc=False):
     secrets: dict[str, str] | None = None
     idempotency_key: str | None = None  # from the document; None: derived from run, node and visit
     deadline: int | None = None  # when the attempt, the question or the whole node times out
-    due_at: int | None = None  # when a sleep or a back-off ends
+    due_at: int | None = None  # when a sleep or a back-off ends, or others are asked
     result: JsonValue = None
     failure: Failure | None = None
     next: str | None = None  # where the scope goes when the visit is over

@@ -11,22 +11,23 @@ from __future__ import annotations
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import Phase, RunStatus
 
-__all__ = ["current_activation", "published_phase", "run_status"]
+__all__ = ["current_activation", "is_status", "published_phase", "run_status"]
 
 # What a waiting run reports, most helpful first.
-_WAITS: tuple[tuple[Phase, str, str], ...] = (
-    (Phase.INTERRUPTED, "waiting_input", "interrupted"),
-    (Phase.ASKING, "waiting_input", "interrupted"),
-    (Phase.OUTCOME_UNKNOWN, "waiting_decision", "awaiting_activity"),
-    (Phase.REQUESTED, "waiting_activity", "awaiting_activity"),
-    (Phase.AWAITING_SIGNAL, "waiting_signal", "awaiting_signal"),
-    (Phase.CHILD_RUNNING, "waiting_child", "running"),
-    (Phase.SLEEPING, "waiting_timer", "running"),
-    (Phase.BACKING_OFF, "waiting_timer", "running"),
-    (Phase.EMITTING, "running", "running"),
+_WAITS: tuple[tuple[Phase, bool, str, str], ...] = (
+    (Phase.INTERRUPTED, False, "waiting_input", "interrupted"),
+    (Phase.ASKING, False, "waiting_input", "interrupted"),
+    (Phase.INTERRUPTED, True, "waiting_approval", "interrupted"),
+    (Phase.OUTCOME_UNKNOWN, False, "waiting_decision", "awaiting_activity"),
+    (Phase.REQUESTED, False, "waiting_activity", "awaiting_activity"),
+    (Phase.AWAITING_SIGNAL, False, "waiting_signal", "awaiting_signal"),
+    (Phase.CHILD_RUNNING, False, "waiting_child", "running"),
+    (Phase.SLEEPING, False, "waiting_timer", "running"),
+    (Phase.BACKING_OFF, False, "waiting_timer", "running"),
+    (Phase.EMITTING, False, "running", "running"),
 )
-
-_RANKS = {phase: rank for rank, (phase, _, _) in enumerate(_WAITS)}
+_PHASES = frozenset(phase for phase, _, _, _ in _WAITS)
+_RANKS = {(phase, approval): rank for rank, (phase, approval, _, _) in enumerate(_WAITS)}
 
 
 def run_status(state: RunState) -> str:
@@ -39,6 +40,14 @@ def run_status(state: RunState) -> str:
         return "cancelling" if state.ending.outcome == "cancelled" else "compensating"
     found = _wait(state)
     return found[1] if found else "running"
+
+
+def is_status(wanted: str, found: str) -> bool:
+    """Whether a run has the status that the author of a test wants.
+
+    An approval is a question, and was called so before approvals had a status of their own.
+    """
+    return found in (wanted, "waiting_approval") if wanted == "waiting_input" else found == wanted
 
 
 def published_phase(state: RunState) -> str:
@@ -56,13 +65,14 @@ def current_activation(state: RunState) -> Activation | None:
 
 
 def _wait(state: RunState) -> tuple[Activation, str, str] | None:
-    waiting = [activation for activation in state.activations() if activation.phase in _RANKS]
+    waiting = [activation for activation in state.activations() if activation.phase in _PHASES]
     if not waiting:
         return None
     activation = min(waiting, key=_rank) if len(waiting) > 1 else waiting[0]
-    _, ours, published = _WAITS[_rank(activation)]
+    _, _, ours, published = _WAITS[_rank(activation)]
     return activation, ours, published
 
 
 def _rank(activation: Activation) -> int:
-    return _RANKS[activation.phase]
+    approval = activation.phase is Phase.INTERRUPTED and "approvers" in (activation.external or {})
+    return _RANKS[activation.phase, approval]

@@ -189,6 +189,8 @@ ACTIVATION_TRANSITIONS: Final[dict[tuple[type[Body], str], tuple[frozenset[Phase
     (commands.RaiseInterrupt, ""): (_from(Phase.SCHEDULED), Phase.RAISING),
     (events.InterruptRaised, "waiting"): (_from(Phase.RAISING), Phase.INTERRUPTED),
     (events.InterruptRaised, "checkpoint"): (_from(Phase.RAISING), Phase.RAISED),
+    (events.InterruptVoted, ""): (_from(Phase.INTERRUPTED), Phase.INTERRUPTED),
+    (events.InterruptEscalated, ""): (_from(Phase.INTERRUPTED), Phase.INTERRUPTED),
     (commands.ResumeInterrupt, "node"): (_from(Phase.INTERRUPTED), Phase.ANSWERING),
     (commands.ResumeInterrupt, "activity"): (_from(Phase.ASKING), Phase.CONTINUING),
     (events.InterruptResumed, "node"): (_from(Phase.ANSWERING), Phase.ANSWERED),

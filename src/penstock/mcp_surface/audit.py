@@ -55,6 +55,7 @@ def record_refusal(gate: Gate, caller: Caller, operation: str, code: str) -> Non
         surface="mcp",
         request_id=caller.request_id,
         remote=caller.remote,
+        origin=caller.origin,
     )
     gate.refused(request, code, failed=code == INTERNAL_ERROR)
 

@@ -10,11 +10,13 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.mcp_surface.wire.codes import INVALID_PARAMS, MISSING_CAPABILITY
 from penstock.operations.catalogue.capability import EventStream
-from penstock.operations.gate.context import Principal, Request
+from penstock.operations.gate.context import INTENT_NAMES, Origin, Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
+from penstock.operations.gate.policy_stage import Standpoint
 
 __all__ = [
     "IDEMPOTENCY_META",
+    "INTENT_META",
     "TASKS_EXTENSION",
     "Caller",
     "ProtocolFault",
@@ -27,6 +29,8 @@ __all__ = [
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_META = "penstock/idempotency_key"
 """The key in a request's metadata that holds the idempotency key."""
+INTENT_META = {name: f"penstock/{name}" for name in INTENT_NAMES}
+"""The keys in a request's metadata with which a caller says more about a change than its arguments do."""
 
 
 class ProtocolFault(Exception):
@@ -70,6 +74,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal
     request_id: str
     remote: str | None = None
+    origin: Origin | None = None
     toolset: str | None = None
     """The toolset that their address asks for; None for the configured one."""
     whole_keys: bool = False
@@ -78,6 +83,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Their tools for the duration of this request, if they were looked up already."""
     address: str | None = None
     """The address at which they reach the server with a browser; None if they cannot."""
+
+    @property
+    def standpoint(self) -> Standpoint:
+        """From where they call, for policies about lists."""
+        return Standpoint(surface="mcp", remote=self.remote)
 
 
 async def call_operation(gate: Gate, caller: Caller, operation: str, arguments: JsonObject, **more: Any) -> object:
@@ -90,6 +100,7 @@ async def call_operation(gate: Gate, caller: Caller, operation: str, arguments: 
         request_id=caller.request_id,
         trusted=False,
         remote=caller.remote,
+        origin=caller.origin,
         **more,
     )
     outcome = await gate.call(request)

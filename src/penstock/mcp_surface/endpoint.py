@@ -17,13 +17,16 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from penstock.asgi import AUDITED, CODE, State, read_messages, remote_of, replayed, request_id_of, send_body
+from penstock.asgi import AUDITED, CODE, HttpOrigin, State, read_messages, remote_of, replayed, request_id_of, send_body
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.audit import reason_of
 from penstock.mcp_surface.callers import Caller
+from penstock.mcp_surface.missing_scopes import MissingScopes
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.rates import error_data, retry_headers
+from penstock.mcp_surface.tools.graph_tools import GRAPH_TOOLSET
 from penstock.mcp_surface.wire.codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from penstock.mcp_surface.wire.messages import error_message
 from penstock.mcp_surface.wire.versions import (
@@ -89,6 +92,7 @@ class McpEndpoint:
         self._backend: McpBackend | None = None
         self._loading = asyncio.Lock()
         self._in_flight = _InFlight()
+        self._missing_scopes = MissingScopes(gate, options)
         self._share = max(1, options.max_concurrent_requests // _SHARES)
         """How many requests one principal may have in flight when the server is over its limit."""
         self._known_hosts: dict[bytes, str] = {}
@@ -131,7 +135,7 @@ class McpEndpoint:
         request_id, remote = request_id_of(scope), remote_of(scope)
         try:
             principal = self._gate.recognised(credentials) or await self._gate.authenticate(
-                credentials, surface="mcp", request_id=request_id, remote=remote
+                credentials, surface="mcp", request_id=request_id, remote=remote, origin=HttpOrigin(scope)
             )
             backend = self._backend or await self._loaded()
         except PenstockError as error:
@@ -159,11 +163,20 @@ class McpEndpoint:
             principal=principal,
             request_id=request_id,
             remote=remote,
+            origin=HttpOrigin(scope),
             toolset=_toolset(scope),
             whole_keys=state.get(WHOLE_KEYS_STATE, False),
             address=self._options.public_url or self._address(scope, headers),
         )
         state[CALLER_STATE] = caller
+        if principal.token is not None and scope["method"] == "POST":
+            received, body = await read_messages(receive)
+            refused = await self._missing_scopes.refusal(caller, body or b"")
+            if refused is not None:
+                state.update({CODE: refused.code, AUDITED: True})
+                await _send_refusal(send, refused, key_was_sent=True)
+                return
+            receive = replayed(received, receive)
         await backend.handle(principal, scope, receive, send)
 
     async def load(self) -> None:
@@ -197,6 +210,14 @@ class McpEndpoint:
             return _EarlyRefusal(503, "the server is stopping", "SERVER_STOPPING")
         if scope["method"] not in ("GET", "POST", "DELETE"):
             return _EarlyRefusal(405, f"use {_METHODS}", "METHOD_NOT_ALLOWED")
+        if scope["method"] == "GET" and b"mcp-session-id" not in headers and "graph_id" in scope.get("path_params", {}):
+            # The stream of an old client, which would send its messages to the endpoint of the whole server.
+            return _EarlyRefusal(
+                405, "send messages with POST; a graph has no stream without a session", "METHOD_NOT_ALLOWED"
+            )
+        if len(headers) != len(scope["headers"]) and _is_repeated(scope, b"authorization"):
+            message = "the header Authorization stands there twice: a request has one key or one token"
+            return _EarlyRefusal(400, message, "CREDENTIALS_AMBIGUOUS")
         if b"origin" not in headers and headers.get(b"host", b"") in self._known_hosts:
             return None
         host = _text(headers, b"host") or ""
@@ -301,6 +322,10 @@ def _headers(scope: Scope) -> _Headers:
     return dict(reversed(scope["headers"]))
 
 
+def _is_repeated(scope: Scope, wanted: bytes) -> bool:
+    return [name for name, _ in scope["headers"]].count(wanted) > 1
+
+
 def _text(headers: _Headers, wanted: bytes) -> str | None:
     value = headers.get(wanted)
     return None if value is None else value.decode("latin-1").strip()
@@ -329,7 +354,10 @@ def _name_of(host: str) -> str:
 
 
 def _toolset(scope: Scope) -> str | None:
-    """Return the toolset that the query of the address asks for."""
+    """Return the toolset that the address asks for: the graph in its path, or what its query names."""
+    graph_id = scope.get("path_params", {}).get("graph_id")
+    if isinstance(graph_id, str):
+        return f"{GRAPH_TOOLSET}{graph_id}"[: limits.MCP_TOOLSET_CHARACTERS_MAX]
     query: bytes = scope.get("query_string", b"")
     given = parse_qs(query.decode("latin-1")).get("toolset") if query else None
     return ",".join(given)[: limits.MCP_TOOLSET_CHARACTERS_MAX] if given else None
@@ -348,9 +376,11 @@ async def _send_busy(send: Send, state: State) -> None:
 
 async def _send_refusal(send: Send, error: PenstockError, *, key_was_sent: bool) -> None:
     known = mapping_of(error)
-    data: JsonObject = {"code": error.code, "hint": error.hint}
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    if known.status == 401:  # noqa: PLR2004
+    data = error_data(error)
+    headers = tuple(retry_headers(error))
+    if error.challenge is not None:
+        headers = ((b"www-authenticate", error.challenge.encode("latin-1", "replace")),)
+    elif known.status == 401:  # noqa: PLR2004
         problem = ', error="invalid_token"' if key_was_sent else ""
         headers = ((b"www-authenticate", f'Bearer realm="penstock"{problem}'.encode()),)
     await _send_error(send, known.status, error.message, code=known.json_rpc, data=data, headers=headers)

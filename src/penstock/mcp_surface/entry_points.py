@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import structs
+
+from penstock.asgi import CODE, Headers, State
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.audit import MESSAGE, reason_in, record_refusal
 from penstock.mcp_surface.callers import Caller
@@ -17,9 +20,14 @@ from penstock.mcp_surface.eras.stdio import serve_pipe
 from penstock.mcp_surface.fast_path.backend import FastPath
 from penstock.mcp_surface.handlers import Context
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.origins import SdkOrigin
+from penstock.mcp_surface.rates import RequestRates, called_tool, error_data, retry_headers
 from penstock.mcp_surface.server import build_mcp_server
+from penstock.mcp_surface.tools.graph_tools import graph_of
 from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.wire.messages import error_message
 from penstock.mcp_surface.wire.pipe import Pipe
+from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.pipeline import Gate
 
@@ -31,7 +39,11 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
 
     def caller_of(context: Context) -> Caller:
         request: Any = context.request
-        caller: Caller = request.scope["state"][CALLER_STATE]
+        state: State = request.scope["state"]
+        caller: Caller = state[CALLER_STATE]
+        if not isinstance(caller.origin, SdkOrigin):
+            origin = SdkOrigin(context, caller.origin)
+            caller = state[CALLER_STATE] = structs.replace(caller, origin=origin)
         return caller
 
     registry = ToolRegistry(gate, options)
@@ -40,19 +52,34 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
     def refused(caller: Caller, answer: JsonObject) -> None:
         record_refusal(gate, caller, MESSAGE, reason_in(answer))
 
-    backend = SdkHttpBackend(server, options, gate.services, refused)
+    rates = RequestRates(gate)
+
+    def limited(caller: Caller, state: State, message: Any) -> tuple[JsonObject, Headers] | None:
+        tool_list, name = registry.last_of(caller.principal, caller.toolset, caller.remote), called_tool(message)
+        tool = tool_list.find(name) if tool_list is not None and name is not None else None
+        error = rates.refusal(caller, message, tool)
+        if error is None:
+            return None
+        state[CODE] = error.code
+        answer = error_message(message.get("id"), mapping_of(error).json_rpc, error.message, error_data(error))
+        return answer, retry_headers(error)
+
+    backend = SdkHttpBackend(server, options, gate.services, refused, limited)
     await backend.start()
     gate.services.telemetry.mcp_sessions = backend.sessions
     return FastPath(backend, gate, registry, options, ERROR_STATUSES) if options.fast_path else backend
 
 
 async def serve_stdio(
-    gate: Gate, options: McpOptions, principal: Principal, new_request_id: Callable[[], str], pipe: Pipe
+    gate: Gate, options: McpOptions, principal: Callable[[], Principal], new_request_id: Callable[[], str], pipe: Pipe
 ) -> None:
-    """Serve the client at the other end of the pipe, as the principal that started this process."""
+    """Serve the client at the other end of the pipe, as the principal that the operator chose for it."""
 
     def caller_of(context: Context) -> Caller:
-        return Caller(principal=principal, request_id=new_request_id())
+        return Caller(principal=principal(), request_id=new_request_id(), origin=SdkOrigin(context), toolset=only_graph)
+
+    # A client of one graph sees the resources of that graph only, as on the endpoint of the graph.
+    only_graph = options.toolset if graph_of(options.toolset) is not None else None
 
     # A client that disconnects has not cancelled anything: its executions continue on the next host.
     ended = gate.services.open_streams.end

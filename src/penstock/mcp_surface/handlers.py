@@ -27,10 +27,21 @@ from penstock.mcp_surface.eras.clients import client_of
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.client_questions import ClientQuestion
 from penstock.mcp_surface.questions.clients import Client, ClientAnswer
+from penstock.mcp_surface.rates import error_data, note_rate_limit
 from penstock.operations.catalogue.errors import INTERNAL_ERROR, mapping_of
 from penstock.operations.gate.pipeline import Gate
 
-__all__ = ["COMPLETE", "CallerOf", "Context", "Handler", "Requests", "is_on_record", "one_page", "reason_for"]
+__all__ = [
+    "COMPLETE",
+    "CallerOf",
+    "Context",
+    "Handler",
+    "Requests",
+    "is_on_record",
+    "known_error",
+    "one_page",
+    "reason_for",
+]
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 CallerOf: TypeAlias = Callable[[Context], Caller]
@@ -59,10 +70,9 @@ class Handler:
             known.reason, known.on_record = fault.reason, fault.on_record
             raise known from None
         except PenstockError as error:
-            data = {"code": error.code, "hint": error.hint}
-            known = _KnownError(code=mapping_of(error).json_rpc, message=error.message, data=data)
-            known.reason, known.on_record = error.code, error.on_record
-            raise known from None
+            if context.request is not None:
+                note_rate_limit(context.request.scope["state"], error)
+            raise known_error(error) from None
 
 
 class _KnownError(MCPError):
@@ -70,6 +80,13 @@ class _KnownError(MCPError):
 
     reason: str | None = None
     on_record = False
+
+
+def known_error(error: PenstockError) -> MCPError:
+    """Return the protocol error for one of our errors."""
+    known = _KnownError(code=mapping_of(error).json_rpc, message=error.message, data=error_data(error))
+    known.reason, known.on_record = error.code, error.on_record
+    return known
 
 
 def is_on_record(error: Exception) -> bool:
@@ -118,7 +135,7 @@ class Requests:
 
     def _bounded(self, context: Context, ask: _AskNow) -> _AskNow:
         """Limit `ask` to the time that questions stay open, and count the question as an open stream of the caller."""
-        services, owner = self.gate.services, self.caller_of(context).principal.id
+        services, owner = self.gate.services, self.caller_of(context).principal
         streams, chosen = services.open_streams, services.limits
 
         async def asked(question: ClientQuestion) -> ClientAnswer | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from penstock.mcp_surface.tools.tool_list import Tool
 
-__all__ = ["CALL", "LISTEN", "METHODS", "known_method", "reads_only"]
+__all__ = ["CALL", "GATED", "LISTEN", "METHODS", "known_method", "reads_only"]
 
 CALL = "tools/call"
 LISTEN = "subscriptions/listen"
@@ -36,6 +36,8 @@ METHODS: dict[str, bool] = {
     "tools/list": True,
 }
 """Whether a method only reads, by name. Methods that run a workflow do not; for a tool call the tool decides."""
+GATED = frozenset({CALL, *(name for name in METHODS if name.startswith("tasks/"))})
+"""The methods that are calls of an operation, whatever their parameters are; the gate counts these."""
 _UNKNOWN = "unknown"
 
 

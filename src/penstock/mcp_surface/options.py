@@ -7,12 +7,15 @@ from typing import Literal
 
 from penstock.base import limits
 
-__all__ = ["MESSAGES_PATH", "SSE_PATH", "McpOptions"]
+__all__ = ["GRAPH_PATH", "MESSAGES_PATH", "SSE_PATH", "McpOptions"]
 
 SSE_PATH = "/sse"
 """Where clients of revision 2024-11-05 open a stream, relative to `path`."""
 MESSAGES_PATH = "/messages"
 """Where they post their messages."""
+
+GRAPH_PATH = "/graphs/{graph_id}/mcp"
+"""Where the clients of one graph connect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,14 +17,16 @@ from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
 from penstock.asgi import AUDITED
+from penstock.base.errors import LimitExceeded
 from penstock.mcp_surface.audit import record_refusal
 from penstock.mcp_surface.callers import TASKS_EXTENSION, Caller
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.calls.methods import ToolMethods
 from penstock.mcp_surface.eras.log_messages import set_level
-from penstock.mcp_surface.handlers import CallerOf, Context, Handler, Requests, is_on_record, reason_for
+from penstock.mcp_surface.handlers import CallerOf, Context, Handler, Requests, is_on_record, known_error, reason_for
 from penstock.mcp_surface.metrics import McpMetrics
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.rates import RequestRates, note_rate_limit
 from penstock.mcp_surface.resources.contents import Contents
 from penstock.mcp_surface.resources.methods import ContentMethods
 from penstock.mcp_surface.subscriptions.changes import ChangeWatcher
@@ -93,11 +95,26 @@ class _Assembly:
         ]
         if options.step_logs:
             self.handlers.append(Handler("logging/setLevel", types.SetLevelRequestParams, set_level))
+        self._rates = RequestRates(gate)
         self.metrics = McpMetrics(gate.services.telemetry, self._tool_of, self._refused)
+
+    async def count(self, ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
+        """Middleware that counts requests and notifications against the rate limits of their caller.
+
+        A notification cannot be refused; it only leaves less for the requests after it.
+        """
+        try:
+            self._rates.charge(self._caller_of(ctx), ctx.method)
+        except LimitExceeded as error:
+            if ctx.request_id is not None:
+                if ctx.request is not None:
+                    note_rate_limit(ctx.request.scope["state"], error)
+                raise known_error(error) from None
+        return await call_next(ctx)
 
     def find_tool(self, caller: Caller, name: str) -> Tool | None:
         """Find a tool in the list that the caller last received."""
-        tool_list = caller.tool_list or self._registry.last_of(caller.principal, caller.toolset)
+        tool_list = caller.tool_list or self._registry.last_of(caller.principal, caller.toolset, caller.remote)
         return tool_list.find(name) if tool_list is not None else None
 
     def _tool_of(self, context: Context, name: object) -> Tool | None:
@@ -147,7 +164,8 @@ def build_mcp_server(
         get_tool_input_schema=input_schema,
     )
     server.middleware.insert(0, parts.metrics.middleware)
-    server.middleware.insert(1, _refuse_unwritable)
+    server.middleware.insert(1, parts.count)
+    server.middleware.insert(2, _refuse_unwritable)
     server.middleware.append(parts.subscriptions.before_session)
     for handler in parts.handlers:
         # Not through the constructor: it warns about `logging/setLevel`, which clients of the handshake era need.

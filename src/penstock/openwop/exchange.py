@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from penstock.asgi import Headers, remote_of, request_id_of
+from penstock.asgi import Headers, HttpOrigin, remote_of, request_id_of
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
 from penstock.operations.catalogue.capability import EventStream, Reply
@@ -106,6 +106,7 @@ class Exchange:
                 request_id=request_id_of(self.scope),
                 idempotency_key=self.headers.get("idempotency-key") if once else None,
                 remote=remote_of(self.scope),
+                origin=HttpOrigin(self.scope),
             )
         )
         note_outcome(self.scope, outcome)

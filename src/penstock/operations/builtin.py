@@ -14,12 +14,43 @@ from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 
-from penstock.operations import executions, keys, registries, schedules, system, upstreams, webhooks, workflows
+from penstock.operations import (
+    audit,
+    drafts,
+    executions,
+    graphs,
+    keys,
+    policies,
+    quotas,
+    registries,
+    schedules,
+    system,
+    upstreams,
+    webhooks,
+    workflows,
+)
+from penstock.operations.agent_profile.apps import APP_OPERATIONS
+from penstock.operations.agent_profile.handles import HANDLE_OPERATIONS
+from penstock.operations.agent_profile.transactions import LEDGER_OPERATIONS
 from penstock.operations.catalogue.capability import Capability
 
-__all__ = ["builtin_operations", "internal_operations"]
+__all__ = ["builtin_operations", "internal_operations", "profile_operations"]
 
-_RESOURCES = (workflows, executions, schedules, keys, system, registries, upstreams, webhooks)
+_RESOURCES = (
+    workflows,
+    executions,
+    drafts,
+    schedules,
+    graphs,
+    keys,
+    audit,
+    policies,
+    quotas,
+    system,
+    registries,
+    upstreams,
+    webhooks,
+)
 # The order in which operations are documented. Modules that are not listed come last.
 _ORDER = (
     "workflows.operations",
@@ -31,11 +62,29 @@ _ORDER = (
     "executions.messages",
     "executions.streams",
     "schedules.operations",
+    "graphs.graphs",
+    "graphs.schemas",
+    "graphs.branches",
+    "graphs.commits",
+    "graphs.queries",
+    "graphs.adhoc",
+    "graphs.loading",
     "executions.control_plane",
     "keys.operations",
+    "quotas.operations",
+    "audit.records",
+    "audit.verification",
+    "audit.checkpoints",
+    "audit.proofs",
+    "audit.holds",
+    "policies.documents",
+    "policies.explaining",
+    "policies.replaying",
+    "keys.token_revocations",
     "system.audits",
     "registries.kinds",
     "upstreams.operations",
+    "upstreams.sign_ins",
     "webhooks.endpoints",
     "webhooks.triggers",
     "system.health",
@@ -50,6 +99,11 @@ def internal_operations() -> tuple[Capability, ...]:
 def builtin_operations() -> tuple[Capability, ...]:
     """Return every operation that callers can use."""
     return tuple(capability for capability in _operations() if capability.route is not None)
+
+
+def profile_operations(*, fixtures: bool) -> tuple[Capability, ...]:
+    """Return the operations that exist only with the agent profile: apps, and with `fixtures` its demo ledger."""
+    return (*APP_OPERATIONS, *HANDLE_OPERATIONS, *(LEDGER_OPERATIONS if fixtures else ()))
 
 
 @cache

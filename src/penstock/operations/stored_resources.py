@@ -5,6 +5,7 @@ Above it: the registries, the webhooks that are sent. Below it: the resources of
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,14 @@ class ResourceTable:
             message = f"there is no {self.noun} {resource_id}"
             raise NotFound(self.not_found_code, message, f"list them with {self.noun}.list")
         return row
+
+    def finder(self, member: str) -> Callable[[Context, Any], Awaitable[ResourceRow]]:
+        """Return the function that finds the resource that a member of a call's input names."""
+
+        async def find(context: Context, given: Any) -> ResourceRow:
+            return await self.find(context, getattr(given, member))
+
+        return find
 
     async def page(
         self, context: Context, *, limit: int, cursor: str | None, prefix: str | None = None

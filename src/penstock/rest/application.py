@@ -15,10 +15,11 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.base import limits
-from penstock.base.errors import NotFound
+from penstock.base.errors import LimitExceeded, NotFound
 from penstock.operations.gate.pipeline import Gate
+from penstock.rest.arguments import INTENT_HEADERS
 from penstock.rest.audit import refusal_recorder
-from penstock.rest.endpoints import ConcurrencyLimit, Endpoint
+from penstock.rest.endpoints import ConcurrencyLimit, Endpoint, admit_stranger
 from penstock.rest.middleware import RequestMiddleware
 from penstock.rest.responses import send_problem
 from penstock.rest.routing import PathRouter
@@ -33,6 +34,7 @@ _ALLOWED_HEADERS = (
     "If-Match",
     "If-None-Match",
     "Last-Event-ID",
+    *INTENT_HEADERS.values(),
     "Prefer",
     "X-Request-ID",
 )
@@ -83,7 +85,7 @@ def build_application(
 ) -> ASGIApp:
     """Build the application. `pages` are routes beside the operations (health, metrics, documents, other surfaces)."""
     places = busy or ConcurrencyLimit(options.max_concurrent_requests)
-    nothing = _NotFound()
+    nothing = _NotFound(gate)
     nothing.paths = PathRouter([*pages, *operation_routes(gate, options, places)], nothing)
     app: ASGIApp = nothing.paths
     if options.gzip_min_bytes is not None:
@@ -124,9 +126,17 @@ class _NotFound:
 
     paths: PathRouter | None = None
 
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a problem document; the hint gives the right path if there is only a trailing slash too many."""
         if scope["type"] != "http":
+            return
+        try:
+            admit_stranger(self._gate, scope, count=False)  # the record of the refusal counts it
+        except LimitExceeded as error:
+            await send_problem(send, scope, error)
             return
         path: str = scope["path"]
         hint = "the paths are listed at /openapi.json"

@@ -20,8 +20,12 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Capability, Route
+from penstock.operations.gate.context import INTENT_NAMES
 
-__all__ = ["ArgumentReader", "media_type_of"]
+__all__ = ["INTENT_HEADERS", "ArgumentReader", "media_type_of"]
+
+INTENT_HEADERS = {name: f"Penstock-{'-'.join(map(str.title, name.split('_')))}" for name in INTENT_NAMES}
+"""The headers with which a caller says more about a change than its arguments do."""
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?")

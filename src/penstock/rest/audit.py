@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from starlette.types import Scope
 
-from penstock.asgi import AUDITED, CODE, remote_of, request_id_of
+from penstock.asgi import AUDITED, CODE, HttpOrigin, remote_of, request_id_of
 from penstock.base.errors import PenstockError
 from penstock.operations.catalogue.errors import INTERNAL_ERROR
 from penstock.operations.gate.context import Credentials, Principal, Request, Surface
@@ -63,6 +63,7 @@ def refusal_recorder(gate: Gate) -> RecordRefusal:
             surface=surface,
             request_id=request_id_of(scope),
             remote=remote_of(scope),
+            origin=HttpOrigin(scope),
         )
         gate.refused(request, code, failed=code == INTERNAL_ERROR)
 
@@ -74,7 +75,8 @@ async def _sender(gate: Gate, scope: Scope, code: str) -> Principal:
     shown = next((value for name, value in scope["headers"] if name == b"authorization"), None)
     if shown is None or code == _BUSY:
         return ANONYMOUS
-    return await gate.identified(Credentials(bearer=bearer_of({"authorization": shown.decode("latin-1")})))
+    credentials = Credentials(bearer=bearer_of({"authorization": shown.decode("latin-1")}))
+    return await gate.identified(credentials, remote_of(scope))
 
 
 def unparsed_recorder(gate: Gate) -> Callable[[PenstockError, str, str | None], None]:

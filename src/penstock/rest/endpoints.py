@@ -13,12 +13,12 @@ from typing import assert_never
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from penstock.asgi import AUDITED, Headers, remote_of, request_id_of, send_body
+from penstock.asgi import AUDITED, Headers, HttpOrigin, remote_of, request_id_of, send_body
 from penstock.base.errors import Denied, LimitExceeded, PenstockError
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
-from penstock.operations.gate.context import Credentials, Principal, Request
+from penstock.operations.gate.context import Credentials, Principal, Request, WriteIntent, intent_of
 from penstock.operations.gate.pipeline import ANONYMOUS, AnsweredCall, Gate, Outcome, RefusedCall
-from penstock.rest.arguments import ArgumentReader
+from penstock.rest.arguments import INTENT_HEADERS, ArgumentReader
 from penstock.rest.requests import bearer_of, headers_of, query_of, read_body, refuse_strange_path
 from penstock.rest.responses import (
     etag_matches,
@@ -29,9 +29,10 @@ from penstock.rest.responses import (
 )
 from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events
 
-__all__ = ["ConcurrencyLimit", "Endpoint", "authenticated", "note_outcome"]
+__all__ = ["ConcurrencyLimit", "Endpoint", "admit_stranger", "authenticated", "note_outcome"]
 
 _encode = msgspec.json.Encoder().encode
+_INTENTS = tuple((name, header.lower()) for name, header in INTENT_HEADERS.items())
 _JSON = (b"content-type", b"application/json")
 
 
@@ -80,11 +81,22 @@ async def authenticated(gate: Gate, scope: Scope, headers: Mapping[str, str], op
             request_id=request_id_of(scope),
             operation=operation,
             remote=remote_of(scope),
+            origin=HttpOrigin(scope),
         )
-    except Denied:
+    except (Denied, LimitExceeded):
         state["principal"], state[AUDITED] = ANONYMOUS, True
         raise
     return principal
+
+
+def admit_stranger(gate: Gate, scope: Scope, *, count: bool = True) -> None:
+    """Refuse a request without credentials, for something that needs none, if its sender sends too many of them."""
+    if any(name == b"authorization" for name, _ in scope["headers"]):
+        return
+    remote = remote_of(scope)
+    gate.peers.check(remote)
+    if count:
+        gate.peers.count(remote)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -146,7 +158,9 @@ class Endpoint:
                 surface="rest",
                 request_id=request_id_of(scope),
                 idempotency_key=headers.get("idempotency-key"),
+                intent=None if capability.annotations.read_only else _intent(headers),
                 remote=remote_of(scope),
+                origin=HttpOrigin(scope),
             )
         )
         note_outcome(scope, outcome)
@@ -194,3 +208,9 @@ class Endpoint:
             headers.append((b"idempotency-replayed", b"true"))
         status = reply.status or (capability.route.status if capability.route else 200)
         await send_response(send, status, _encode(reply.value), headers)
+
+
+def _intent(headers: Mapping[str, str]) -> WriteIntent | None:
+    """Return what the headers say about a change beside its arguments; nearly no request has any of them."""
+    said = {name: headers[header] for name, header in _INTENTS if header in headers}
+    return intent_of(said) if said else None

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, remote_of, request_id_of
 from penstock.base import limits
-from penstock.base.errors import LimitExceeded, PenstockError
+from penstock.base.errors import Denied, LimitExceeded, NotFound, PenstockError
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
@@ -50,6 +50,8 @@ class _Hooks:
             answer = error
         finally:
             self._busy.now -= 1
+        if isinstance(answer, Denied | NotFound):
+            answer = self._gate.peers.count(remote_of(scope), failed=True) or answer
         if isinstance(answer, HookAnswer):
             status = _ACCEPTED if answer.status == "accepted" else 200
             await send_response(send, status, msgspec.json.encode(answer), [_JSON])

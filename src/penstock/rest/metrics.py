@@ -1,7 +1,8 @@
 """`/metrics`: the metrics of the process, for Prometheus.
 
 It needs a key with the scope of `system.metrics`, unless the operator made the page public; the gate decides and
-records that, as for every call. `prometheus`, which renders the metrics, is imported on first use.
+records that, as for every call. Tenants other than the default one get figures of their own, as from that operation.
+`prometheus`, which renders the metrics, is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 from starlette.routing import BaseRoute
 from starlette.types import Scope
 
-from penstock.asgi import remote_of, request_id_of
+from penstock.asgi import HttpOrigin, remote_of, request_id_of
+from penstock.base.ids import DEFAULT_TENANT
+from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.operations.telemetry.metrics import Telemetry
@@ -64,11 +67,21 @@ def metrics_page(gate: Gate, metrics: Metrics, *, public: bool) -> BaseRoute:
                     surface="rest",
                     request_id=request_id,
                     remote=remote_of(scope),
+                    origin=HttpOrigin(scope),
                 )
             )
             note_outcome(scope, outcome)
             if isinstance(outcome, RefusedCall):
                 raise outcome.error
+            if principal.tenant != DEFAULT_TENANT:
+                assert isinstance(outcome.reply, Reply)
+                return PageAnswer(body=_own_figures(outcome.reply.value.metrics), media_type=_MEDIA_TYPE)
         return PageAnswer(body=(await metrics.exposition()).text(), media_type=_MEDIA_TYPE)
 
     return page("/metrics", content)
+
+
+def _own_figures(figures: dict[str, float]) -> bytes:
+    """Return the figures of a tenant as text."""
+    lines = [f"# TYPE {name} gauge\n{name} {value:g}\n" for name, value in sorted(figures.items())]
+    return "".join(lines).encode()

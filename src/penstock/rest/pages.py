@@ -80,6 +80,10 @@ class Page:
         await send_response(send, answer.status, answer.body, headers)
 
 
+def _admit_everybody(scope: Scope) -> None:
+    """Refuse nobody."""
+
+
 def page(path: str, content: Content) -> BaseRoute:
     """Build a route for a page."""
     return Route(path, Page(content))
@@ -107,11 +111,16 @@ def document_page(
     *,
     revision: Callable[[], int] = int,
     headers: tuple[tuple[bytes, bytes], ...] = (),
+    admit: Callable[[Scope], None] = _admit_everybody,
 ) -> BaseRoute:
-    """Build a page for a document: rendered on first request, and again when its revision changes."""
+    """Build a page for a document: rendered on first request, and again when its revision changes.
+
+    `admit` raises the error with which a request is refused.
+    """
     kept: dict[int, PageAnswer] = {}
 
     async def content(scope: Scope) -> PageAnswer:
+        admit(scope)
         now = revision()
         if now not in kept:
             body = make()

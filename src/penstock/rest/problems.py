@@ -98,6 +98,8 @@ def problem_headers(error: PenstockError) -> list[tuple[bytes, bytes]]:
     allowed = error.details.get("allow")
     if isinstance(allowed, str):
         headers.append((b"allow", allowed.encode()))
-    if problem_status(error) == 401:  # noqa: PLR2004  # the status of RFC 9110
+    if error.challenge is not None:
+        headers.append((b"www-authenticate", error.challenge.encode("latin-1", "replace")))
+    elif problem_status(error) == 401:  # noqa: PLR2004  # the status of RFC 9110
         headers.append((b"www-authenticate", b'Bearer realm="penstock"'))
     return headers

@@ -21,7 +21,6 @@ __all__ = ["bearer_of", "headers_of", "note_arrival", "query_of", "read_body", "
 # Headers with a single value: if one came twice, it would be unclear which value counts.
 _ONCE = frozenset(
     {
-        "authorization",
         "content-length",
         "content-type",
         "host",
@@ -43,6 +42,9 @@ def headers_of(scope: Scope) -> dict[str, str]:
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         if name in found:
+            if name == "authorization":
+                message = "the header authorization stands there twice: a request has one key or one token"
+                raise Rejected("CREDENTIALS_AMBIGUOUS", message, "send one of them")
             if name in _ONCE:
                 raise Rejected("MALFORMED_REQUEST", f"the header {name} stands there twice", "send it once")
             value = f"{found[name]}, {value}"

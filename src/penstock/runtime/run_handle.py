@@ -41,7 +41,17 @@ __all__ = ["Run", "RunFailed", "refusal_error"]
 
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
 _DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED"})
-_REJECTED = frozenset({"VALIDATION_ERROR", "INVALID_RESUME_PAYLOAD", "SUBMIT_VALIDATION_ERROR", NOT_JSON})
+_REJECTED = frozenset(
+    {
+        "VALIDATION_ERROR",
+        "INVALID_RESUME_PAYLOAD",
+        "SUBMIT_VALIDATION_ERROR",
+        "SIGNATURE_REQUIRED",
+        "SIGNATURE_INVALID",
+        "SIGNER_NOT_TRUSTED",
+        NOT_JSON,
+    }
+)
 # How long one wait for a run that does not move lasts before the watcher checks whether it is still wanted.
 _LOOK_SECONDS = 30.0
 
@@ -207,6 +217,9 @@ class Run(msgspec.Struct, frozen=True):
                 note=who.note,
                 by_model=who.by_model,
                 groups=who.groups,
+                kind=who.kind,
+                owner=who.owner,
+                acting_for=who.acting_for,
             )
         )
 

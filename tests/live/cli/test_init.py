@@ -39,7 +39,7 @@ def test_a_new_project_can_be_served_and_its_example_runs_over_rest(shop: Shop) 
         started = server.call("POST", "workflows/refund_order/executions", given)
         assert started.status == 202
         waiting = server.call("GET", "executions/refund-1042").body
-        assert (waiting["status"], waiting["workflow_version"]) == ("waiting_input", "1.0.0")
+        assert (waiting["status"], waiting["workflow_version"]) == ("waiting_approval", "1.0.0")
         assert server.call("POST", "executions/refund-1042/answers", {"answer": {"approve": True}}).status == 200
         with server.stream("executions/refund-1042/stream?events=complete") as stream:
             assert b"completed" in stream.read()

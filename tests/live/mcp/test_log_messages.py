@@ -54,7 +54,7 @@ async def test_every_line_is_told_in_order_and_no_secret(server: LiveServer, era
     assert await lines_of(server, era, "debug") == [
         ("debug", "first", "looking"),
         ("info", "first", "found 3 of them"),
-        ("warning", "first", "the token is [secret]"),
+        ("warning", "first", "the token is ***"),
         ("error", "second", "badly %s"),
         ("error", "second", "it went wrong"),
     ]

@@ -1,8 +1,8 @@
 """Exhaustive checks of the REST API on a server of its own: `scripts/fuzz-rest`.
 
-First schemathesis tries every operation with data that fits and data that does not, in all its phases; then requests
-that are broken in every way we know are sent again and again, and random mistakes on top. The last line is one JSON
-object; `ok` says whether nothing was found.
+First schemathesis tries every operation with data that fits and data that does not, in all its phases, with the key of
+the owner and without a valid key; then requests that are broken in every way we know are sent again and again, and
+random mistakes on top. The last line is one JSON object; `ok` says whether nothing was found.
 """
 
 from __future__ import annotations
@@ -17,15 +17,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.live.governed import ISSUER, govern
 from tests.live.rest.broken import broken_requests, mangled
 from tests.live.rest.conformance import SETTINGS, check_conformance
-from tests.live.rest.seeds import seed
+from tests.live.rest.seeds import Seeds, seed
 from tests.live.rest.servers import LiveServer, serving
 from tests.live.rest.wire import exchange, read_answer
+from tests.live.tenants import Member
 from tests.waiting import SECONDS_MAX
 
 __all__ = ["main"]
 
+# Whose tokens can be revoked.
+ISSUERS = {
+    "PENSTOCK_SERVER_PUBLIC_URL": "https://flows.example",
+    "PENSTOCK_AUTH_OAUTH_ISSUERS": json.dumps({ISSUER: {"issuer": "https://login.example"}}),
+}
 # What allocators keep and caches hold; a leak of a kilobyte for each request would be many times this.
 GROWTH_BYTES_MAX = 16_000_000
 
@@ -78,14 +85,18 @@ def _run(folder: Path, examples: int, rounds: int, seed_number: int | None) -> d
     data = folder / "server"
     data.mkdir()
     began = time.monotonic()
-    with serving(data, **SETTINGS) as server:
-        seeds = seed(server.call)
+    with serving(data, **SETTINGS, **ISSUERS) as server:
+        seeds = Seeds(seed(server.call) | govern(Member(server, server.key), "default"))
+        options = () if seed_number is None else (f"--seed={seed_number}",)
         _say(f"==> schemathesis, {examples} examples for each operation and phase")
-        report = check_conformance(server, seeds, folder, examples=examples, seed=seed_number)
-        if report.failures or report.exit_code:
-            _say(report.output)
+        report = check_conformance(server, seeds, folder, *options, examples=examples)
+        _say(f"==> {report.cases} cases; the same without a valid key")
+        without = check_conformance(server, seeds, folder, *options, examples=examples, stranger="pen_wrong")
+        for told in (report, without):
+            if told.failures or told.exit_code:
+                _say(told.output)
         errors = _server_errors(server)
-    _say(f"==> {report.cases} cases; broken requests, {rounds} rounds")
+    _say(f"==> {without.cases} cases; broken requests, {rounds} rounds")
     other = folder / "other"
     other.mkdir()
     # A server of their own: of the seeds of the first one, little is left.
@@ -97,17 +108,20 @@ def _run(folder: Path, examples: int, rounds: int, seed_number: int | None) -> d
             _say(line)
         errors += _server_errors(server)
         ready = bool(server.call("GET", "health")["ready"])
-    failures = len(report.failures) + len(wrong) + len(mangled_wrong)
+    failures = len(report.failures) + len(without.failures) + len(wrong) + len(mangled_wrong)
+    exit_code = report.exit_code or without.exit_code
     return {
         "cases": report.cases,
+        "cases_without_key": without.cases,
         "schema_failures": len(report.failures),
+        "failures_without_key": len(without.failures),
         "operations_untested": report.untested,
         "broken_requests": sent + statuses.total(),
         "broken_answered_wrongly": len(wrong) + len(mangled_wrong),
         "server_errors": errors,
         "memory_grown_mb": round(grown / 1e6, 1),
         "seconds": round(time.monotonic() - began, 1),
-        "ok": failures == 0 and errors == 0 and report.exit_code == 0 and grown < GROWTH_BYTES_MAX and ready,
+        "ok": failures == 0 and errors == 0 and exit_code == 0 and grown < GROWTH_BYTES_MAX and ready,
     }
 
 

@@ -69,6 +69,11 @@ def seed(call: Caller) -> Seeds:
     call("POST", "models", {"id": "fast", "provider": "openai", "model": "small"})
     call("POST", "tools", {"id": "search", "name": "search", "kind": "mcp", "server": "files"})
     call("POST", "agents", {"id": "helper", "model": "fast"})
+    call("POST", "graphs", {"id": "people", "schema": "node Person { name: String @key }"})
+    loaded = call("POST", "graphs/people/load", {"data": '{"type": "Person", "data": {"name": "Ada"}}'})
+    call("POST", "graphs/people/branches", {"name": "work"})
+    find = "query find($name: String) { match { $p: Person { name: $name } } return { $p } }"
+    call("PUT", "graphs/people/queries/find", {"source": find})
     webhook = call("POST", "webhooks", {"url": "https://example.com/events", "events": ["run.completed"]})["webhook"]
     delivery = call("POST", f"webhooks/{webhook['id']}/test")
     return Seeds(
@@ -82,6 +87,9 @@ def seed(call: Caller) -> Seeds:
         model_id=["fast"],
         tool_id=["search"],
         agent_id=["helper"],
+        graph_id=["people"],
+        commit_id=[loaded["commit"]["commit_id"]],
+        name=["find"],
         endpoint_id=[webhook["id"]],
         delivery_id=[delivery["id"]],
     )

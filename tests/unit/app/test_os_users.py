@@ -20,4 +20,4 @@ def test_a_user_id_without_a_name_stands_for_itself(monkeypatch: pytest.MonkeyPa
     assert os_user() == OsUser("4000000000", 4_000_000_000)
     owner = local_owner()
     assert (owner.id, owner.scopes) == ("os:4000000000", frozenset({"*"}))
-    assert owner.attributes == {"kind": "local", "uid": 4_000_000_000}
+    assert owner.attributes == {"uid": 4_000_000_000}

@@ -12,6 +12,7 @@ from tests.waiting import SECONDS_MAX
 # Libraries that take long to import, and packages of ours that few calls need.
 IMPORTED_LAZILY = (
     "a2a",
+    "cedarpy",
     "cryptography",
     "h11",
     "httpcore2",

@@ -7,6 +7,7 @@ import pytest
 from penstock.base.errors import Rejected
 from penstock.definitions.schemas.compiled import CompiledSchema, load_schema
 from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values
+from penstock.definitions.validate import validate_document
 
 SECRET: dict[str, Any] = {"type": "string", "writeOnly": True}
 
@@ -70,3 +71,18 @@ def test_the_paths_of_a_schema_are_those_of_its_values() -> None:
 def test_values_are_put_in_their_places() -> None:
     assert with_values({"a": [1, {"b/c": 2}]}, {"/a/1/b~1c": "***", "/d": 4}) == {"a": [1, {"b/c": "***"}], "d": 4}
     assert with_values("x", {"": "***"}) == "***"
+
+
+def test_a_published_document_cannot_take_secret_input() -> None:
+    schema = {"type": "object", "properties": {"password": {"type": "string", "writeOnly": True}}}
+    document: dict[str, Any] = {
+        "document": {"schema": "https://example.com/schema", "name": "sample", "version": "1.0.0"},
+        "state_schema": {"type": "object"},
+        "nodes": [
+            {"id": "s", "type": "start", "config": {"input_schema": schema}},
+            {"id": "e", "type": "end", "config": {}},
+        ],
+        "edges": [{"source": "__start__", "target": "s"}, {"source": "s", "target": "e"}],
+    }
+    found = [item for item in validate_document(document) if item.code == "SECRET_INPUT_NOT_ALLOWED"]
+    assert [item.path for item in found] == ["/nodes/0/config/input_schema"]

@@ -46,7 +46,7 @@ def test_every_ready_phase_has_a_move_and_only_those() -> None:
 
 def test_every_phase_that_is_not_ready_is_a_wait_with_a_name() -> None:
     waiting = set(Phase) - READY_PHASES
-    assert waiting - {Phase.FORKED} == {phase for phase, _, _ in _WAITS}
+    assert waiting - {Phase.FORKED} == {phase for phase, _, _, _ in _WAITS}
 
 
 def test_every_type_of_record_has_a_handler_and_every_handler_a_type() -> None:
@@ -88,11 +88,14 @@ def test_from_every_phase_a_visit_can_come_to_its_end() -> None:
 
 def test_no_transition_stays_where_it_is() -> None:
     stays = {key for key, (sources, target) in ACTIVATION_TRANSITIONS.items() if target in sources}
-    # A limit can strike at a visit that has failed or was routed already; a lease says who does work that waits.
+    # A limit can strike at a visit that has failed or was routed already; a lease says who does work that waits; a vote
+    # leaves the question open for the others, and so does asking others.
     assert stays <= {
         (commands.FailNode, "routed"),
         (commands.FailNode, "final"),
         (events.ActivityLeased, ""),
+        (events.InterruptVoted, ""),
+        (events.InterruptEscalated, ""),
     }
 
 

@@ -85,9 +85,8 @@ class Caller:
         """The same gate for the holder of a key."""
         return Caller(self.gate, Credentials(bearer=secret), self.penstock)
 
-    async def new_caller(self, *scopes: str, tenant: str | None = None, name: str = "somebody") -> Caller:
+    async def new_caller(self, *scopes: str, name: str = "somebody", **more: Any) -> Caller:
         """Somebody with a new key."""
-        more = {} if tenant is None else {"tenant": tenant}
         made = await self.call("key.create", name=name, scopes=list(scopes), **more)
         return self.with_key(made["secret"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,7 @@ class Receiver:
     at_once: int = 0
     at_once_most: int = 0
     _news: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def events(self, count: int) -> list[dict[str, Any]]:
         """What was received, once it is so much."""
@@ -66,6 +67,7 @@ class Receiver:
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, with one request after the other."""
+        self._writers.append(writer)
         try:
             while await self._answer(reader, writer):
                 pass
@@ -73,6 +75,13 @@ class Receiver:
             pass
         finally:
             writer.close()
+
+    async def hang_up(self) -> None:
+        """Close every connection, and wait until the loop has seen it."""
+        for writer in self._writers:
+            writer.transport.abort()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -104,6 +113,7 @@ async def receiving() -> AsyncIterator[Receiver]:
         yield receiver
     finally:
         server.close()
+        await receiver.hang_up()
 
 
 @asynccontextmanager

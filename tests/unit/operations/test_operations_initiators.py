@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from penstock.app.gate import local_owner
 from penstock.governance.webhook_signatures import sign_request
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
@@ -123,18 +124,18 @@ async def program(ada: Ada) -> str:
 
 
 ADA, ADAS_KEY = "ada", "her key"
-# The principal, the kind, the credential, and on whose behalf.
-WAYS: dict[Way, tuple[str, str, str | None, str | None]] = {
-    execute: (ADA, "key", ADAS_KEY, None),
-    tool: (ADA, "key", ADAS_KEY, None),
-    control: (ADA, "key", ADAS_KEY, None),
-    child: (ADA, "key", ADAS_KEY, None),
-    next_of_a_chain: (ADA, "key", ADAS_KEY, None),
-    fork: (ADA, "key", ADAS_KEY, None),
-    scheduled: ("schedule:daily", "schedule", None, ADA),
-    scheduled_by_hand: (ADA, "key", ADAS_KEY, None),
-    webhook: ("webhook:default:hooked:order", "webhook", "HOOK_KEY", ADA),
-    program: ("program", "program", None, None),
+# The principal, how it is known, the credential, on whose behalf, and what it is.
+WAYS: dict[Way, tuple[str, str, str | None, str | None, str | None]] = {
+    execute: (ADA, "key", ADAS_KEY, None, "agent"),
+    tool: (ADA, "key", ADAS_KEY, None, "agent"),
+    control: (ADA, "key", ADAS_KEY, None, "agent"),
+    child: (ADA, "key", ADAS_KEY, None, "agent"),
+    next_of_a_chain: (ADA, "key", ADAS_KEY, None, "agent"),
+    fork: (ADA, "key", ADAS_KEY, None, "agent"),
+    scheduled: ("schedule:daily", "schedule", None, ADA, "schedule"),
+    scheduled_by_hand: (ADA, "key", ADAS_KEY, None, "agent"),
+    webhook: ("webhook:default:hooked:order", "webhook", "HOOK_KEY", ADA, "webhook"),
+    program: ("program", "program", None, None, None),
 }
 
 
@@ -148,17 +149,19 @@ def test_the_first_record_says_who_started_a_run(
         async with asyncio.timeout(SECONDS_MAX), open_caller() as owner:
             for document in (PLAIN, PARENT, AGAIN):
                 await owner.call("workflow.create", document=document)
-            made = await owner.call("key.create", name="ada", scopes=["*"])
+            made = await owner.call("key.create", name="ada", scopes=["*"], kind="agent")
             ada = Ada(owner, owner.with_key(made["secret"]), made["key"]["id"])
             run_id = await way(ada)
             (first,) = await owner.penstock.host.history(run_id, limit=1)
             names = {ADA: ada.id, ADAS_KEY: ada.key_id}
-            principal, kind, credential, behalf = (names.get(str(word), word) for word in WAYS[way])
-            told = {"kind": kind, "credential": credential, "onBehalfOf": behalf}
+            principal, kind, credential, behalf, sort = (names.get(str(word), word) for word in WAYS[way])
+            told = {"kind": kind, "credential": credential, "onBehalfOf": behalf, "principalKind": sort}
+            told["owner"] = local_owner().id if credential == ada.key_id else None
             assert first.payload["startedBy"] == principal
             assert first.payload["starter"] == {name: value for name, value in told.items() if value is not None}
             view = await owner.call("execution.status", execution_id=run_id)
             shown = {"principal": principal, "kind": kind, "credential": credential, "on_behalf_of": behalf}
+            shown["principal_kind"] = sort
             assert view["started_by"] == shown
             assert made["secret"] not in msgspec.json.encode(first.payload).decode()
 

@@ -101,10 +101,10 @@ class Client:
 
 
 @asynccontextmanager
-async def opened(folder: Path, options: ServerOptions) -> AsyncIterator[Client]:
-    """A client of an application on a file in a folder."""
+async def opened(folder: Path, options: ServerOptions, **more: Any) -> AsyncIterator[Client]:
+    """A client of an application on a file in a folder; further arguments are those of `Penstock.open`."""
     async with (
-        Penstock.open(folder / "penstock.db") as penstock,
+        Penstock.open(folder / "penstock.db", **more) as penstock,
         open_application(penstock, options) as (app, gate),
     ):
         key = await create_owner_key(gate)

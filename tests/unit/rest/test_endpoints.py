@@ -129,6 +129,8 @@ def test_listed_origins_may_call(with_client: Run) -> None:
 def test_a_header_that_counts_once_is_refused_twice(with_client: Run) -> None:
     async def test(client: Client) -> None:
         answer = await client("GET", "info", more=[("authorization", "Bearer other")])
+        assert (answer.status, answer.json()["code"]) == (400, "CREDENTIALS_AMBIGUOUS")
+        answer = await client("GET", "info", more=[("if-match", '"a"'), ("if-match", '"b"')])
         assert (answer.status, answer.json()["code"]) == (400, "MALFORMED_REQUEST")
 
     with_client(test)

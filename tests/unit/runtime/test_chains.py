@@ -13,6 +13,7 @@ import pytest
 from penstock import Penstock, RunFailed
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected, Unavailable
+from penstock.base.ids import in_run_tree
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Accepted, Refused, fold, inputs
@@ -22,7 +23,7 @@ from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
-from penstock.runtime.ports.runs import RunStore, in_run_tree
+from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.retention import Retention
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.system import SystemClock

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from penstock.app.executors.extras import load_executor, require_extra
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.secret_sources import ReferenceSecrets, private_texts, resolve_secret
+from penstock.app.executors.sign_ins import upstream_sign_ins
 from penstock.app.executors.upstreams import UpstreamLink, import_rules
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import AgentSettings, McpServerSettings
@@ -33,6 +34,7 @@ from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.executors.mcp.config import McpServerConfig
 from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
+from penstock.runtime.upstreams.oauth.model import BearerSource
 
 if TYPE_CHECKING:
     from penstock.app.executors import models as executor_models
@@ -81,7 +83,8 @@ async def open_executors(
         )
         stack.push_async_callback(requests.close)
         executors: dict[str, AsyncPerformer] = {"http": requests}
-        link = UpstreamLink(rules=import_rules(settings.mcp_servers))
+        link = UpstreamLink(rules=import_rules(settings.mcp_servers), sign_ins=upstream_sign_ins(settings))
+        stack.push_async_callback(link.sign_ins.close)
         tools = link.tools = _tool_executor(settings, secrets, link)
         if tools is not None:
             stack.push_async_callback(tools.close)
@@ -102,13 +105,15 @@ async def open_executors(
 @asynccontextmanager
 async def open_upstream_link(settings: Settings) -> AsyncIterator[UpstreamLink]:
     """The servers whose tools are imported, for a process that performs nothing, until the block ends."""
-    link = UpstreamLink(rules=import_rules(settings.mcp_servers), watches=False)
+    sign_ins = upstream_sign_ins(settings)
+    link = UpstreamLink(rules=import_rules(settings.mcp_servers), watches=False, sign_ins=sign_ins)
     link.tools = _tool_executor(settings, secrets_of(settings), link) if link.rules else None
     try:
         yield link
     finally:
         if link.tools is not None:
             await link.tools.close()
+        await sign_ins.close()
 
 
 def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver:
@@ -145,7 +150,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
     servers = {name: _server(server, None) for name, server in listed.items()}
 
     def preparation(name: str) -> Callable[[], None]:
-        return lambda: servers.update({name: _server(listed[name], secrets)})
+        return lambda: servers.update({name: _server(listed[name], secrets, link.sign_ins.bearer(name))})
 
     def make() -> ClosableExecutor:
         made: ClosableExecutor = mcp_tools.McpToolExecutor(
@@ -161,11 +166,15 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
     return LazyExecutor(
         make=make,
         name_of=lambda call: call.activity.config.get("server"),
-        prepare={name: preparation(name) for name, server in listed.items() if server.env or server.headers},
+        prepare={
+            name: preparation(name) for name, server in listed.items() if server.env or server.headers or server.auth
+        },
     )
 
 
-def _server(server: McpServerSettings, secrets: SecretResolver | None) -> McpServerConfig:
+def _server(
+    server: McpServerSettings, secrets: SecretResolver | None, bearer: BearerSource | None = None
+) -> McpServerConfig:
     """The executor's configuration of a server. Without a resolver it omits everything that may contain secrets."""
     return McpServerConfig(
         command=server.command,
@@ -176,6 +185,7 @@ def _server(server: McpServerSettings, secrets: SecretResolver | None) -> McpSer
         headers={} if secrets is None else private_texts(server.headers, secrets),
         protocol=server.protocol,
         timeout_ms=None if server.timeout is None else server.timeout // _MILLISECOND,
+        bearer=bearer,
     )
 
 

@@ -13,6 +13,7 @@ from penstock.app.executors.configured import secrets_of
 from penstock.app.executors.secret_sources import fill_text, resolve_secret
 from penstock.app.settings.model import Settings
 from penstock.app.settings.secrets import SecretReference
+from penstock.app.settings.upstream_auth import OAuthSettings
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
 
@@ -47,12 +48,20 @@ def secret_problems(settings: Settings) -> Iterator[SecretProblem]:
         yield from (SecretProblem(name, warning, is_warning=True) for warning in warnings)
 
 
+def _oauth_secrets(name: str, auth: OAuthSettings | None) -> Iterator[tuple[str, SecretReference]]:
+    for member in ("client_secret", "private_key"):
+        reference: SecretReference | None = None if auth is None else getattr(auth, member)
+        if reference is not None:
+            yield f"mcp_servers.{name}.auth.{member}", reference
+
+
 def _needed(settings: Settings) -> Iterator[tuple[str, str | SecretReference]]:
     for name, reference in settings.secrets.items():
         yield f"secrets.{name}", reference
     for name, server in settings.mcp_servers.items():
         for member in ("env", "headers"):
             yield from ((f"mcp_servers.{name}.{member}.{key}", text) for key, text in getattr(server, member).items())
+        yield from _oauth_secrets(name, server.auth)
     for section, items in (("models", settings.models), ("agents", settings.agents)):
         for name, item in items.items():
             if item.api_key is not None:

@@ -20,6 +20,7 @@ from penstock.app.settings.named import McpServerSettings, ToolRuleSettings
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.ports.host import RunHost
+from penstock.runtime.upstreams.oauth.sign_ins import UpstreamSignIns
 from penstock.runtime.upstreams.tools import (
     ImportRules,
     NoGuard,
@@ -79,6 +80,8 @@ class UpstreamLink:
     """True if connections are kept open. A process that performs nothing connects only on request."""
     guard: ToolGuard = field(default_factory=NoGuard)
     host: RunHost | None = None
+    sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
+    """The servers that want OAuth."""
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Pass a server's listing to the guard."""

@@ -25,7 +25,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.mcp_surface.answer_page.page import AnswerPage
 from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
-from penstock.mcp_surface.options import MESSAGES_PATH, SSE_PATH, McpOptions
+from penstock.mcp_surface.options import GRAPH_PATH, MESSAGES_PATH, SSE_PATH, McpOptions
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.pages import PageAnswer, page
 
@@ -128,7 +128,8 @@ class McpMount:
         older = [Route(own + path, self._edge) for path in (SSE_PATH, MESSAGES_PATH)]
         answer, answering = self._options.answer_path, AnswerPage(self._gate, self._options)
         pages = [Route(path, answering) for path in (answer, f"{answer}/{{token}}")]
-        return [page(f"{own}/healthz", self._health), Route(own, self._edge), *older, *pages]
+        graph = Route(GRAPH_PATH, self._edge)
+        return [page(f"{own}/healthz", self._health), Route(own, self._edge), graph, *older, *pages]
 
     async def _health(self, scope: Scope) -> PageAnswer:
         return PageAnswer(body=msgspec.json.encode({"status": "ok"}), media_type="application/json", status=200)

@@ -8,7 +8,7 @@ Above it: `penstock serve` and `penstock dev`. Below it: `app.gate`, `rest`, uvi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -24,30 +24,42 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from penstock import __version__
-from penstock.app.gate import open_gate
+from penstock.agent_profile.surface import AgentProfileOptions, agent_profile_routes
+from penstock.app.gate import hold_choices, open_gate
+from penstock.app.identity import token_choices
 from penstock.app.penstock import Penstock
 from penstock.app.retention import Retention
+from penstock.app.serving.checkpoints import CheckpointChoices, keep_checkpoints
 from penstock.app.serving.health import health_checks
 from penstock.app.serving.mcp import McpMount, mcp_options
 from penstock.app.serving.metrics import export_metrics
 from penstock.app.serving.shutdown import StoppableServer
+from penstock.app.serving.stamping import StampChoices, StampStatus, with_stamp_check
 from penstock.app.serving.webhooks import open_dispatcher
+from penstock.app.settings.graphs import GraphSettings
 from penstock.app.settings.model import Settings
 from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
+from penstock.governance.quotas import QuotaLimits
 from penstock.mcp_surface.options import McpOptions
 from penstock.openwop.surface import OpenwopOptions, OpenwopSurface
-from penstock.operations.gate.context import GateLimits, ServerParts, WebhookChoices
+from penstock.operations.agent_profile.handles import app_grants
+from penstock.operations.agent_profile.policies import app_policies
+from penstock.operations.builtin import profile_operations
+from penstock.operations.gate.context import CapabilityLimit, GateLimits, HoldChoices, ServerParts, WebhookChoices
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.gate.quotas import QuotaChoices
+from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.application import RestOptions, build_application
 from penstock.rest.audit import unparsed_recorder
-from penstock.rest.endpoints import ConcurrencyLimit
+from penstock.rest.endpoints import ConcurrencyLimit, admit_stranger
 from penstock.rest.hooks import hook_pages
 from penstock.rest.http_protocol import BoundedHttpProtocol
 from penstock.rest.metrics import Metrics, metrics_page
+from penstock.rest.oauth import metadata_pages
 from penstock.rest.openapi.reference_page import PAGE_HEADERS, reference_page
 from penstock.rest.pages import document_page, probe_pages
 
@@ -77,11 +89,19 @@ class ServerOptions:
     openwop_sampling: bool = False
     openwop_seam: bool = False
     """True if conformance tests may import workflows over that wire. Never where others can reach the server."""
+    agent_profile: AgentProfileOptions = field(default_factory=AgentProfileOptions)
     gate: GateLimits = field(default_factory=GateLimits)
+    policy_files: tuple[str, ...] = ()
+    graphs: Mapping[str, GraphSettings] = field(default_factory=dict)
+    """The graphs that the settings declare."""
+    holds: HoldChoices = field(default_factory=HoldChoices)
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     delivery_timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
     delivery_attempts_max: int = limits.WEBHOOK_ATTEMPTS_MAX
     retention: Retention = field(default_factory=Retention)
+    tokens: TokenChoices | None = None
+    """Whose access tokens are accepted; None for keys only."""
+    checkpoints: CheckpointChoices = field(default_factory=CheckpointChoices)
 
     @classmethod
     def of(cls, settings: Settings) -> ServerOptions:
@@ -107,11 +127,24 @@ class ServerOptions:
             openwop_mount=server.openwop.mcp,
             openwop_sampling=bool(settings.models),
             openwop_seam=server.openwop.seam,
+            agent_profile=AgentProfileOptions(
+                enabled=server.agent_profile.enabled, fixtures=server.agent_profile.fixtures
+            ),
             gate=GateLimits(
                 read_per_minute=per_key.read_per_minute,
                 write_per_minute=per_key.write_per_minute,
                 admin_per_minute=per_key.admin_per_minute,
                 concurrent_per_key=per_key.concurrent_per_key,
+                quotas=_quotas(settings),
+                unauthenticated_per_minute=per_key.unauthenticated_per_minute,
+                failed_logins_per_minute=per_key.failed_logins_per_minute,
+                tenant_read_per_minute=per_key.tenant.read_per_minute,
+                tenant_write_per_minute=per_key.tenant.write_per_minute,
+                tenant_admin_per_minute=per_key.tenant.admin_per_minute,
+                capabilities={
+                    name: CapabilityLimit(per_minute=of_one.per_minute, tenant_per_minute=of_one.tenant_per_minute)
+                    for name, of_one in per_key.capabilities.items()
+                },
                 idempotency_ttl_ms=int(settings.idempotency.ttl.total_seconds() * 1000),
                 sync_wait_seconds=server.sync_wait_seconds,
                 sync_wait_max_seconds=server.sync_wait_max_seconds,
@@ -120,7 +153,11 @@ class ServerOptions:
                 streams_max=server.streams.max,
                 streams_per_key=server.streams.per_key,
                 key_expiry_ms=_milliseconds(settings.auth.keys.default_expiry),
+                standing_authority_ms=round(settings.auth.oauth.standing_authority.total_seconds() * 1000),
             ),
+            policy_files=settings.policy.files,
+            graphs=settings.declared_graphs,
+            holds=hold_choices(settings.governance),
             webhooks=WebhookChoices(
                 public_url=server.public_url,
                 max_body_bytes=settings.webhooks.max_body_bytes,
@@ -129,12 +166,56 @@ class ServerOptions:
             ),
             delivery_timeout_seconds=settings.webhooks.deliver_timeout_seconds,
             delivery_attempts_max=settings.webhooks.max_attempts,
+            checkpoints=_checkpoints(settings),
             retention=Retention(
                 runs_ms=_milliseconds(settings.retention.runs),
                 audit_ms=_milliseconds(settings.audit.retention),
                 deliveries_ms=_milliseconds(settings.webhooks.retention),
             ),
+            tokens=token_choices(settings),
         )
+
+
+def _quotas(settings: Settings) -> QuotaChoices:
+    of_tenant, of_key = settings.quotas.tenant, settings.quotas.key
+    return QuotaChoices(
+        tenant=QuotaLimits(
+            runs_at_once=of_tenant.runs_at_once,
+            runs_per_day=of_tenant.runs_per_day,
+            tokens_per_day=of_tenant.tokens_per_day,
+            cost_per_day=_micros(of_tenant.cost_per_day),
+            storage_bytes=of_tenant.storage_bytes,
+        ),
+        key=QuotaLimits(
+            runs_at_once=of_key.runs_at_once,
+            runs_per_day=of_key.runs_per_day,
+            tokens_per_day=of_key.tokens_per_day,
+            cost_per_day=_micros(of_key.cost_per_day),
+        ),
+    )
+
+
+def _micros(dollars: float | None) -> int | None:
+    return None if dollars is None else round(dollars * 1_000_000)
+
+
+def _checkpoints(settings: Settings) -> CheckpointChoices:
+    chosen = settings.audit.checkpoints
+    return CheckpointChoices(
+        every_entries=chosen.every_entries,
+        every_ms=int(chosen.every.total_seconds() * 1000),
+        files=tuple(map(Path, chosen.files)),
+        webhooks=chosen.webhooks,
+        git_folders=tuple(map(Path, chosen.git_folders)),
+        timestamp=_timestamp(settings),
+    )
+
+
+def _timestamp(settings: Settings) -> StampChoices | None:
+    chosen = settings.audit.checkpoints.timestamp
+    if chosen.url is None:
+        return None
+    return StampChoices(url=chosen.url, certificates=None if chosen.certificates is None else Path(chosen.certificates))
 
 
 def _milliseconds(duration: timedelta | None) -> int | None:
@@ -153,19 +234,28 @@ def new_request_id() -> str:
 @asynccontextmanager
 async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncIterator[tuple[ASGIApp, Gate]]:
     """The ASGI application on an open store, and its gate."""
-    checks, telemetry = health_checks(penstock), Telemetry()
-    metrics = Metrics(telemetry)
+    checks, telemetry, stamps = health_checks(penstock), Telemetry(), StampStatus()
+    if options.checkpoints.timestamp is not None:
+        checks = with_stamp_check(checks, stamps)
+    metrics, profile = Metrics(telemetry), options.agent_profile
     opening = open_gate(
         penstock,
         chosen=options.gate,
         pepper_file=options.pepper_file,
         retention=options.retention,
+        policy_files=options.policy_files,
+        graphs=options.graphs,
+        holds=options.holds,
         server=ServerParts(
+            tokens=options.tokens,
             base_path=options.rest.base_path,
             webhooks=options.webhooks,
             checks=checks,
             telemetry=telemetry,
             read_metrics=metrics.numbers,
+            operations=profile_operations(fixtures=profile.fixtures) if profile.enabled else (),
+            derived_policies=app_policies if profile.enabled else None,
+            derived_grants=app_grants if profile.enabled else None,
         ),
     )
     async with opening as gate:
@@ -174,16 +264,19 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             *probe_pages(checks),
             metrics_page(gate, metrics, public=options.rest.metrics_public),
             *_documents(gate, options),
+            *(metadata_pages(options.tokens.protected) if options.tokens is not None else []),
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
         pages.extend(mcp.routes())
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         openwop = _openwop(gate, options, mcp) if options.openwop else None
         pages.extend(openwop.routes(busy) if openwop is not None else [])
+        if profile.enabled:
+            pages.extend(agent_profile_routes(gate, profile, busy, max_body_bytes=options.rest.max_body_bytes))
         sending = open_dispatcher(
             gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
         )
-        async with sending, mcp, openwop or nullcontext():
+        async with sending, keep_checkpoints(gate, options.checkpoints, stamps), mcp, openwop or nullcontext():
             with export_metrics(penstock, gate.services):
                 app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
                 yield app, gate
@@ -215,13 +308,21 @@ def _documents(gate: Gate, options: ServerOptions) -> list[BaseRoute]:
     def revision() -> int:
         return gate.catalogue.revision
 
+    admit = partial(admit_stranger, gate)
     found = [
-        document_page("/openapi.json", lambda: msgspec.json.encode(described()), revision=revision),
+        document_page("/openapi.json", lambda: msgspec.json.encode(described()), revision=revision, admit=admit),
     ]
     if options.rest.docs_enabled:
         html = "text/html; charset=utf-8"
         found.append(
-            document_page("/docs", lambda: reference_page(described()), html, revision=revision, headers=PAGE_HEADERS)
+            document_page(
+                "/docs",
+                lambda: reference_page(described()),
+                html,
+                revision=revision,
+                headers=PAGE_HEADERS,
+                admit=admit,
+            )
         )
     return found
 

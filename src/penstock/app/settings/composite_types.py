@@ -28,7 +28,17 @@ from penstock.app.settings.types import String, TextProblem, ValueType
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.source.findings import suggestion
 
-__all__ = ["ENVIRONMENT_PREFIX", "Field", "Record", "SecretString", "SecretValue", "Setting", "StringList", "Table"]
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "Field",
+    "ListOrTable",
+    "Record",
+    "SecretString",
+    "SecretValue",
+    "Setting",
+    "StringList",
+    "Table",
+]
 
 ENVIRONMENT_PREFIX = "PENSTOCK_"
 _SECRET_MARK = "${secret:"
@@ -117,7 +127,7 @@ class SecretString(SecretValue, frozen=True):
 class Table(ValueType, frozen=True):
     """Named values of one type. `names` is the format of the names."""
 
-    items: Record | SecretValue
+    items: Record | SecretValue | String | StringList
     names: Format | None = None
 
     def expected(self) -> str:
@@ -143,6 +153,33 @@ class Table(ValueType, frozen=True):
 
     def shown(self, value: Any) -> JsonValue:
         return {name: self.items.shown(item) for name, item in value.items()}
+
+
+class ListOrTable(ValueType, frozen=True):
+    """A list of texts (or one text), or named values."""
+
+    short: StringList
+    table: Table
+
+    def expected(self) -> str:
+        return f"{self.short.expected()}; or {self.table.expected()}"
+
+    def schema(self) -> JsonObject:
+        return {"anyOf": [String(self.short.format).schema(), self.short.schema(), self.table.schema()]}
+
+    def parse(self, value: JsonValue, at: Location) -> Any:
+        if isinstance(value, dict):
+            return self.table.parse(value, at)
+        return self.short.parse([value] if isinstance(value, str) else value, at)
+
+    def decode(self, text: str) -> JsonValue | TextProblem:
+        return ValueType.decode(self, text) if text.lstrip().startswith("{") else self.short.decode(text)
+
+    def to_json(self, value: Any) -> JsonValue:
+        return self.table.to_json(value) if isinstance(value, dict) else self.short.to_json(value)
+
+    def shown(self, value: Any) -> JsonValue:
+        return self.table.shown(value) if isinstance(value, dict) else self.short.shown(value)
 
 
 class Record(ValueType, frozen=True):

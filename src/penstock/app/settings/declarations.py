@@ -21,6 +21,7 @@ from msgspec.structs import fields as struct_fields
 
 from penstock.app.settings.composite_types import (
     Field,
+    ListOrTable,
     Record,
     SecretString,
     SecretValue,
@@ -92,6 +93,12 @@ def _type(members: tuple[Any, ...], field: Field, path: str) -> ValueType:
         return SecretValue()
     if found == _REFERENCES | {str}:
         return SecretString()
+    if len(members) == 2:  # noqa: PLR2004  # a list of texts, or a table
+        short, table = (
+            _type((member,), field if place == 0 else Field(""), path) for place, member in enumerate(members)
+        )
+        if isinstance(short, StringList) and isinstance(table, Table):
+            return ListOrTable(short, table)
     [annotation] = members
     match get_origin(annotation):
         case None:
@@ -103,7 +110,7 @@ def _type(members: tuple[Any, ...], field: Field, path: str) -> ValueType:
         case _:
             item = get_args(annotation)[1]
             items = _type(get_args(item) if _is_union(item) else (item,), Field(""), path)
-            if not isinstance(items, Record | SecretValue):
+            if not isinstance(items, Record | SecretValue | String | StringList):
                 raise TypeError(f"{path}: a table cannot hold {items}")
             return Table(items, field.format)
 

@@ -13,19 +13,31 @@ from typing import Literal
 from msgspec import Struct
 
 from penstock.base.scopes import is_scope
+from penstock.governance.tokens.rules import ALGORITHMS
 from penstock.runtime.address_guard import AddressGuard
 
 __all__ = [
+    "ALGORITHM",
     "ALLOWED_HOST",
+    "BRANCH",
+    "CAPABILITY",
     "ENDPOINT",
+    "GRAPH_ID",
+    "GROUP",
     "HOST",
+    "ISSUER_NAME",
     "MODULE",
     "NETWORK",
     "ORIGIN",
     "PATH",
+    "PRINCIPAL",
+    "QUERY_NAME",
     "SCOPE",
+    "SCOPE_NAME",
     "SECRET_NAME",
+    "SECURE_URL",
     "TABLE_NAME",
+    "TENANT",
     "TOOLSET",
     "TOOL_PREFIX",
     "URL",
@@ -91,6 +103,11 @@ URL = Format(
     expected="an address that begins with http:// or https://, without a password in it",
     pattern=r"https?://[^\s/@?#]+(/[^\s?#]*)?",
 )
+SECURE_URL = Format(
+    expected="an address that begins with https://, or with http:// and a name of this machine",
+    pattern=r"(https://[^\s/@?#]+|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?)(/[^\s?#]*)?",
+)
+ALGORITHM = Format(expected=f"one of {', '.join(ALGORITHMS)}", pattern="|".join(ALGORITHMS))
 ORIGIN = Format(expected="an origin such as https://app.example, or `*`", pattern=r"\*|https?://[^\s/@?#]+")
 URL_PATH = Format(expected="a path such as /mcp, without a slash at its end", pattern=r"/|(/[A-Za-z0-9._~-]+)+")
 ENDPOINT = Format(expected="a path with wildcards, such as `/api/v0/admin/*`", pattern=r"/\S*")
@@ -106,5 +123,27 @@ TOOLSET = Format(
     pattern=r"[A-Za-z0-9_.:-]+(, ?[A-Za-z0-9_.:-]+)*",
 )
 SECRET_NAME = Format(expected="a name as in ${secret:NAME}", pattern=r"[A-Za-z_][A-Za-z0-9_]*")
+GROUP = Format(expected="a name such as support-leads", pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 SCOPE = Format(expected="a scope such as shop:refund or reports.read", check=is_scope)
+ISSUER_NAME = Format(
+    expected="a word of up to 32 small letters, digits, - and _ that begins with a letter",
+    pattern=r"[a-z][a-z0-9_-]{0,31}",
+)
+PRINCIPAL = Format(
+    expected="a word of up to 100 letters, digits, ., - and _", pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+)
+TENANT = Format(
+    expected="a word of small letters, digits, - and _ of up to 63 characters", pattern=r"[a-z0-9][a-z0-9_-]{0,62}"
+)
+SCOPE_NAME = Format(expected="a scope of the issuer: printable characters, no blanks", pattern=r"[!#-\[\]-~]+")
+GRAPH_ID = Format(
+    expected="a word of up to 64 letters, digits, - and _ that begins with a letter or digit",
+    pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}",
+)
+QUERY_NAME = Format(expected="a word of up to 64 letters, digits, - and _", pattern=r"[A-Za-z0-9_-]{1,64}")
+BRANCH = Format(expected="the name of a branch, such as main", pattern=r"[A-Za-z0-9][A-Za-z0-9_./-]{0,127}")
 TABLE_NAME = Format(expected="a name without spaces and colons", pattern=r"[^\s:]+")
+CAPABILITY = Format(
+    expected="the name of an operation such as workflow.execute, or of a tool such as workflow:refund_order",
+    pattern=r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+|(workflow|prompt|resource|upstream):\S+",
+)

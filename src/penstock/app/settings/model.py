@@ -15,11 +15,14 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
+from penstock.app.settings.agent_profile import AgentProfileSettings
+from penstock.app.settings.audit import AuditSettings
 from penstock.app.settings.composite_types import Field
 from penstock.app.settings.declarations import Section, outline_of
 from penstock.app.settings.formats import (
     ALLOWED_HOST,
     ENDPOINT,
+    GRAPH_ID,
     HOST,
     MODULE,
     NETWORK,
@@ -32,19 +35,22 @@ from penstock.app.settings.formats import (
     URL,
     URL_PATH,
 )
+from penstock.app.settings.governance import GovernanceSettings, PolicySettings, SignatureSettings
+from penstock.app.settings.graphs import ONLY_GRAPH, GraphSettings, OnlyGraphSettings
+from penstock.app.settings.identity import OauthSettings, PipeSettings
+from penstock.app.settings.limits import LimitSettings
 from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings
+from penstock.app.settings.quotas import QuotaSettings
 from penstock.app.settings.secrets import SecretReference
 from penstock.base import limits
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS
 
 __all__ = [
-    "AuditSettings",
     "AuthKeySettings",
     "AuthSettings",
     "CorsSettings",
     "HttpSettings",
     "IdempotencySettings",
-    "LimitSettings",
     "LoggingSettings",
     "McpSettings",
     "OpenwopSettings",
@@ -187,6 +193,7 @@ class McpSettings(Struct, frozen=True, kw_only=True):
             "was given are taken out."
         ),
     ] = True
+    pipe: PipeSettings = PipeSettings()
     sse_heartbeat_interval: Annotated[
         timedelta,
         Field(
@@ -265,6 +272,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     streams: StreamSettings = StreamSettings()
     mcp: McpSettings = McpSettings()
     openwop: OpenwopSettings = OpenwopSettings()
+    agent_profile: AgentProfileSettings = AgentProfileSettings()
 
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
@@ -287,6 +295,7 @@ class WorkflowSettings(Struct, frozen=True, kw_only=True):
     paths: Annotated[
         tuple[str, ...], Field("Files, folders, and patterns such as `flows/**/*.yaml`.", "--workflows", format=PATH)
     ] = ()
+    signatures: SignatureSettings = SignatureSettings()
 
 
 class StepSettings(Struct, frozen=True, kw_only=True):
@@ -317,27 +326,7 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     keys: AuthKeySettings = AuthKeySettings()
-
-
-class LimitSettings(Struct, frozen=True, kw_only=True):
-    """How much one API key may ask for."""
-
-    read_per_minute: Annotated[int, Field("Calls a minute that only read.", minimum=1)] = limits.READ_CALLS_PER_MINUTE
-    write_per_minute: Annotated[int, Field("Calls a minute that change something.", minimum=1)] = (
-        limits.WRITE_CALLS_PER_MINUTE
-    )
-    admin_per_minute: Annotated[int, Field("Calls a minute about keys, policies and exports.", minimum=1)] = (
-        limits.ADMIN_CALLS_PER_MINUTE
-    )
-    concurrent_per_key: Annotated[int, Field("Calls at once.", minimum=1)] = limits.CONCURRENT_CALLS_PER_KEY
-
-
-class AuditSettings(Struct, frozen=True, kw_only=True):
-    """What is written down about calls."""
-
-    retention: Annotated[
-        timedelta | None, Field("How long audit records are kept; null means forever.", minimum=60)
-    ] = None
+    oauth: OauthSettings = OauthSettings()
 
 
 class RetentionSettings(Struct, frozen=True, kw_only=True):
@@ -416,7 +405,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     workflows: WorkflowSettings = WorkflowSettings()
     steps: StepSettings = StepSettings()
     auth: AuthSettings = AuthSettings()
+    policy: PolicySettings = PolicySettings()
     limits: LimitSettings = LimitSettings()
+    governance: GovernanceSettings = GovernanceSettings()
+    quotas: QuotaSettings = QuotaSettings()
     audit: AuditSettings = AuditSettings()
     retention: RetentionSettings = RetentionSettings()
     idempotency: IdempotencySettings = IdempotencySettings()
@@ -441,10 +433,21 @@ class Settings(Struct, frozen=True, kw_only=True):
     agents: Annotated[
         Mapping[str, AgentSettings], Field("Agents that `agent_delegate` nodes may give work to.", format=TABLE_NAME)
     ] = {}
+    graph: OnlyGraphSettings = OnlyGraphSettings()
+    graphs: Annotated[
+        Mapping[str, GraphSettings],
+        Field("Graphs with their stored queries; a server with one graph may write `graph` instead.", format=GRAPH_ID),
+    ] = {}
     secrets: Annotated[
         Mapping[str, SecretReference],
         Field("Where the secrets that documents name are to be found.", format=SECRET_NAME),
     ] = {}
+
+    @property
+    def declared_graphs(self) -> Mapping[str, GraphSettings]:
+        """The graphs of the server by id, however they are declared."""
+        only = self.graph.named()
+        return self.graphs if only is None else {ONLY_GRAPH: only}
 
 
 @cache

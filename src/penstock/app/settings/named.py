@@ -14,6 +14,7 @@ from msgspec import Struct
 from penstock.app.settings.composite_types import Field
 from penstock.app.settings.formats import PATH, SCOPE, TOOL_PREFIX, URL
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
+from penstock.app.settings.upstream_auth import ItemProblem, OAuthSettings, may_have_tokens
 
 __all__ = [
     "AgentSettings",
@@ -27,14 +28,6 @@ __all__ = [
 
 # The references of `SecretReference`, spelt out where annotations are read at run time.
 _References = EnvironmentReference | FileReference | CommandReference
-
-
-class ItemProblem(Struct, frozen=True):
-    """A problem between the members of an item."""
-
-    member: str
-    message: str
-    hint: str | None = None
 
 
 class ToolRuleSettings(Struct, frozen=True, kw_only=True):
@@ -99,6 +92,9 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     ] = None
     type: Annotated[str | None, Field("Written by some MCP clients; it says nothing that is needed here.")] = None
     disabled: Annotated[bool, Field("Whether to leave the server out.")] = False
+    auth: Annotated[
+        OAuthSettings | None, Field("How to get tokens for it, if it wants OAuth; no token is sent unless set.")
+    ] = None
     import_: Annotated[
         ImportSettings | None, Field("Which of its tools are in the catalogue, for every caller; none unless set.")
     ] = None
@@ -111,8 +107,14 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
             for name in ("args", "env", "cwd"):
                 if getattr(self, name):
                     yield ItemProblem(name, "is for servers that are started with `command`")
-        elif self.headers:
-            yield ItemProblem("headers", "is for servers that are reached with `url`")
+        else:
+            for name in ("headers", "auth"):
+                if getattr(self, name):
+                    yield ItemProblem(name, "is for servers that are reached with `url`")
+        if self.auth is not None and any(name.lower() == "authorization" for name in self.headers):
+            yield ItemProblem("headers", "must not have `authorization`: `auth` says where tokens come from")
+        if self.auth is not None and self.url is not None and not may_have_tokens(self.url):
+            yield ItemProblem("url", "must begin with https:// where there is `auth`, except on this machine")
 
 
 class TokenPriceSettings(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from penstock.app.settings.formats import TOOL_PREFIX
+from penstock.app.settings.formats import SECURE_URL, TOOL_PREFIX
 from penstock.app.settings.model import Settings
 from penstock.app.sockets import is_loopback
 from penstock.definitions.source.findings import suggestion
@@ -47,9 +47,51 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
             message=message,
             hint="listen on 127.0.0.1, or leave the seam off",
         )
+    yield from _approval_problems(settings)
+    yield from _issuer_problems(settings)
     yield from _server_problems(settings)
     yield from _import_problems(settings)
     yield from _agent_problems(settings)
+    if settings.graph.schema is not None and settings.graphs:
+        message = "`graph` declares the only graph of a server, and `graphs` declares others"
+        yield SettingsProblem(
+            paths=("graphs", "graph.schema"), message=message, hint="move the block `graph` below `graphs`, with a name"
+        )
+    if settings.graph.schema is None and settings.graph.queries:
+        message = "`graph.queries` needs `graph.schema`: queries are checked against it"
+        yield SettingsProblem(paths=("graph.queries",), message=message, hint="name the file with the schema")
+
+
+def _approval_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Check that an escalation says when and to whom, and can happen."""
+    wanted = settings.governance.approvals
+    paths = ("governance.approvals.escalate_after", "governance.approvals.escalate_to")
+    if (wanted.escalate_after is None) != (not wanted.escalate_to):
+        yield SettingsProblem(
+            paths=paths, message=f"`{paths[0]}` and `{paths[1]}` belong together", hint="set both, or neither"
+        )
+    if wanted.escalate_after is not None and wanted.escalate_after >= wanted.timeout:
+        message = f"`{paths[0]}` is not shorter than `governance.approvals.timeout`, so nobody else is ever asked"
+        yield SettingsProblem(paths=(paths[0], "governance.approvals.timeout"), message=message)
+
+
+def _issuer_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Check that tokens can be meant for this server, and that no two issuers could be taken for each other."""
+    issuers, public_url = settings.auth.oauth.issuers, settings.server.public_url
+    if issuers and (public_url is None or not SECURE_URL.fits(public_url)):
+        message = "`auth.oauth.issuers` needs `server.public_url`: the audience of tokens, and where clients sign in"
+        hint = "set it to the address that clients use; https:// unless only this machine reaches it"
+        yield SettingsProblem(paths=("auth.oauth.issuers", "server.public_url"), message=message, hint=hint)
+    taken: dict[str, str] = {}
+    for name, issuer in issuers.items():
+        known = taken.setdefault(issuer.issuer, name)
+        if known != name:
+            yield SettingsProblem(
+                paths=("auth.oauth.issuers",),
+                below=(name, "issuer"),
+                message=f"`{known}` and `{name}` in `auth.oauth.issuers` are the same issuer `{issuer.issuer}`",
+                hint="make it one entry",
+            )
 
 
 def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:

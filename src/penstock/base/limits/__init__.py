@@ -5,16 +5,22 @@ with the constant here as its default. The package exports
 the names of all its modules: write `limits.NAME`. Read `runs` first.
 """
 
+from penstock.base.limits.agent_profile import *
 from penstock.base.limits.documents import *
 from penstock.base.limits.executors import *
 from penstock.base.limits.expressions import *
 from penstock.base.limits.gate import *
+from penstock.base.limits.graph_language import *
+from penstock.base.limits.graphs import *
 from penstock.base.limits.host import *
 from penstock.base.limits.http import *
+from penstock.base.limits.identity import *
 from penstock.base.limits.mcp import *
+from penstock.base.limits.policy import *
 from penstock.base.limits.process import *
 from penstock.base.limits.runs import *
 from penstock.base.limits.schemas import *
+from penstock.base.limits.stored_queries import *
 from penstock.base.limits.stores import *
 from penstock.base.limits.upstreams import *
 from penstock.base.limits.webhooks import *

@@ -16,6 +16,7 @@ __all__ = [
     "GUESS_CHARACTERS_MAX",
     "GUESS_COMPARISONS_MAX",
     "LOOP_ITERATIONS_MAX",
+    "SIGNATURES_KEPT",
     "WORKFLOW_NAME_CHARACTERS_MAX",
 ]
 
@@ -51,3 +52,5 @@ BRANCH_STEPS_MAX = 1_000_000
 DOCUMENT_EXPRESSIONS_MAX = 1_000
 # The name of a workflow that is stored; native ones have half of it at most, and longer ones are hard to tell apart.
 WORKFLOW_NAME_CHARACTERS_MAX = 128
+# Signatures whose verdict is remembered, so that each is verified once; a server has fewer workflows.
+SIGNATURES_KEPT = 10_000

@@ -9,6 +9,17 @@ __all__ = [
     "MCP_QUESTIONS_PER_CALL_MAX",
     "MCP_RECONNECT_SECONDS_MAX",
     "MCP_TIMEOUT_MS_DEFAULT",
+    "OAUTH_ANSWER_BYTES_MAX",
+    "OAUTH_ANSWER_SECONDS_MAX",
+    "OAUTH_ASSERTION_SECONDS",
+    "OAUTH_REFRESH_LEASE_MS",
+    "OAUTH_REFRESH_POLL_SECONDS",
+    "OAUTH_RENEWALS_MAX",
+    "OAUTH_SCOPES_MAX",
+    "OAUTH_SCOPE_CHARACTERS_MAX",
+    "OAUTH_SIGN_IN_MS_MAX",
+    "OAUTH_TOKEN_CHARACTERS_MAX",
+    "OAUTH_TOKEN_EARLY_MS",
     "UPSTREAM_ANSWER_BYTES_MAX",
     "UPSTREAM_ANSWER_TOKENS_MAX",
     "UPSTREAM_LOOK_AGE_SECONDS_MAX",
@@ -62,3 +73,24 @@ UPSTREAM_TOOLS_MAX = 500
 UPSTREAM_TOOL_BYTES_MAX = 65_536
 # How long a tool of an MCP server may take when its node does not say.
 MCP_TIMEOUT_MS_DEFAULT = 60_000
+# What an authorization server may answer, or a server that describes itself; real documents have ten kilobytes.
+OAUTH_ANSWER_BYTES_MAX = 262_144
+# How long one of its answers may take. A call of a tool waits for it.
+OAUTH_ANSWER_SECONDS_MAX = 15.0
+# A token or a code: real ones have up to a few kilobytes, and headers of servers end at eight or sixteen.
+OAUTH_TOKEN_CHARACTERS_MAX = 16_384
+# How many scopes a server may ask for, and how long each may be: they are put into an address.
+OAUTH_SCOPES_MAX = 100
+OAUTH_SCOPE_CHARACTERS_MAX = 200
+# How often a request is repeated with another token: once for a token that is not valid, once for more scopes.
+OAUTH_RENEWALS_MAX = 2
+# How long before it expires a token is renewed, so that it does not expire on its way.
+OAUTH_TOKEN_EARLY_MS = 30_000
+# How long a process has the sole right to use a refresh token, which often works only once; then it counts as dead.
+OAUTH_REFRESH_LEASE_MS = 30_000
+# How often the others look whether it is done.
+OAUTH_REFRESH_POLL_SECONDS = 0.2
+# How long a person has to sign in.
+OAUTH_SIGN_IN_MS_MAX = 600_000
+# How long the signed proof of who we are is valid; it is made anew for each request.
+OAUTH_ASSERTION_SECONDS = 60

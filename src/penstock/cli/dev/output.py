@@ -41,6 +41,7 @@ _SHOWN_RECORDS = frozenset(
         events.ActivityFailed,
         events.ActivityOutcomeUnknown,
         events.InterruptRaised,
+        events.InterruptEscalated,
         events.ActivityAsked,
         events.SignalWaitStarted,
         commands.FailNode,

@@ -14,7 +14,7 @@ from penstock.app.settings.model import Settings
 from penstock.app.settings.sources import InvalidSettings, load_settings
 from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
 from penstock.cli.doctor.project import executor_checks, workflow_checks
-from penstock.cli.doctor.store import permission_checks, secret_checks, store_checks
+from penstock.cli.doctor.store import permission_checks, secret_checks, stamp_checks, store_checks
 from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption
@@ -71,6 +71,7 @@ def _parts(settings: Settings) -> Iterator[Check]:
     yield from store_checks(path)
     yield from secret_checks(path, secret)
     yield from permission_checks(path, secret)
+    yield from stamp_checks(path, settings.audit.checkpoints.timestamp)
     yield from workflow_checks(settings)
     yield from executor_checks(settings)
     yield from port_checks(settings.server.host, settings.server.port)

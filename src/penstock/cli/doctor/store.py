@@ -10,16 +10,20 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.app.audit_files import stamp_ages
 from penstock.app.maintenance import store_fingerprint, store_stats
 from penstock.app.pepper import fingerprint, pepper_path, read_pepper
+from penstock.app.settings.audit import TimestampSettings
+from penstock.app.timestamps import read_authorities, require_timestamps
 from penstock.base.errors import PenstockError
 from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
 
-__all__ = ["permission_checks", "secret_checks", "store_checks"]
+__all__ = ["permission_checks", "secret_checks", "stamp_checks", "store_checks"]
 
 _MEBIBYTE = 1024 * 1024
+_TENANTS_SHOWN = 5
 
 
 def store_checks(path: Path) -> Iterator[Check]:
@@ -64,6 +68,28 @@ def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
         yield Check(name="secret", status="fail", message=message, hint="put the secret of this database there")
         return
     yield Check(name="secret", status="ok", message=f"{secret}, fingerprint {found}")
+
+
+def stamp_checks(path: Path, chosen: TimestampSettings) -> Iterator[Check]:
+    """Whether checkpoints of the audit trail are stamped, if an authority is configured."""
+    if chosen.url is None:
+        return
+    try:
+        require_timestamps()
+        if chosen.certificates is not None:
+            read_authorities(Path(chosen.certificates))
+        found = stamp_ages(path) if is_store(path) else {}
+    except PenstockError as error:
+        yield Check(name="stamps", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
+        return
+    behind = sorted(tenant for tenant, (signed, stamped) in found.items() if stamped < signed)
+    if behind:
+        message = f"the newest checkpoint of {', '.join(behind[:_TENANTS_SHOWN])} has no stamp of {chosen.url}"
+        hint = "look at audit_stamps in the health of the server, and at its log"
+        yield Check(name="stamps", status="warn", message=message, hint=hint)
+    else:
+        told = "no checkpoint yet" if not found else "the newest checkpoint of every trail is stamped"
+        yield Check(name="stamps", status="ok", message=f"{chosen.url}: {told}")
 
 
 def permission_checks(path: Path, named: Path | None) -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""`penstock schema`: the JSON Schema of the workflow document, for editors and other tools."""
+"""`penstock schema`: the JSON Schema of the workflow document, for editors; `penstock schema check`: graph schemas."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Annotated
 import typer
 
 from penstock.base.json import JsonObject
+from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.definitions.editor_schema import document_schema, native_schema, published_schema
 
-__all__ = ["SchemaFormat", "schema_command"]
+__all__ = ["SchemaFormat", "schema_app", "schema_command"]
+
+_COMMANDS = {"check": LazyCommand("penstock.cli.graphs.files", "check_schemas_command", "Check schemas of graphs.")}
+schema_app = typer.Typer(
+    name="schema", cls=lazy_group(lambda: _COMMANDS), add_completion=False, rich_markup_mode="markdown"
+)
 
 
 class SchemaFormat(StrEnum):
@@ -22,7 +28,10 @@ class SchemaFormat(StrEnum):
     ALL = "all"
 
 
+@schema_app.callback(invoke_without_command=True)
 def schema_command(
+    context: typer.Context,
+    *,
     document_format: Annotated[
         SchemaFormat, typer.Option("--format", help="Which documents the schema is for.")
     ] = SchemaFormat.ALL,
@@ -31,7 +40,8 @@ def schema_command(
 
     Point your editor at it to get completion and checks while you type.
     """
-    typer.echo(json.dumps(_schema_of(document_format), indent=2, ensure_ascii=False))
+    if context.invoked_subcommand is None:
+        typer.echo(json.dumps(_schema_of(document_format), indent=2, ensure_ascii=False))
 
 
 def _schema_of(document_format: SchemaFormat) -> JsonObject:

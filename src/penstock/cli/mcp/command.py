@@ -1,7 +1,8 @@
 """`penstock mcp`: an MCP server on standard input and output, for an assistant that starts this command.
 
-It works on the database as its owner and performs what is started, or forwards every message to a server. Standard
-output belongs to the protocol; the log goes to standard error.
+It works on the database as the principal that `server.mcp.pipe` names, an agent unless the operator chose the owner,
+and performs what is started; or it forwards every message to a server. Standard output belongs to the protocol; the log
+goes to standard error.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.app.gate import local_owner, open_gate
+from penstock.app.gate import open_gate
+from penstock.app.pipe_principal import PipePrincipal
 from penstock.app.serving.mcp import load_mcp, mcp_options
 from penstock.app.serving.server import ServerOptions, new_request_id
 from penstock.base.lazy_import import lazy_import
 from penstock.cli.lazy_commands import LazyCommand, lazy_group
-from penstock.cli.mcp.servers import ManagementOption, ToolsetOption, chosen_toolset
+from penstock.cli.mcp.servers import AsOwnerOption, ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
 from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
@@ -78,12 +80,14 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     secret_folder: SecretsOption = None,
     toolset: ToolsetOption = None,
     management: ManagementOption = False,
+    as_owner: AsOwnerOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, to standard error.")] = False,
 ) -> None:
     """Offer the workflows as MCP tools over standard input and output.
 
-    An assistant starts this command. It works on the database as its owner and performs what is started; with --server
-    it hands everything to a server, with the key in PENSTOCK_API_KEY.
+    An assistant starts this command. It works on the database as an agent of the user who starts it, or as
+    server.mcp.pipe says, and performs what is started; with --server it hands everything to a server, with the key in
+    PENSTOCK_API_KEY.
     """
 
     if ctx.invoked_subcommand is not None:
@@ -98,6 +102,8 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
         if isinstance(target, ServerTarget):
             if workflows or steps:
                 raise UsageError("--workflows and --steps go with a file: a server has its own")
+            if as_owner:
+                raise UsageError("--as-owner goes with a file: at a server, the key says who you are")
             with standard_pipe() as pipe:
                 await until_interrupted(bridge.bridge(pipe, target.server, target.key, tools))
             return 0
@@ -106,6 +112,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
             "steps.modules": steps or None,
             "workflows.paths": workflows or None,
             "server.mcp.toolset": tools,
+            "server.mcp.pipe.owner": True if as_owner else None,
             "logging.level": "debug" if verbose else "warning",
         }
         settings = command_settings(config, flags).settings
@@ -144,11 +151,19 @@ async def _serve(workspace: Workspace, pipe: Pipe) -> None:
     pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     async with (
         open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock,
-        open_gate(penstock, chosen=options.gate, pepper_file=pepper) as gate,
+        open_gate(
+            penstock,
+            chosen=options.gate,
+            pepper_file=pepper,
+            policy_files=options.policy_files,
+            holds=options.holds,
+        ) as gate,
     ):
         await register_workflows(gate, workflows)
         try:
-            await module.serve_stdio(gate, mcp_options(settings), local_owner(), new_request_id, pipe)
+            principal = PipePrincipal(gate, settings)
+            await principal.prepare()
+            await module.serve_stdio(gate, mcp_options(settings), principal, new_request_id, pipe)
         finally:
             gate.services.open_streams.end()
             if penstock.driver is not None:

@@ -13,7 +13,7 @@ import json
 import shutil
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -28,6 +28,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.cli.mcp.answers import invalid_answer, size_text, token_estimate
 from penstock.cli.mcp.client import ANSWER_ERRORS, ConnectOptions, connect_mcp, every_tool, server_name
+from penstock.cli.mcp.oauth_checks import check_sign_in, metadata_address
 from penstock.cli.mcp.servers import HttpServer, McpServer, StdioServer
 from penstock.cli.terminal.checks import Check
 from penstock.client.options import KEY_VARIABLE
@@ -83,6 +84,8 @@ class _Probes:
     ours: bool
     stopped: bool = False
     date: str | None = field(default=None, init=False)
+    challenge: str | None = field(default=None, init=False)
+    """What a request without a key is told, if it is refused."""
 
     async def checks(self) -> AsyncIterator[Check]:
         """Address, names, key, clock."""
@@ -92,19 +95,27 @@ class _Probes:
         if self.stopped:
             return
         async with httpx2.AsyncClient(timeout=_STEP_SECONDS) as http:
-            for step in (self._names, self._key):
-                try:
-                    found = await step(http)
-                except httpx2.HTTPError as error:
-                    message = (
-                        f"the address took the connection, but not the request: {str(error) or type(error).__name__}"
-                    )
-                    found = Check(name="http", status="fail", message=message, hint="check http or https, and the port")
-                yield found
-                self.stopped = found.status == "fail"
+            steps = (
+                self._tried(http, self._names),
+                check_sign_in(http, self.server.url, lambda: self.challenge),
+                self._tried(http, self._key),
+            )
+            for step in steps:
+                async for check in step:
+                    yield check
+                    self.stopped = self.stopped or check.status == "fail"
                 if self.stopped:
                     return
         yield _clock(self.date)
+
+    async def _tried(
+        self, http: httpx2.AsyncClient, step: Callable[[httpx2.AsyncClient], Awaitable[Check]]
+    ) -> AsyncIterator[Check]:
+        try:
+            yield await step(http)
+        except httpx2.HTTPError as error:
+            message = f"the address took the connection, but not the request: {str(error) or type(error).__name__}"
+            yield Check(name="http", status="fail", message=message, hint="check http or https, and the port")
 
     def _without_key(self) -> dict[str, str]:
         return {name: value for name, value in self.server.headers.items() if name.lower() != "authorization"}
@@ -126,6 +137,7 @@ class _Probes:
         """Whether the server accepts its host name, and refuses pages of other origins."""
         host = urlsplit(self.server.url).netloc
         plain = await self._post(http, self._without_key())
+        self.challenge = plain.headers.get("www-authenticate")
         if plain.status_code == _WRONG_HOST:
             hint = f"set server.public_url to an address with {host}, or use a name that the server knows"
             return Check(name="host", status="fail", message=f"the server does not answer to {host}", hint=hint)
@@ -143,6 +155,10 @@ class _Probes:
     async def _key(self, http: httpx2.AsyncClient) -> Check:
         without = await self._post(http, self._without_key())
         response = await self._post(http, dict(self.server.headers)) if self.server.headers else without
+        if response.status_code == _NO_KEY and metadata_address(self.challenge) and not self.server.headers:
+            self.stopped = True  # a client would sign in now; the doctor has no browser
+            message = "no key or token was given, so the checks as a client are left out"
+            return Check(name="key", status="skip", message=message, hint="give one with --key-env NAME")
         if response.status_code == _NO_KEY:
             return Check(name="key", status="fail", message=_refused(response), hint=self._key_advice())
         if response.status_code >= 500:  # noqa: PLR2004

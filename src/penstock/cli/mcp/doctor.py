@@ -49,8 +49,9 @@ def doctor_command(
 ) -> None:
     """Check a connection to an MCP server end to end, step by step, and say what to do.
 
-    Looks at the address, its names, the key, the clock, both eras of the protocol, the size of the catalogue, a call
-    that changes nothing, and the entries of assistants on this machine. With --json: ok, server and checks.
+    Looks at the address, its names, how clients sign in, the key, the clock, both eras of the protocol, the size of the
+    catalogue, a call that changes nothing, and the entries of assistants on this machine. With --json: ok, server and
+    checks.
     """
     choice = options.choice(toolset, trailing_arguments(ctx), looks_only=True)
 

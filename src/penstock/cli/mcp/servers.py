@@ -40,7 +40,9 @@ from penstock.client.transports import is_loopback
 
 __all__ = [
     "ERAS",
+    "AsOwnerOption",
     "EraOption",
+    "GraphOption",
     "HeaderOption",
     "HttpServer",
     "KeyVariableOption",
@@ -92,9 +94,15 @@ WorkflowsOption = Annotated[
 ToolsetOption = Annotated[
     str | None, typer.Option("--toolset", metavar="NAMES", help="The tools to list: workflows, management, names …")
 ]
+GraphOption = Annotated[
+    str | None, typer.Option("--graph", metavar="ID", help="Offer the tools of this graph, and nothing else.")
+]
 ManagementOption = Annotated[
     bool,
     typer.Option("--management", help="Offer the operations too, with which an assistant can change workflows."),
+]
+AsOwnerOption = Annotated[
+    bool, typer.Option("--as-owner", help="With a file: let the assistant do everything that you may do.")
 ]
 EraOption = Annotated[
     Literal["auto", "modern", "legacy"],
@@ -211,8 +219,12 @@ def _local(path: Path | None, where: ServerChoice, environment: Mapping[str, str
     )
 
 
-def chosen_toolset(toolset: str | None, *, management: bool) -> str | None:
+def chosen_toolset(toolset: str | None, *, management: bool, graph: str | None = None) -> str | None:
     """The toolset that the options ask for; None for that of the settings."""
+    if graph is not None:
+        if toolset is not None or management:
+            raise UsageError("--graph goes without --toolset and --management: it offers the tools of one graph")
+        return f"graph:{graph}"
     if toolset is not None and management:
         raise UsageError("--management is short for --toolset management: give one of them")
     return "management" if management else toolset

@@ -25,6 +25,8 @@ __all__ = ["RESERVED", "option_of", "parameter_signature", "read_arguments", "wo
 # Options that every command has; an argument of that name is prefixed with its resource.
 RESERVED: Final = frozenset({"all", "db", "file", "idempotency-key", "json", "profile", "server"})
 _SOURCE: Final = "source"
+# Operations whose `source` is a branch of a graph, and not the text of a document.
+_FROM_BRANCH: Final = frozenset({"graph.branches_create", "graph.branches_merge", "graph.diff", "graph.load"})
 _RUNS: Final = "execution"
 _EXECUTION: Final = re.compile(r"\b(an )?execution(s?)\b(?!\.\w)", re.IGNORECASE)
 _CHOICES_SHOWN_MAX: Final = 5
@@ -55,7 +57,7 @@ def option_of(operation: Operation, parameter: Parameter) -> str:
     """The option of an argument, or its metavar if it is positional."""
     if parameter.place == "path":
         return parameter.name.upper()
-    if parameter.name == _SOURCE:
+    if _is_document(operation, parameter):
         return "--file"
     name = parameter.name.replace("_", "-")
     return f"--{operation.resource}-{name}" if name in RESERVED else f"--{name}"
@@ -65,13 +67,15 @@ def parameter_signature(operation: Operation) -> Iterator[inspect.Parameter]:
     """The arguments of an operation as parameters of a function that Typer can read."""
     for parameter in operation.parameters:
         kind: Any = _TYPES[parameter.kind]
-        required = parameter.required and parameter.name != _SOURCE
+        required = parameter.required and not _is_document(operation, parameter)
         info: Any
         if parameter.place == "path":
-            info = typer.Argument(metavar=_place(operation, parameter), help=words_of(operation, _help(parameter)))
+            info = typer.Argument(
+                metavar=_place(operation, parameter), help=words_of(operation, _help(operation, parameter))
+            )
         else:
-            text = words_of(operation, _help(parameter))
-            info = typer.Option(*_flags(operation, parameter), metavar=_metavar(parameter), help=text)
+            text = words_of(operation, _help(operation, parameter))
+            info = typer.Option(*_flags(operation, parameter), metavar=_metavar(operation, parameter), help=text)
         yield inspect.Parameter(
             parameter.name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -97,8 +101,13 @@ def _place(operation: Operation, parameter: Parameter) -> str:
     return "RUN" if operation.resource == _RUNS and parameter.name == f"{_RUNS}_id" else parameter.name.upper()
 
 
-def _metavar(parameter: Parameter) -> str | None:
-    if parameter.name == _SOURCE:
+def _is_document(operation: Operation, parameter: Parameter) -> bool:
+    """Whether an argument is the text of a document, which the command line reads from a file."""
+    return parameter.name == _SOURCE and operation.name not in _FROM_BRANCH
+
+
+def _metavar(operation: Operation, parameter: Parameter) -> str | None:
+    if _is_document(operation, parameter):
         return "FILE"
     if parameter.kind == "boolean":
         return None
@@ -108,9 +117,9 @@ def _metavar(parameter: Parameter) -> str | None:
     return found or parameter.name.upper()
 
 
-def _help(parameter: Parameter) -> str:
-    if parameter.name == _SOURCE:
-        return "The document: a file (YAML or JSON), or - for standard input."
+def _help(operation: Operation, parameter: Parameter) -> str:
+    if _is_document(operation, parameter):
+        return "The document: a file, or - for standard input."
     notes = []
     if len(parameter.choices) > _CHOICES_SHOWN_MAX:
         notes.append(f"One of {', '.join(parameter.choices)}.")
@@ -138,7 +147,7 @@ def read_arguments(operation: Operation, values: Mapping[str, Any]) -> JsonObjec
 
 def _read(operation: Operation, parameter: Parameter, given: Any) -> JsonValue:
     option = option_of(operation, parameter)
-    if parameter.name == _SOURCE:
+    if _is_document(operation, parameter):
         return _file_text(str(given))
     if parameter.nullable and given == "null":
         return None

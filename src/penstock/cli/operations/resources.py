@@ -1,6 +1,7 @@
 """The groups of commands that come from the catalogue, and the resource that each is about.
 
-A resource whose name is a command already (`penstock schema` prints the schema for editors) is named in the plural. The
+A resource whose name is a command already (`penstock schema` prints the schema for editors, `penstock graph` draws a
+workflow) is named in the plural. The
 wire's executions are runs here; their commands are in `runs.group`.
 
 Above it: `main`, `groups`, `coverage`. Below it: nothing.
@@ -25,10 +26,17 @@ RESOURCES: Final[dict[str, ResourceGroup]] = {
     "task": ResourceGroup("task", "Tasks: the nodes of a workflow, one by one."),
     "runs": ResourceGroup("execution", "Look at runs and change them, on a server or in a file."),
     "schedule": ResourceGroup("schedule", "Schedules: start workflows by the clock."),
+    "graphs": ResourceGroup("graph", "Graphs: schemas, branches, commits, data, stored queries."),
     "webhook": ResourceGroup("webhook", "Webhooks: whom to tell about executions."),
     "delivery": ResourceGroup("delivery", "Deliveries: what webhooks were told, and what did not arrive."),
     "trigger": ResourceGroup("trigger", "Triggers: the webhooks that start or signal workflows."),
     "key": ResourceGroup("key", "API keys: create, rotate, revoke."),
+    "quota": ResourceGroup("quota", "Quotas: what tenants and keys may use, and what they used."),
+    "draft": ResourceGroup("draft", "Drafts: calls that wait for people."),
+    "grant": ResourceGroup("grant", "Grants: what agents may change by themselves, and for how long."),
+    "preflight": ResourceGroup("preflight", "Preflights: what a call would do, before it is made."),
+    "policy": ResourceGroup("policy", "Policies: check, explain, test, compare, replay, store."),
+    "token": ResourceGroup("token", "Access tokens of issuers: revoke a token or a subject."),
     "audit": ResourceGroup("audit", "The audit trail: who did what, and proof of it."),
     "schemas": ResourceGroup("schema", "Registered JSON Schemas."),
     "model": ResourceGroup("model", "Registered models."),

@@ -158,7 +158,7 @@ def _waits(view: Mapping[str, Any], context: RunContext) -> Iterator[Sequence[st
         lines = [wait_text(node, f'{whom} "{item["prompt"]}"', item["expires_at"])]
         lines.append(Text(f"answer: {command('answer', '--node', node)}"))
         lines.append(Text(clean(f"schema: {json.dumps(item['answer_schema'], ensure_ascii=False)}")))
-        yield [*lines, *([f"approvers: {shorten(item['approvers'])}"] if item.get("approvers") else [])]
+        yield [*lines, *_approval_lines(item, context)]
     for node in (item["node_id"] for item in waits["activities"] if item["outcome_unknown"]):
         yield [
             wait_text(node, "a decision: its outcome is unknown"),
@@ -172,6 +172,16 @@ def _waits(view: Mapping[str, Any], context: RunContext) -> Iterator[Sequence[st
     yield from ([wait_text(item["node_id"], _TIMERS[item["kind"]], item["due_at"])] for item in timers)
     for item in waits["children"]:
         yield [wait_text(item["node_id"], f"its child run {item['execution_id']}")]
+
+
+def _approval_lines(question: Mapping[str, Any], context: RunContext) -> Iterator[str]:
+    """Who may decide, and when others are asked, or were."""
+    if question.get("approvers"):
+        yield f"approvers: {shorten(question['approvers'])}"
+    if question.get("escalated_at"):
+        yield f"escalated: {_moment(question['escalated_at'], context.now)}, because nobody had decided"
+    elif question.get("escalates_at"):
+        yield f"escalates: {_moment(question['escalates_at'], context.now)}, unless somebody decides before"
 
 
 def _print_activity(console: Console, activity: Mapping[str, Any]) -> None:

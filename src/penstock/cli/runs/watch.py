@@ -74,7 +74,12 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
         run_id = await _newest_in_file(workspace, execution_id)
         async with (
             open_workspace(workspace, perform=perform, family=run_id) as penstock,
-            open_gate(penstock, pepper_file=workspace.pepper_file, looks_only=not request.asks) as gate,
+            open_gate(
+                penstock,
+                pepper_file=workspace.pepper_file,
+                looks_only=not request.asks,
+                policy_files=workspace.settings.policy.files,
+            ) as gate,
         ):
             if not options.as_json:
                 await warn_without_worker(penstock, run_id, workspace)
@@ -95,7 +100,9 @@ async def _newest_in_file(workspace: Workspace, named: str) -> str:
     """The run of a file that is to be watched. It must be known before its work, and only its work, is performed."""
     async with (
         open_workspace(workspace) as penstock,
-        open_gate(penstock, pepper_file=workspace.pepper_file, looks_only=True) as gate,
+        open_gate(
+            penstock, pepper_file=workspace.pepper_file, looks_only=True, policy_files=workspace.settings.policy.files
+        ) as gate,
     ):
         return await RunSource(call=calls_of_gate(gate)).newest(named)
 

@@ -99,6 +99,7 @@ _EVENTS: dict[type[Body], tuple[int, str, Callable[[JsonObject], JsonObject] | N
     events.ExecutionResumed: (logging.INFO, "run_resumed", _node()),
     commands.StartCompensation: (logging.WARNING, "run_undoing", _node("outcome")),
     events.InterruptRaised: (logging.INFO, "question_asked", _node("visit")),
+    events.InterruptEscalated: (logging.WARNING, "question_escalated", _node("visit")),
     events.ActivityAsked: (logging.INFO, "question_asked", _node("visit", "round")),
     commands.ResumeInterrupt: (logging.DEBUG, "question_answered", _node("visit", "answeredBy")),
     events.ActivityRequested: (logging.DEBUG, "activity_requested", _node("visit", "attempt")),

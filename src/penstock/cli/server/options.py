@@ -33,6 +33,12 @@ class ServingOptions:
     steps: StepsOption = None
     workflows: WorkflowsOption = None
     secret_folder: SecretsOption = None
+    conformance_fixtures: Annotated[
+        bool,
+        typer.Option(
+            "--conformance-fixtures", help="Serve the agent profile with its demo ledger, for conformance tests."
+        ),
+    ] = False
 
     def flags(self) -> dict[str, Any]:
         """The settings that these options override, by key; None for what was not given."""
@@ -42,6 +48,8 @@ class ServingOptions:
             "server.port": self.port,
             "steps.modules": self.steps or None,
             "workflows.paths": self.workflows or None,
+            "server.agent_profile.enabled": self.conformance_fixtures or None,
+            "server.agent_profile.fixtures": self.conformance_fixtures or None,
         }
 
     def workspace(self, settings: Settings) -> Workspace:

@@ -86,7 +86,14 @@ async def _perform(workspace: Workspace, grace_seconds: float) -> None:
     options = ServerOptions.of(settings)
     async with open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock:
         # Changes by files and schedules pass a gate here too; no surface is attached to it.
-        opening = open_gate(penstock, chosen=options.gate, pepper_file=options.pepper_file, retention=options.retention)
+        opening = open_gate(
+            penstock,
+            chosen=options.gate,
+            pepper_file=options.pepper_file,
+            retention=options.retention,
+            policy_files=options.policy_files,
+            holds=options.holds,
+        )
         try:
             async with opening as gate:
                 await register_workflows(gate, workflows)

@@ -23,6 +23,7 @@ from penstock.definitions.model import Workflow
 from penstock.operations.gate.context import Principal, Surface
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
+from penstock.runtime.host.definitions import is_stored
 
 if TYPE_CHECKING:
     from penstock.cli.project import files as project_files
@@ -96,7 +97,7 @@ async def load_workflow_into(
     surface: Surface = "system" if owner is None else "cli"
     for attempt in range(_ATTEMPTS):
         known = await gate.services.store.definition_named(workflow.name, tenant=tenant)
-        if known is not None and known.hash == workflow.hash:
+        if known is not None and is_stored(known, workflow):
             return False
         try:
             if known is None:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from penstock.app.gate import local_owner, open_gate
+from penstock.app.gate import hold_choices, local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.targets.settings import command_settings
@@ -114,7 +114,13 @@ def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iter
         stack = AsyncExitStack()
         try:
             penstock = runner.run(stack.enter_async_context(open_workspace(workspace, create=create)))
-            opening = open_gate(penstock, pepper_file=pepper, looks_only=not changes)
+            opening = open_gate(
+                penstock,
+                pepper_file=pepper,
+                looks_only=not changes,
+                policy_files=settings.policy.files,
+                holds=hold_choices(settings.governance),
+            )
             gate = runner.run(stack.enter_async_context(opening))
             yield _LocalClient(runner, gate, penstock, workspace)
         finally:

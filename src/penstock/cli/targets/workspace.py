@@ -16,6 +16,7 @@ import typer
 from penstock.app.executors.configured import open_executors, open_upstream_link, storage_of
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
+from penstock.app.signatures import signature_trust
 from penstock.base import limits
 from penstock.cli.project.step_modules import load_steps
 from penstock.cli.targets.settings import is_store
@@ -107,6 +108,7 @@ async def open_workspace(
                 observe=observe,
                 upstream=upstream,
                 pepper_file=workspace.pepper_file,
+                signatures=signature_trust(workspace.settings.workflows.signatures),
             ) as penstock,
         ):
             yield penstock
@@ -124,6 +126,7 @@ async def open_workspace(
             upstream=equipment.upstream,
             pepper_file=workspace.pepper_file,
             governed=True,
+            signatures=signature_trust(workspace.settings.workflows.signatures),
         ) as penstock,
     ):
         yield penstock

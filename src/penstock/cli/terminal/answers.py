@@ -1,4 +1,4 @@
-"""Answers of operations for people: lists as tables, everything else as YAML, events as lines.
+"""Answers of operations for people: lists and rows as tables, everything else as YAML, events as lines.
 
 Texts from a server are cleaned of control characters.
 
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
-from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.console import console_for, count_words
 from penstock.client.events import StreamEvent
 
 __all__ = ["print_answer", "print_event"]
@@ -30,6 +30,9 @@ _CELL_CHARACTERS_MAX: Final = 60
 _LINE_CHARACTERS_MAX: Final = 200
 # Addresses that repeat the id.
 _LEFT_OUT: Final = frozenset({"url", "stream_url", "input_schema", "output_schema", "claims"})
+# What links an audit record to its neighbours. `penstock audit verify` reads it; people do not.
+_LINKS: Final = frozenset({"salt", "previous_hash", "hash"})
+_COLUMN_GAP: Final = 2
 # Wide enough that nothing is cut where the output is not a terminal.
 _WIDTH_ELSEWHERE: Final = 400
 _STATUS_STYLES: Final = {
@@ -44,6 +47,9 @@ _STATUS_STYLES: Final = {
 
 def print_answer(value: JsonValue) -> None:
     """Print an answer for people."""
+    if isinstance(value, dict) and isinstance(value.get("rows"), list) and "graph_commit_id" in value:
+        _print_rows(value)
+        return
     items = value.get("items") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(items, list):
         print(_yaml(value), end="")
@@ -61,6 +67,19 @@ def print_answer(value: JsonValue) -> None:
         console_for(sys.stdout).print(Text(f"more: --cursor {clean(cursor)}", style="dim"))
 
 
+def _print_rows(answer: JsonObject) -> None:
+    """Print the answer of a graph query: its rows, and which version of the graph they are of."""
+    found = answer["rows"]
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    if rows:
+        _print_table(rows)
+    of = answer.get("target")
+    target = " ".join(f"{kind} {name}" for kind, name in of.items() if name) if isinstance(of, dict) else ""
+    more = ", and more follow: --offset" if answer.get("more") else ""
+    text = clean(f"{count_words(len(rows), 'row')}{more} · {target} at {answer['graph_commit_id']}")
+    console_for(sys.stdout).print(Text(text, style="dim"))
+
+
 def _yaml(value: JsonValue) -> str:
     # YAML escapes control characters, so none reaches the terminal.
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=_LINE_CHARACTERS_MAX)
@@ -68,23 +87,41 @@ def _yaml(value: JsonValue) -> str:
 
 
 def _print_table(rows: Sequence[Mapping[str, JsonValue]]) -> None:
-    names = [
-        name
-        for name in dict.fromkeys(name for row in rows for name in row)
-        if name not in _LEFT_OUT and any(row.get(name) not in (None, [], {}) for row in rows)
-    ]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
     console = console_for(sys.stdout)
     if not console.is_terminal:
         console.width = _WIDTH_ELSEWHERE
+    columns = {name: [_cell(row.get(name)) for row in rows] for name in _column_names(rows)}
+    shown = _fitting(columns, console.width)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in shown:
+        table.add_column(name, overflow="ellipsis", no_wrap=True)
+    for cells in zip(*(columns[name] for name in shown), strict=True):
+        table.add_row(*cells)
     for line in console.render_lines(table, pad=False):
         text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
         text.rstrip()
         console.print(text)
+    if hidden := [name for name in columns if name not in shown]:
+        console.print(Text(f"too wide for this terminal: {', '.join(hidden)}; --json shows everything", style="dim"))
+
+
+def _column_names(rows: Sequence[Mapping[str, JsonValue]]) -> list[str]:
+    """The members that some row has a value for, in the order of the rows."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    left_out = _LEFT_OUT | _LINKS if "previous_hash" in names else _LEFT_OUT
+    return [name for name in names if name not in left_out and any(row.get(name) not in (None, [], {}) for row in rows)]
+
+
+def _fitting(columns: Mapping[str, Sequence[Text]], width: int) -> list[str]:
+    """The columns that can be shown whole, from the left, and the first in any case: half a column helps nobody."""
+    shown: list[str] = []
+    for name, cells in columns.items():
+        width -= max(len(name), *(cell.cell_len for cell in cells))
+        if width < 0 and shown:
+            break
+        shown.append(name)
+        width -= _COLUMN_GAP
+    return shown
 
 
 def _cell(value: JsonValue) -> Text:

@@ -8,12 +8,19 @@ from penstock.client.generated.asynchronous.agents import AsyncAgents
 from penstock.client.generated.asynchronous.audit import AsyncAudit
 from penstock.client.generated.asynchronous.control import AsyncControl
 from penstock.client.generated.asynchronous.deliveries import AsyncDeliveries
+from penstock.client.generated.asynchronous.drafts import AsyncDrafts
+from penstock.client.generated.asynchronous.grants import AsyncGrants
+from penstock.client.generated.asynchronous.graphs import AsyncGraphs
 from penstock.client.generated.asynchronous.keys import AsyncKeys
 from penstock.client.generated.asynchronous.models import AsyncModels
+from penstock.client.generated.asynchronous.policies import AsyncPolicies
+from penstock.client.generated.asynchronous.preflights import AsyncPreflights
+from penstock.client.generated.asynchronous.quotas import AsyncQuotas
 from penstock.client.generated.asynchronous.schedules import AsyncSchedules
 from penstock.client.generated.asynchronous.schemas import AsyncSchemas
 from penstock.client.generated.asynchronous.system import AsyncSystem
 from penstock.client.generated.asynchronous.tasks import AsyncTasks
+from penstock.client.generated.asynchronous.tokens import AsyncTokens
 from penstock.client.generated.asynchronous.tools import AsyncTools
 from penstock.client.generated.asynchronous.triggers import AsyncTriggers
 from penstock.client.generated.asynchronous.upstreams import AsyncUpstreams
@@ -31,9 +38,13 @@ class AsyncResources:
         self.tasks = AsyncTasks(caller)
         self.executions = AsyncExecutions(caller)
         self.schedules = AsyncSchedules(caller)
+        self.graphs = AsyncGraphs(caller)
         self.control = AsyncControl(caller)
         self.keys = AsyncKeys(caller)
+        self.quotas = AsyncQuotas(caller)
         self.audit = AsyncAudit(caller)
+        self.policies = AsyncPolicies(caller)
+        self.tokens = AsyncTokens(caller)
         self.schemas = AsyncSchemas(caller)
         self.models = AsyncModels(caller)
         self.tools = AsyncTools(caller)
@@ -43,3 +54,6 @@ class AsyncResources:
         self.deliveries = AsyncDeliveries(caller)
         self.triggers = AsyncTriggers(caller)
         self.system = AsyncSystem(caller)
+        self.grants = AsyncGrants(caller)
+        self.drafts = AsyncDrafts(caller)
+        self.preflights = AsyncPreflights(caller)

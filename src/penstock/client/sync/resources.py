@@ -7,12 +7,19 @@ from penstock.client.generated.sync.agents import Agents
 from penstock.client.generated.sync.audit import Audit
 from penstock.client.generated.sync.control import Control
 from penstock.client.generated.sync.deliveries import Deliveries
+from penstock.client.generated.sync.drafts import Drafts
+from penstock.client.generated.sync.grants import Grants
+from penstock.client.generated.sync.graphs import Graphs
 from penstock.client.generated.sync.keys import Keys
 from penstock.client.generated.sync.models import Models
+from penstock.client.generated.sync.policies import Policies
+from penstock.client.generated.sync.preflights import Preflights
+from penstock.client.generated.sync.quotas import Quotas
 from penstock.client.generated.sync.schedules import Schedules
 from penstock.client.generated.sync.schemas import Schemas
 from penstock.client.generated.sync.system import System
 from penstock.client.generated.sync.tasks import Tasks
+from penstock.client.generated.sync.tokens import Tokens
 from penstock.client.generated.sync.tools import Tools
 from penstock.client.generated.sync.triggers import Triggers
 from penstock.client.generated.sync.upstreams import Upstreams
@@ -31,9 +38,13 @@ class Resources:
         self.tasks = Tasks(caller)
         self.executions = Executions(caller)
         self.schedules = Schedules(caller)
+        self.graphs = Graphs(caller)
         self.control = Control(caller)
         self.keys = Keys(caller)
+        self.quotas = Quotas(caller)
         self.audit = Audit(caller)
+        self.policies = Policies(caller)
+        self.tokens = Tokens(caller)
         self.schemas = Schemas(caller)
         self.models = Models(caller)
         self.tools = Tools(caller)
@@ -43,3 +54,6 @@ class Resources:
         self.deliveries = Deliveries(caller)
         self.triggers = Triggers(caller)
         self.system = System(caller)
+        self.grants = Grants(caller)
+        self.drafts = Drafts(caller)
+        self.preflights = Preflights(caller)

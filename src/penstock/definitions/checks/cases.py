@@ -181,7 +181,7 @@ def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterato
             continue
         schema = kind.output(node.fields)
         # A refused answer leaves the run waiting, which a test may want to show.
-        if not isinstance(schema, dict) or status == "waiting_input":
+        if not isinstance(schema, dict) or status in ("waiting_input", "waiting_approval"):
             continue
         for given, inner in _in_sequence(answer, place):
             yield from _misfits(schema, given, path=inner, code="TEST_ANSWER_INVALID", what=f"the answer to `{name}`")

@@ -1,7 +1,6 @@
-"""Checks of the governance block: scopes that no key can have, and guards that nothing enforces.
+"""Checks of the governance block: scopes that no key can have, rates that are none, and groups that nobody is in.
 
-A guard that is not enforced is refused, because its author relies on it. Descriptions (`risk`, `data`) are accepted,
-because they promise nothing. The approvers of a node are checked with the node.
+The approvers of a node are checked with the node, those of held calls here.
 
 Above it: `validate`, for native documents. Below it: `base.scopes`, which has the grammar of scopes. It does not check
 whether any key has a scope.
@@ -11,28 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject
 from penstock.base.scopes import SCOPE_HINT, is_scope, likely_scope
-from penstock.definitions.source.findings import Finding, Severity, not_enforced
+from penstock.definitions.node_parts.approvers import approver_findings
+from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.start_needs import start_rate
 
 __all__ = ["governance_findings", "misspelt_scopes"]
 
-_ASK = "ask with an `interrupt` node and `approvers` before the step that does harm"
-# Guards that no release enforces yet: the value that requires nothing, and what to do instead.
-_UNENFORCED: dict[str, tuple[JsonValue, str]] = {
-    "confirm": (False, _ASK),
-    "draft": ("never", _ASK),
-    "rate": (None, "limit keys with `limits.write_per_minute`, or the calls in the step itself"),
-    "approvers": (None, "write `approvers` at the `interrupt` node that asks them"),
-}
+_RATE_HINT = "write, for example, `rate: {limit: 10, per: 1h}`"
 
 
 def governance_findings(document: JsonObject) -> Iterator[Finding]:
     """Yield everything that is wrong with the governance of a document."""
     governance = document.get("governance")
-    for name, (nothing, hint) in _UNENFORCED.items():
-        if isinstance(governance, dict) and governance.get(name, nothing) != nothing:
-            yield not_enforced(f"`{name}` of the governance", f"/governance/{name}", hint)
+    if isinstance(governance, dict) and governance.get("rate") is not None and start_rate(document) is None:
+        message = "the rate has no whole number of starts of at least 1, or no time of at least 1 ms"
+        yield Finding(code="RATE_INVALID", message=message, path="/governance/rate", hint=_RATE_HINT)
+    approvers = governance.get("approvers") if isinstance(governance, dict) else None
+    if isinstance(approvers, dict):
+        yield from approver_findings(approvers, "/governance/approvers")
     for path, scope in _scopes(document):
         if not is_scope(scope):
             message = f"{scope[:100]!r} is not a scope"

@@ -1,9 +1,9 @@
-"""Checks of secret answers: expressions may read them only where an executor fills them in.
+"""Checks of secret answers and secret input: expressions may read them only where an executor fills them in.
 
-When a schema says `writeOnly` or `format: password`, the answer is not in the history, and jq sees `***` in its place.
-An expression that computes with it would compute with `***`. So a secret answer may only be a whole value, or part of a
-text without other jq. It may be in the fields of an activity, where the executor fills it in, or in the output of an
-`end`, which may show the `***`.
+When a schema says `writeOnly` or `format: password`, the value is not in the history, and jq sees `***` in its place.
+An expression that computes with it would compute with `***`. So a secret may only be a whole value, or part of a text
+without other jq. It may be in the fields of an activity, where the executor fills it in, or in the output of an `end`,
+which may show the `***`.
 
 Above it: `expressions`. Below it: `definitions.secret_answers`, compiled expressions.
 """
@@ -17,7 +17,7 @@ from penstock.definitions.jq.expressions import Expression, compile_expression
 from penstock.definitions.jq.reads import Reads
 from penstock.definitions.node_parts.jq_places import JqPlace, field_pointer
 from penstock.definitions.nodes import kind_named
-from penstock.definitions.outline.document import Outline, gives_result
+from penstock.definitions.outline.document import Outline, OutlineNode, gives_result
 from penstock.definitions.outline.jq_leaves import Leaf, Query, Text
 from penstock.definitions.secret_answers import ANY_MEMBER, secret_paths
 from penstock.definitions.source.findings import Finding
@@ -25,6 +25,8 @@ from penstock.definitions.source.findings import Finding
 __all__ = ["secret_answer_findings"]
 
 _CODE = "SECRET_ANSWER_NOT_ALLOWED"
+_INPUT_CODE = "SECRET_INPUT_NOT_ALLOWED"
+_INPUT = "input"
 _HINT = (
     "use it in a field of an activity as a value of its own, `${ .node.member }`, or in a text without other jq; "
     "compute anything derived from it in the step"
@@ -36,9 +38,14 @@ _Paths = Mapping[str, tuple[tuple[str, ...], ...]]
 def secret_answer_findings(
     document: JsonObject, outline: Outline, places: Iterable[tuple[JqPlace, tuple[Leaf, ...]]]
 ) -> Iterator[Finding]:
-    """Yield every use of a secret answer that cannot work."""
+    """Yield every use of a secret answer, or of secret input, that cannot work."""
     secret: dict[str, tuple[tuple[str, ...], ...]] = {}
+    schema = document.get(_INPUT)
+    if outline.native and isinstance(schema, dict) and (paths := secret_paths(schema)):
+        secret[_INPUT] = paths
     for node in outline.nodes:
+        if not outline.native:
+            yield from _published_input(document, node)
         kind = kind_named(node.type)
         answers = kind.answer_fields if kind is not None else ()
         name = next((item for item in answers if isinstance(node.fields.get(item), dict)), None)
@@ -56,6 +63,16 @@ def secret_answer_findings(
                 yield from (finding for leaf in leaves for finding in _misuses(leaf, place, secret))
 
 
+def _published_input(document: JsonObject, node: OutlineNode) -> Iterator[Finding]:
+    """The input of a published document becomes its state, which jq reads and writes."""
+    schema = node.fields.get("input_schema")
+    if isinstance(schema, dict) and secret_paths(schema):
+        message = "the input has a secret, which no activity of a published document can be given"
+        hint = "write the workflow in the native format, or leave out `writeOnly` and `format: password`"
+        path = field_pointer(document, node, "input_schema")
+        yield Finding(code=_INPUT_CODE, message=message, path=path, hint=hint)
+
+
 def _misuses(leaf: Leaf, place: JqPlace, secret: _Paths) -> Iterator[Finding]:
     programs = (leaf.program,) if isinstance(leaf, Query) else leaf.programs if isinstance(leaf, Text) else ()
     expressions = [item for item in map(compile_expression, programs) if isinstance(item, Expression)]
@@ -68,8 +85,9 @@ def _misuses(leaf: Leaf, place: JqPlace, secret: _Paths) -> Iterator[Finding]:
         if is_plain or is_text:
             return
     name = next(_touched(read[0], secret))
-    message = f"the secret answer of `{name}` cannot be used here: expressions see `***` in its place"
-    yield Finding(code=_CODE, message=message, path=leaf.path, hint=_HINT)
+    code, what = (_INPUT_CODE, "secret input") if name == _INPUT else (_CODE, f"secret answer of `{name}`")
+    message = f"the {what} cannot be used here: expressions see `***` in its place"
+    yield Finding(code=code, message=message, path=leaf.path, hint=_HINT)
 
 
 def _touched(expression: Expression, secret: _Paths) -> Iterator[str]:

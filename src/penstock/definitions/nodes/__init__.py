@@ -26,6 +26,7 @@ from penstock.definitions.nodes import (
     llm_call,
     loop,
     parallel,
+    query,
     race,
     set_state,
     start,
@@ -53,6 +54,8 @@ def _kind_of(node_type: NodeType) -> NodeKind:  # noqa: C901, PLR0912  # mypy ch
             return tool_call.KIND
         case NodeType.HTTP:
             return http.KIND
+        case NodeType.QUERY:
+            return query.KIND
         case NodeType.AGENT_DELEGATE:
             return agent_delegate.KIND
         case NodeType.SWITCH:

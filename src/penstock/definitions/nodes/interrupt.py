@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
-from penstock.base.scopes import SCOPE_HINT, is_scope
+from penstock.definitions.decline_answers import declined_answer
 from penstock.definitions.jq.templates import LiteralTemplate, Template
 from penstock.definitions.model import InterruptDetail, NodeType
+from penstock.definitions.node_parts.approvers import approver_findings, approver_groups, escalation_ms
 from penstock.definitions.node_parts.captions import first_text, text_or_empty
 from penstock.definitions.node_parts.changes import Comparison, unsafe
 from penstock.definitions.node_parts.compiling import schema_of, template_of
@@ -16,7 +17,7 @@ from penstock.definitions.node_parts.kind import Category, NodeKind, NodeSource,
 from penstock.definitions.node_parts.outline import OutlineNode, timeout_route
 from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema, violations
 from penstock.definitions.shapes.fields import STRING, Shape, choice, optional, ref, required
-from penstock.definitions.source.findings import Finding, not_enforced
+from penstock.definitions.source.findings import Finding
 
 __all__ = ["KIND"]
 
@@ -43,6 +44,7 @@ def _build(source: NodeSource) -> InterruptDetail:
         answer_schema=schema_of(schema, node.field_path("answer")),
         answer_schema_json=schema if isinstance(schema, dict) else {},
         approvers=approvers if isinstance(approvers, dict) else None,
+        escalate_ms=escalation_ms(approvers),
         # The published format cannot say who answers, and is never a tool: whoever drives such a run answers for it.
         anyone=not source.native or fields.get("answered_by") == "anyone",
         decline=fields.get("decline"),
@@ -52,30 +54,28 @@ def _build(source: NodeSource) -> InterruptDetail:
 
 
 def _output(fields: JsonObject) -> JsonValue:
-    """The schema of the answer, if exactly one person answers."""
-    approvers = fields.get("approvers")
-    if isinstance(approvers, dict) and approvers.get("count", 1) != 1:
-        return None
+    """The schema of the answer. If several people answer, all of them have to give the same one."""
     return _answer_schema(fields, None)
 
 
 def _check(node: OutlineNode) -> Iterator[Finding]:
     approvers = node.fields.get("approvers")
     if isinstance(approvers, dict):
-        yield from _approvers(approvers, node.field_path("approvers"))
+        yield from approver_findings(approvers, node.field_path("approvers"), timeout=node.fields.get("timeout"))
+        yield from _quorum(node, approvers)
     yield from _decline(node)
 
 
-def _approvers(approvers: JsonObject, path: str) -> Iterator[Finding]:
-    if "users" in approvers:
-        hint = "name a `group`: keys with the scope `approve:GROUP` belong to it"
-        yield not_enforced("`users` of the approvers", f"{path}/users", hint)
-    if approvers.get("count", 1) != 1:
-        yield not_enforced("`count` of the approvers", f"{path}/count", "ask one group after the other, in two nodes")
-    group = approvers.get("group")
-    if isinstance(group, str) and not is_scope(f"approve:{group}"):
-        message = f"nobody can be in the group {group[:100]!r}: approve:{group[:100]} is not a scope"
-        yield Finding(code="SCOPE_INVALID", message=message, path=f"{path}/group", hint=SCOPE_HINT)
+def _quorum(node: OutlineNode, approvers: JsonObject) -> Iterator[Finding]:
+    """Several people can only agree if one of them can also say no."""
+    count, schema = approvers.get("count", 1), _answer_schema(node.fields, _ANY_OBJECT)
+    if isinstance(count, int) and count > 1 and declined_answer(schema, node.fields.get("decline")) is None:
+        yield Finding(
+            code="DECLINE_REQUIRED",
+            message=f"`{node.id}` asks {count} people, and nothing says which answer declines",
+            path=node.field_path("approvers"),
+            hint="write `decline`, such as {approved: false}",
+        )
 
 
 def _decline(node: OutlineNode) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ def _decline(node: OutlineNode) -> Iterator[Finding]:
 def _caption(fields: JsonObject) -> str:
     approvers = object_or_empty(fields.get("approvers"))
     users = approvers.get("users")
-    named = [approvers.get("group"), *(users if isinstance(users, list) else [])]
+    named = [*approver_groups(approvers), *(users if isinstance(users, list) else [])]
     people = ", ".join(name for name in map(text_or_empty, named) if name)
     return people or first_text("message", "prompt", "prompt_ref")(fields)
 

@@ -59,11 +59,11 @@ _DEFAULTS = Shape(
 _RATE = Shape(
     name="rate",
     title="Rate",
-    description="How often the workflow may be called.",
+    description="How often the workflow may be started, whichever way: so many at once, then as many over the time.",
     fields=(
-        required("limit", COUNT, "The number of calls."),
-        required("per", ref("duration"), "The time in which they are counted."),
-        optional("bucket", STRING, "What is counted together; workflows with the same bucket share it."),
+        required("limit", COUNT, "The number of starts."),
+        required("per", ref("duration"), "The time in which as many may follow."),
+        optional("bucket", STRING, "What is counted together; workflows of a tenant with the same bucket share it."),
     ),
 )
 
@@ -76,7 +76,7 @@ _GOVERNANCE = Shape(
         optional("scopes", STRINGS, "The scopes a caller must have."),
         optional("confirm", {**BOOLEAN, "default": False}, "Ask the caller to confirm before the run starts."),
         optional("draft", choice("never", "always", "on_risk"), "Whether a call waits as a draft for approval."),
-        optional("rate", ref("rate"), "How often the workflow may be called."),
+        optional("rate", ref("rate"), "How often the workflow may be started."),
         optional("approvers", ref("approvers"), "Who may approve a draft."),
         optional("data", STRINGS, "The kinds of data the workflow handles."),
     ),

@@ -21,6 +21,8 @@ __all__ = [
     "COUNT",
     "EDGE",
     "ERROR_ROUTE",
+    "ESCALATION",
+    "ESCALATION_TARGET",
     "FRAGMENTS",
     "NEXT",
     "OBJECT",
@@ -345,12 +347,47 @@ APPROVERS = Shape(
     title="Approvers",
     description="Who may answer.",
     fields=(
-        optional("group", STRING, "A group whose members may answer."),
-        optional("users", array_of(STRING, items_min=1), "People who may answer."),
-        optional("not_requester", {**BOOLEAN, "default": False}, "The person who started the run may not answer."),
-        optional("count", {**COUNT, "default": 1}, "How many people must agree."),
+        optional("group", STRING, "A group whose members may answer: those who have the scope `approve:GROUP`."),
+        optional("groups", array_of(STRING, items_min=1), "Several groups; members of any of them may answer."),
+        optional(
+            "users", array_of(STRING, items_min=1), "Principals who may answer, by id, such as `key:k7qm2xw4htnb`."
+        ),
+        optional(
+            "not_requester",
+            {**BOOLEAN, "default": False},
+            "Whoever started the run, made the key that did, or is acted for, may not answer.",
+        ),
+        optional("count", {**COUNT, "default": 1}, "How many people must agree; one who declines ends it."),
+        optional("escalate", ref("escalation"), "Who else is asked if it is not decided in time."),
     ),
-    hints={"groups": "write one `group`", "user": "write `users`, a list"},
+    at_most_one=(("group", "groups"),),
+    hints={"user": "write `users`, a list", "quorum": "write `count`", "escalation": "write `escalate`"},
+)
+
+ESCALATION = Shape(
+    name="escalation",
+    title="Escalation",
+    description="Who else is asked if an approval is not decided in time.",
+    fields=(
+        required("after", ref("duration"), "How long those who were asked first have by themselves."),
+        required("to", ref("escalation_target"), "Who is asked then."),
+        optional("instead", {**BOOLEAN, "default": False}, "Those who were asked first may not answer from then on."),
+    ),
+    hints={"groups": "write `to: {groups: […]}`", "group": "write `to: {group: …}`", "timeout": "write `after`"},
+)
+
+ESCALATION_TARGET = Shape(
+    name="escalation_target",
+    title="Who is asked next",
+    description="Who may answer once an approval has been escalated.",
+    fields=(
+        optional("group", STRING, "A group whose members may answer."),
+        optional("groups", array_of(STRING, items_min=1), "Several groups; members of any of them may answer."),
+        optional("users", array_of(STRING, items_min=1), "Principals who may answer, by id."),
+    ),
+    at_most_one=(("group", "groups"),),
+    at_least_one=(("group", "groups", "users"),),
+    hints={"user": "write `users`, a list", "count": "as many have to agree as before"},
 )
 
 CHECKPOINTING = Shape(
@@ -378,4 +415,15 @@ SIGNATURE = Shape(
     accepts_more=True,
 )
 
-SHARED_SHAPES = (RETRY, ERROR_ROUTE, NEXT, CASE, EDGE, APPROVERS, CHECKPOINTING, SIGNATURE)
+SHARED_SHAPES = (
+    RETRY,
+    ERROR_ROUTE,
+    NEXT,
+    CASE,
+    EDGE,
+    APPROVERS,
+    ESCALATION,
+    ESCALATION_TARGET,
+    CHECKPOINTING,
+    SIGNATURE,
+)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from penstock.base.json import JsonObject
 from penstock.base.limits import GUESS_CHARACTERS_MAX, GUESS_COMPARISONS_MAX
 
-__all__ = ["Finding", "NameSuggestions", "Position", "Severity", "nearest", "not_enforced", "suggestion"]
+__all__ = ["Finding", "NameSuggestions", "Position", "Severity", "nearest", "suggestion"]
 
 # Below this similarity a suggestion confuses more than it helps.
 SIMILARITY_MIN = 0.6
@@ -67,11 +67,6 @@ class Finding:
             "keyword": self.keyword,
         }
         return {name: value for name, value in fields.items() if value is not None}
-
-
-def not_enforced(what: str, path: str, hint: str) -> Finding:
-    """Make the finding for a guard that a document declares but nothing enforces; its author would rely on it."""
-    return Finding(code="NOT_ENFORCED", message=f"{what} is not enforced by this release", path=path, hint=hint)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:

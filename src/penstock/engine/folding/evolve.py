@@ -112,7 +112,8 @@ def _execution_started(draft: RunState, record: Record, body: events.ExecutionSt
     draft.generation = 1 if body.generation is None else body.generation
     draft.runs_without_wait = body.runs_without_wait or 0
     _take_over_signals(draft, body)
-    draft.scopes[0] = Scope(serial=0, body="", next=body.entry)
+    seals = secrets_of(body.secrets)
+    draft.scopes[0] = Scope(serial=0, body="", next=body.entry, sealed={} if seals is None else {"input": seals})
     draft.next_serial = 1
     draft.ready.add(0)
 

@@ -165,8 +165,28 @@ def _interrupt_raised(draft: RunState, record: Record, body: events.InterruptRai
         activation,
         phase=moved(activation, record, body, "checkpoint" if body.checkpoint else "waiting"),
         deadline=body.deadline,
+        due_at=body.escalates_at,
         external={key: value for key, value in external.items() if value is not None},
     )
+    book(draft, replace(scope, activation=changed))
+
+
+def _interrupt_escalated(draft: RunState, record: Record, body: events.InterruptEscalated) -> None:
+    scope, activation = located(draft, record, body)
+    external: JsonObject = {**(activation.external or {}), "approvers": body.approvers, "escalatedAt": record.at}
+    changed = replace(activation, phase=moved(activation, record, body), due_at=None, external=external)
+    book(draft, replace(scope, activation=changed))
+
+
+def _interrupt_voted(draft: RunState, record: Record, body: events.InterruptVoted) -> None:
+    scope, activation = located(draft, record, body)
+    asked, approver = activation.external or {}, body.approver or {}
+    before = asked.get("votes")
+    vote: JsonObject = {"by": body.answered_by, "at": record.at, "answer": body.answer}
+    if approver.get("owner") is not None:
+        vote["owner"] = approver["owner"]
+    external: JsonObject = {**asked, "votes": [*(before if isinstance(before, list) else []), vote]}
+    changed = replace(activation, phase=moved(activation, record, body), external=external)
     book(draft, replace(scope, activation=changed))
 
 
@@ -179,7 +199,7 @@ def _resume_interrupt(draft: RunState, record: Record, body: commands.ResumeInte
         book(draft, replace(scope, activation=replace(activation, phase=phase, dialogue=message, deadline=None)))
         return
     phase = moved(activation, record, body, "node")
-    changed = replace(activation, phase=phase, result=answer, sealed=sealed, deadline=None)
+    changed = replace(activation, phase=phase, result=answer, sealed=sealed, deadline=None, due_at=None)
     book(draft, replace(scope, activation=changed))
 
 
@@ -314,6 +334,8 @@ WAIT_HANDLERS: dict[type[Body], Handler] = dict(
         on(events.TimerFired, _timer_fired),
         on(commands.RaiseInterrupt, _raise_interrupt),
         on(events.InterruptRaised, _interrupt_raised),
+        on(events.InterruptVoted, _interrupt_voted),
+        on(events.InterruptEscalated, _interrupt_escalated),
         on(commands.ResumeInterrupt, _resume_interrupt),
         on(events.InterruptResumed, _interrupt_resumed),
         on(commands.StartSignalWait, plain),

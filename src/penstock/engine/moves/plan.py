@@ -22,6 +22,7 @@ from penstock.engine.folding.trust import is_outside
 from penstock.engine.moves.probing import BEGIN_VALUES, MADE, MOVE_VALUES, Probe, probe_begin, probe_move
 from penstock.engine.pages import Field, Shape
 from penstock.engine.state import RunState
+from penstock.engine.walk.starting import has_secret_input
 
 __all__ = ["Plan", "Size", "StartTemplate", "Step"]
 
@@ -117,6 +118,8 @@ def _compiled_begin(workflow: Workflow) -> Step | None:
     target = workflow.nodes[workflow.bodies[""].entry]
     if not workflow.native or not isinstance(target.detail, ActivityDetail) or not _is_plain(target):
         return None
+    if has_secret_input(workflow):
+        return None  # a host seals it first
     # The timeouts of a start are among its circumstances, and its input has been checked before.
     probed = replace(
         _with_markers(workflow, target, target), input_schema=None, input_schema_json=None, timeout_ms=None

@@ -84,6 +84,7 @@ class ResumeInterrupt(_VisitBody, frozen=True):
     secrets: Object | None = None
     round: int | None = None
     answered_by: str | None = None
+    approver: Object | None = None
     note: str | None = None
     untrusted: bool = False
 

@@ -32,8 +32,10 @@ __all__ = [
     "ExecutionStarted",
     "ForEachStarted",
     "HistoryLimitReached",
+    "InterruptEscalated",
     "InterruptRaised",
     "InterruptResumed",
+    "InterruptVoted",
     "LoopStarted",
     "NodeScheduled",
     "ParallelBranchCancelled",
@@ -87,6 +89,7 @@ class _Started(Event, frozen=True):
     runs_without_wait: int | None = None
     carried_signals: Value = None
     carried_signal_ids: Value = None
+    secrets: Object | None = None  # the secret parts of the input, sealed, by their places
 
 
 class ExecutionStarted(_Started, frozen=True, kw_only=True):
@@ -288,6 +291,24 @@ class InterruptRaised(_VisitBody, frozen=True):
     decline: Value = None
     deadline: int | None = None
     checkpoint: bool = False
+    escalates_at: int | None = None
+
+
+class InterruptVoted(_VisitBody, frozen=True):
+    """One of several approvers agreed; the question stays open for the others."""
+
+    answer: Value = written()
+    answered_by: str | None = None
+    approver: Object | None = None
+    note: str | None = None
+    untrusted: bool = False
+
+
+class InterruptEscalated(_VisitBody, frozen=True):
+    """Nobody decided in time: others are asked. `approvers` are those who may answer from now on."""
+
+    approvers: Value = written()
+    interrupt_id: str | None = None
 
 
 class InterruptResumed(_VisitBody, frozen=True):

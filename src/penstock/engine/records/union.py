@@ -56,7 +56,12 @@ ActivityBody: TypeAlias = (
     | events.ActivityRetried
 )
 QuestionBody: TypeAlias = (
-    commands.RaiseInterrupt | commands.ResumeInterrupt | events.InterruptRaised | events.InterruptResumed
+    commands.RaiseInterrupt
+    | commands.ResumeInterrupt
+    | events.InterruptEscalated
+    | events.InterruptRaised
+    | events.InterruptVoted
+    | events.InterruptResumed
 )
 TimerBody: TypeAlias = commands.StartTimer | events.TimerStarted | events.TimerFired
 SignalBody: TypeAlias = (

@@ -46,6 +46,10 @@ class Change(StrEnum):
     """A node asked."""
     ATTEMPT_ASKED = "attempt_asked"
     """An activity asked."""
+    VOTED = "voted"
+    """One of several approvers agreed."""
+    ESCALATED = "escalated"
+    """Nobody decided in time: others are asked."""
     ANSWERED = "answered"
     RESUMED = "resumed"
     """The answer was accepted."""
@@ -88,6 +92,8 @@ CHANGES: Final[Mapping[type[Body], Change | None]] = MappingProxyType(
         events.ActivityAsked: Change.ATTEMPT_ASKED,
         commands.RaiseInterrupt: Change.ASKING,
         events.InterruptRaised: Change.ASKED,
+        events.InterruptVoted: Change.VOTED,
+        events.InterruptEscalated: Change.ESCALATED,
         commands.ResumeInterrupt: Change.ANSWERED,
         events.InterruptResumed: Change.RESUMED,
         commands.StartSignalWait: None,

@@ -179,7 +179,7 @@ def _question_handler(body: QuestionBody) -> Handler:
             return on(body, handlers.answered)
         case events.InterruptResumed():
             return on(body, handlers.attempt_resumed)
-        case commands.RaiseInterrupt():
+        case commands.RaiseInterrupt() | events.InterruptVoted() | events.InterruptEscalated():
             return nothing
         case _:
             assert_never(body)

@@ -10,18 +10,22 @@ Above it: `decide` (answers), views of runs (open questions). Below it: `turn`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TypeAlias
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, json_problem
+from penstock.definitions.canonical import canonical_json
+from penstock.definitions.decline_answers import declined_answer
 from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import InterruptDetail, Workflow
 from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, load_schema
 from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
+from penstock.engine.approvers import Voter, approvers_of, groups_counted, is_same_person, refuse_answer, requester_of
 from penstock.engine.inputs import AnswerInterrupt
 from penstock.engine.outcomes import Refused
-from penstock.engine.records import commands
+from penstock.engine.records import commands, events
 from penstock.engine.state import Activation, RunState
 from penstock.engine.transitions import Phase
 from penstock.engine.values import refuse_unfit
@@ -60,6 +64,12 @@ class OpenQuestion:
     """The answer that means "declined", if the document defines one."""
     ask: JsonObject | None = None
     """For a question to the program that started the run: its kind, and the request."""
+    votes: tuple[JsonObject, ...] = ()
+    """Who has agreed so far, if several have to."""
+    escalates_at: int | None = None
+    """When others are asked, if it is not decided by then."""
+    escalated_at: int | None = None
+    """When others were asked; `approvers` has them then."""
 
 
 def interrupt_id_of(node_id: str, visit: int, round_number: int = 0) -> str:
@@ -89,6 +99,7 @@ def _question(activation: Activation) -> OpenQuestion | None:
     if activation.phase is not Phase.INTERRUPTED:
         return None
     named = activation.external or {}
+    escalated_at = named.get("escalatedAt")
     return OpenQuestion(
         interrupt_id=interrupt_id_of(node_id, visit),
         node_id=node_id,
@@ -101,7 +112,14 @@ def _question(activation: Activation) -> OpenQuestion | None:
         approvers=named.get("approvers"),
         anyone=named.get("anyone") is True,
         decline=named.get("decline"),
+        votes=_votes(named.get("votes")),
+        escalates_at=activation.due_at,
+        escalated_at=escalated_at if isinstance(escalated_at, int) else None,
     )
+
+
+def _votes(value: JsonValue) -> tuple[JsonObject, ...]:
+    return tuple(vote for vote in value if isinstance(vote, dict)) if isinstance(value, list) else ()
 
 
 def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
@@ -119,6 +137,9 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
     if isinstance(recorded, Refused):
         return recorded
     answer, secrets = recorded
+    voted = _vote(turn, question, given, answer)
+    if voted is not None:
+        return voted if isinstance(voted, Refused) else None
     turn.record(
         commands.ResumeInterrupt(
             question.node_id,
@@ -127,6 +148,7 @@ def answer_interrupt(turn: Turn, given: AnswerInterrupt) -> Refused | None:
             secrets=secrets,
             round=question.round or None,
             answered_by=given.by,
+            approver=_approver(question, given),
             note=given.note,
             untrusted=(given.untrusted or given.by_model) and not turn.state.untrusted,
         )
@@ -180,25 +202,92 @@ def secrets_of_answer(workflow: Workflow, state: RunState, given: AnswerInterrup
 
 def _refuse_answerer(turn: Turn, question: OpenQuestion, given: AnswerInterrupt) -> Refused | None:
     """Refuse an answer from someone who may not answer this question, even if the answer is valid."""
-    named: JsonObject = {"interrupt_id": question.interrupt_id}
-    if given.by_model and not _is_open_to_models(turn, question):
-        message = f"{question.interrupt_id} is a question to a person, which no call of a tool answers"
-        hint = "a person answers in a form of the client, over REST, or with `penstock runs answer`"
-        return Refused("PERSON_REQUIRED", message, hint, named)
-    approvers = question.approvers if isinstance(question.approvers, dict) else {}
-    group = approvers.get("group")
-    if isinstance(group, str) and given.groups is not None and not {group, "*"} & {*given.groups}:
-        hint = f"somebody whose key has the scope approve:{group} answers"
-        return Refused("APPROVER_REQUIRED", f"{question.interrupt_id} is answered by the group {group}", hint, named)
-    if approvers.get("not_requester") is True and given.by is not None and given.by in _requesters(turn.state):
-        message = f"{question.interrupt_id} is not answered by whoever started the run"
-        return Refused("APPROVER_REQUIRED", message, "somebody else answers, with a key of their own", named)
-    return None
+    if given.is_recorded:
+        return None  # it was allowed when it was recorded
+    return refuse_answer(
+        question.interrupt_id,
+        approvers_of(question.approvers),
+        _voter(given),
+        requester_of(turn.state),
+        anyone=_is_open_to_models(turn, question),
+    )
 
 
-def _requesters(state: RunState) -> tuple[JsonValue, ...]:
-    """Return who started a run, and on whose behalf. A schedule does not make its creator somebody else."""
-    return state.started_by, (state.starter or {}).get("onBehalfOf")
+def _voter(given: AnswerInterrupt) -> Voter:
+    return Voter(
+        principal=given.by,
+        kind=given.kind,
+        groups=given.groups,
+        owner=given.owner,
+        acting_for=given.acting_for,
+        by_model=given.by_model,
+    )
+
+
+def _vote(turn: Turn, question: OpenQuestion, given: AnswerInterrupt, answer: JsonValue) -> Refused | bool | None:
+    """Record an answer as one of several votes; None if it decides the question.
+
+    All have to agree to the same answer, and one who declines ends it. The same vote twice counts once.
+    """
+    approvers = approvers_of(question.approvers)
+    if approvers is None or approvers.count == 1 or question.round:
+        return None
+    voter = _voter(given)
+    earlier = next((vote for vote in question.votes if is_same_person(voter, vote.get("by"), vote.get("owner"))), None)
+    if earlier is not None:
+        if earlier.get("by") == given.by and earlier.get("answer") == answer:
+            return True
+        message = f"{question.interrupt_id} was answered by {earlier.get('by')} before, and needs several people"
+        return Refused("ALREADY_VOTED", message, "somebody else answers", {"interrupt_id": question.interrupt_id})
+    if _declines(question, answer):
+        return None
+    if question.votes and question.votes[0].get("answer") != answer:
+        message = f"the others have agreed to another answer to {question.interrupt_id}"
+        hint = "give the same answer, or decline; a comment goes into the note"
+        return Refused("VOTES_DIFFER", message, hint, {"answer": question.votes[0].get("answer")})
+    if len(question.votes) + 1 >= approvers.count:
+        return None
+    turn.record(
+        events.InterruptVoted(
+            question.node_id,
+            question.visit,
+            answer=answer,
+            answered_by=given.by,
+            approver=_approver(question, given),
+            note=given.note,
+            untrusted=given.untrusted and not turn.state.untrusted,
+        )
+    )
+    return True
+
+
+def _declines(question: OpenQuestion, answer: JsonValue) -> bool:
+    """Whether an answer says no: every member of the answer that declines is in it."""
+    no = declined_answer(question.answer_schema, question.decline)
+    if isinstance(no, dict) and isinstance(answer, dict):
+        return bool(no) and all(name in answer and answer[name] == value for name, value in no.items())
+    return no is not None and no == answer
+
+
+def _approver(question: OpenQuestion, given: AnswerInterrupt) -> JsonObject | None:
+    """Return what is recorded about who approved: what they are, and the digest of what they were shown."""
+    if question.approvers is None or given.kind is None:
+        return None
+    shown: JsonObject = {
+        "interruptId": question.interrupt_id,
+        "prompt": question.prompt,
+        "answerSchema": question.answer_schema,
+        "approvers": question.approvers,
+    }
+    found: JsonObject = {"kind": given.kind}
+    counted = groups_counted(approvers_of(question.approvers), _voter(given))
+    if counted:
+        found["groups"] = list(counted)
+    if given.owner is not None:
+        found["owner"] = given.owner
+    if given.acting_for:
+        found["actingFor"] = list(given.acting_for)
+    return {**found, "shown": sha256(canonical_json(shown, exact_integers=True)).hexdigest()}
 
 
 def _is_open_to_models(turn: Turn, question: OpenQuestion) -> bool:

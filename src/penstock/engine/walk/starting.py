@@ -17,7 +17,9 @@ from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT, chain_of, generation_of
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.expressions import Evaluator
+from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import Workflow
+from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
 from penstock.engine.inputs import Predecessor, StartRun
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import events
@@ -28,7 +30,15 @@ from penstock.engine.walk.completion import describe_violations
 from penstock.engine.walk.rules import RULES
 from penstock.engine.walk.turn import Turn
 
-__all__ = ["prepared_input", "runs_without_wait", "start_run", "successor_start", "unfit_id"]
+__all__ = [
+    "has_secret_input",
+    "prepared_input",
+    "runs_without_wait",
+    "secrets_of_input",
+    "start_run",
+    "successor_start",
+    "unfit_id",
+]
 
 
 def start_run(turn: Turn, given: StartRun) -> Refused | None:
@@ -36,13 +46,13 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
     state, workflow, before = turn.state, turn.workflow, given.predecessor
     if state.seq:
         return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
-    prepared = prepared_input(workflow, given.input, turn.evaluator)
+    prepared = _checked_input(turn, given)
     refused = prepared if isinstance(prepared, Refused) else None
     if before is None:
         refused = unfit_id(given.run_id) or refused
         if refused is not None:
             return refused
-    value = given.input if isinstance(prepared, Refused) else prepared
+    value, secrets = _recorded_input(workflow, given, given.input if isinstance(prepared, Refused) else prepared)
     initial: JsonValue = workflow.initial_state
     if not workflow.native:
         initial = merge_state({}, value, {}) if isinstance(value, dict) else {}
@@ -68,11 +78,62 @@ def start_run(turn: Turn, given: StartRun) -> Refused | None:
         depth=given.depth if given.parent_run_id is not None else None,
         deadline=deadline,
         chain_deadline=chain_deadline,
+        secrets=secrets,
     )
     turn.record(started if before is None else _taken_over(started, given.run_id, before))
     if refused is not None:
         turn.record(events.ExecutionFailed(error=refused.message, code=refused.code))
     return None
+
+
+def _checked_input(turn: Turn, given: StartRun) -> JsonValue | Refused:
+    """Return the input with its defaults, or why it is invalid. What is masked was checked before it was masked."""
+    recorded = given.recorded
+    if recorded is None or not given.sealed:
+        return prepared_input(turn.workflow, given.input, turn.evaluator)
+    if recorded.refusal is not None:
+        return Refused(recorded.code or "VALIDATION_ERROR", recorded.refusal)
+    return given.input
+
+
+def _recorded_input(
+    workflow: Workflow, given: StartRun, value: JsonValue
+) -> tuple[JsonValue, dict[str, JsonValue] | None]:
+    """Return what is recorded of an input: the input with its secrets masked, and the sealed secrets."""
+    if given.recorded is not None:
+        # Histories older than secret input stay as they are.
+        return value, dict(given.sealed) if given.sealed else None
+    secrets = _secret_parts(workflow, value)
+    if not secrets:
+        return value, None
+    sealed = given.sealed or {}
+    masked = with_values(value, dict.fromkeys(secrets, SECRET_MASK))
+    # A secret without a seal is lost. Its path is recorded anyway, and the node that needs it fails.
+    return masked, {pointer: sealed.get(pointer, "") for pointer in secrets}
+
+
+def has_secret_input(workflow: Workflow) -> bool:
+    """Whether the input of a workflow may contain secrets. Costs one look at the schema."""
+    return workflow.native and workflow.input_schema is not None and has_marks(workflow.input_schema)
+
+
+def _secret_parts(workflow: Workflow, value: JsonValue) -> dict[str, JsonValue]:
+    """Return the secrets of an input by path; all of it if they cannot be found."""
+    if workflow.input_schema is None or not has_secret_input(workflow):
+        return {}
+    try:
+        return secrets_in(workflow.input_schema, value)
+    except Rejected:
+        return {"": value}
+
+
+def secrets_of_input(workflow: Workflow, given: StartRun, evaluator: Evaluator) -> dict[str, JsonValue]:
+    """Return the secrets of an input by path, for the host to seal before the engine records the input without them.
+
+    Empty if the start will be refused anyway.
+    """
+    prepared = prepared_input(workflow, given.input, evaluator)
+    return {} if isinstance(prepared, Refused) else _secret_parts(workflow, prepared)
 
 
 def unfit_id(run_id: str) -> Refused | None:
@@ -95,9 +156,14 @@ def prepared_input(workflow: Workflow, given: JsonValue, evaluator: Evaluator) -
         except Rejected as refused:
             return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {refused}", refused.hint)
     if workflow.input_schema is not None and (found := evaluator.violations(workflow.input_schema, value)):
-        message = describe_violations(found)
+        message = describe_violations(without_values_of(found, _secret_parts(workflow, value)))
         hint = "look at the workflow's input schema and correct the input"
         return Refused("VALIDATION_ERROR", f"the input does not fit {workflow.name}: {message}", hint)
+    if workflow.input_schema is not None and has_secret_input(workflow):
+        try:
+            secrets_in(workflow.input_schema, value)
+        except Rejected as refused:
+            return Refused("VALIDATION_ERROR", refused.message, refused.hint)
     if not workflow.native:
         if not isinstance(value, dict):
             return Refused("VALIDATION_ERROR", "the input must be an object: it becomes the state")

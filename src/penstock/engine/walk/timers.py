@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.engine.approvers import escalated
 from penstock.engine.inputs import FailActivity, FireTimer
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import events
@@ -19,11 +20,11 @@ from penstock.engine.walk.turn import Turn, happens_at_most_once
 
 __all__ = ["Timer", "fire_timer", "soonest_timer_at", "timers_of"]
 
-_KIND_BY_PHASE = {Phase.SLEEPING: "wait", Phase.BACKING_OFF: "retry"}
+_KIND_BY_PHASE = {Phase.SLEEPING: "wait", Phase.BACKING_OFF: "retry", Phase.INTERRUPTED: "escalation"}
 
 
 class Timer(msgspec.Struct, frozen=True, order=True):
-    """A deadline of a run. `kind` is wait, retry, timeout or run."""
+    """A deadline of a run. `kind` is wait, retry, escalation, timeout or run."""
 
     due_at: int
     kind: str
@@ -80,6 +81,17 @@ def fire_timer(turn: Turn, given: FireTimer) -> Refused | None:
         turn.record(events.TimerFired(kind=given.kind))
         return None
     activation = turn.state.activation(given.node_id, given.visit)
+    if activation is not None and given.kind == "escalation":
+        asked = activation.external or {}
+        interrupt_id = asked.get("interruptId")
+        turn.record(
+            events.InterruptEscalated(
+                *activation.key,
+                approvers=escalated(asked.get("approvers")),
+                interrupt_id=interrupt_id if isinstance(interrupt_id, str) else None,
+            )
+        )
+        return None
     if activation is not None and activation.phase in AT_WORK:
         message = f"attempt {activation.attempt} of {given.node_id} took longer than its timeout allows"
         if activation.phase is Phase.ASKING:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from penstock.asgi import AUDITED, CODE, remote_of, request_id_of, send_body
+from penstock.asgi import AUDITED, CODE, HttpOrigin, remote_of, request_id_of, send_body
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.answer_page.html_form import AnswerForm, UnreadableField, answer_form
@@ -153,13 +153,15 @@ class AnswerPage:
         credentials = Credentials(bearer=given.get("key", [""])[0].strip())
         request_id, remote = request_id_of(scope), remote_of(scope)
         try:
-            principal = await self._gate.authenticate(credentials, surface="mcp", request_id=request_id, remote=remote)
+            principal = await self._gate.authenticate(
+                credentials, surface="mcp", request_id=request_id, remote=remote, origin=HttpOrigin(scope)
+            )
         except Denied as error:
             scope["state"].update({CODE: error.code, AUDITED: True})
             return replace(
                 _KEY_FORM, status=403, body=f'<p class="wrong" role="alert">{escape(error.message)}.</p>{_KEY}'
             )
-        caller = Caller(principal=principal, request_id=request_id, remote=remote, address="")
+        caller = Caller(principal=principal, request_id=request_id, remote=remote, origin=HttpOrigin(scope), address="")
         view = await call_operation(self._gate, caller, "execution.status", {"execution_id": execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
@@ -189,7 +191,7 @@ class AnswerPage:
             return None
         scope["state"]["principal"] = principal
         request_id, remote = request_id_of(scope), remote_of(scope)
-        return Caller(principal=principal, request_id=request_id, remote=remote)
+        return Caller(principal=principal, request_id=request_id, remote=remote, origin=HttpOrigin(scope))
 
     async def _submit_answer(self, asked: _OpenQuestion, scope: Scope, receive: Receive) -> _Page:
         given = await self._form_data(scope, receive)

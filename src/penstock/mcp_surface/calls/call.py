@@ -32,10 +32,12 @@ from penstock.mcp_surface.questions.client_questions import (
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED, Client, ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import RequestState, Signer, request_digest
+from penstock.mcp_surface.rates import is_rate_limited
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.executions.answers import answers_in
+from penstock.operations.gate.context import intent_of
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import HistoryPage
@@ -120,7 +122,7 @@ class Call:
             if isinstance(value, ExecutionResult) and self.tool.starts_execution:
                 return await self._settle(value, self.client.answers)
         except PenstockError as error:
-            if self.render is not None:
+            if self.render is not None or is_rate_limited(error):
                 raise
             if self.client.strict and error.code == "INVALID_ARGUMENTS":
                 data: JsonObject = {"code": error.code, **error.details}
@@ -179,6 +181,7 @@ class Call:
             operation,
             arguments,
             idempotency_key=self.client.idempotency_key if first else None,
+            intent=intent_of(self.client.said) if first and self.client.said else None,
             patience_seconds=self._patience_seconds(),
             observe=self._observer() if self._is_observed() else None,
             client_kinds=self._client_kinds() if first else (),

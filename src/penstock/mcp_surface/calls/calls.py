@@ -20,6 +20,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.clients import Client
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import state_signer
+from penstock.mcp_surface.rates import RequestRates
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import CATALOGUE, Tool, ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import described, found_tools, inner_call
@@ -39,12 +40,15 @@ class ToolCalls:
         self._options = options
         links = AnswerLinks(gate.services, options.answer_path)
         self._context = CallContext(gate, options, state_signer(gate.services.pepper), links)
+        self._rates = RequestRates(gate)
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def call(self, caller: Caller, name: str, arguments: JsonObject, client: Client) -> JsonObject:
         """Call a tool and return its result in wire form; raises `ProtocolFault` for an invalid call."""
-        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
+        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset, caller.remote)
         tool = tool_list.find(name)
+        if tool is None or tool.capability.populator == CATALOGUE:
+            self._rates.charge_lookup(caller)
         if tool is None:
             record_refusal(self._gate, caller, name, "OPERATION_NOT_FOUND")
             raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}", on_record=True)
@@ -57,7 +61,7 @@ class ToolCalls:
             if not isinstance(looked_up, tuple):
                 return answer_result(looked_up, self._options.result_characters)
             tool, arguments = looked_up
-        return await self._run(Call(self._context, caller, client, tool_list, tool, arguments))
+        return await self._run(Call(self._context, caller, client, tool_list, tool, tool.arguments(arguments)))
 
     async def read(
         self, caller: Caller, capability: Capability, arguments: JsonObject, client: Client, render: Render
@@ -66,7 +70,7 @@ class ToolCalls:
 
         Refusals are raised, because the result of a read cannot express them. A read never becomes a task.
         """
-        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
+        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset, caller.remote)
         tool = listed_tool(capability.name, capability, output_schemas=False)
         asking = replace(client, tasks=False)
         return await self._run(Call(self._context, caller, asking, tool_list, tool, arguments, render))

@@ -37,7 +37,7 @@ class ToolMethods:
 
     async def _list(self, context: Context, params: Any) -> Any:
         caller = self._requests.caller_of(context)
-        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
+        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset, caller.remote)
         size = {CATALOGUE_META: tool_list.size()}
         return {"tools": [tool.listed for tool in tool_list.tools], "_meta": size, **COMPLETE}
 

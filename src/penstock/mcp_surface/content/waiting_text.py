@@ -72,10 +72,15 @@ def who_answers(question: QuestionView) -> str:
     approvers = question.approvers
     if approvers is not None:
         named = approvers if isinstance(approvers, dict) else {}
-        group = named.get("group")
-        by = f" by {group}" if isinstance(group, str) else ""
+        group, groups, users, count = (named.get(name) for name in ("group", "groups", "users", "count"))
+        listed = [group, *(groups if isinstance(groups, list) else []), *(users if isinstance(users, list) else [])]
+        whom = " or ".join(name for name in listed if isinstance(name, str))
+        many = f"{count} of " if isinstance(count, int) and count > 1 else ""
+        by = f" by {many}{whom or 'people'}" if whom or many else ""
         but = ", but not by whoever started the execution" if named.get("not_requester") is True else ""
-        return f"This is an approval{by}{but}: a person gives it, never a call of a tool."
+        since = f" It was escalated at {question.escalated_at}." if question.escalated_at else ""
+        others = f" If nobody decides, others are asked at {question.escalates_at}." if question.escalates_at else ""
+        return f"This is an approval{by}{but}: a person gives it, never a call of a tool.{since}{others}"
     if question.answered_by == "anyone":
         return "Anybody may answer who may answer questions of this execution."
     return "A person answers this, never a call of a tool."

@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.callers import IDEMPOTENCY_META, TASKS_EXTENSION
+from penstock.mcp_surface.callers import IDEMPOTENCY_META, INTENT_META, TASKS_EXTENSION
 from penstock.mcp_surface.eras.log_messages import logging_to
 from penstock.mcp_surface.eras.sdk_internals import is_cancelled, notify
 from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind, declared_kinds
@@ -65,6 +65,7 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
         answers=answers_of(params.input_responses) if modern else {},
         state=params.request_state if modern else None,
         idempotency_key=key if isinstance(key, str) else None,
+        said={name: meta.get(known) for name, known in INTENT_META.items() if known in meta},
         cancelled=lambda: is_cancelled(context),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any
@@ -20,9 +20,10 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from penstock.asgi import header
+from penstock.asgi import Headers, State, header
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
@@ -33,6 +34,7 @@ from penstock.mcp_surface.eras.event_memory import EventMemory, SessionEvents
 from penstock.mcp_surface.eras.http_sse import LegacySse
 from penstock.mcp_surface.eras.sdk_internals import ResumableTransport, SessionManager, set_ping_interval
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.rates import with_status
 from penstock.mcp_surface.wire.http_batches import HttpMessages
 from penstock.mcp_surface.wire.messages import BATCHING
 from penstock.operations.gate.context import Principal, Services
@@ -95,9 +97,15 @@ class _Sessions(SessionManager):
         """Drop the events of the session."""
         self._memory.forget(session_id)
 
-    def owners(self) -> set[str]:
-        """Return the ids of the principals that have sessions."""
-        return {principal.id for principal in self._principals.values()}
+    def owners(self) -> list[Principal]:
+        """Return the principals that have sessions."""
+        return list(self._principals.values())
+
+    def seen(self, session_id: str, principal: Principal) -> None:
+        """Note with which token the owner of a session goes on: clients get a new one before theirs expires."""
+        known = self._principals.get(session_id)
+        if known is not None and known is not principal and known.id == principal.id:
+            self._principals[session_id] = principal
 
     async def end_invalid(self, still_valid: Callable[[Principal], Awaitable[bool]]) -> None:
         """End the sessions, and all their streams, of principals whose key is no longer valid."""
@@ -115,6 +123,7 @@ class SdkHttpBackend:
         options: McpOptions,
         services: Services,
         refused: Callable[[Caller, JsonObject], None],
+        limited: Callable[[Caller, State, Any], tuple[JsonObject, Headers] | None],
     ) -> None:
         set_ping_interval(options.heartbeat_seconds)
         common: dict[str, Any] = {"app": server, "max_request_body_size": options.max_body_bytes}
@@ -123,6 +132,7 @@ class SdkHttpBackend:
         self._legacy = LegacySse(server, options, services)
         self._services = services
         self._refused = refused
+        self._limited = limited
         self._bytes_max = options.max_body_bytes
         self._checking: asyncio.Future[None] | None = None
         self._ended: dict[str, None] = {}
@@ -143,12 +153,12 @@ class SdkHttpBackend:
             self._checking = asyncio.ensure_future(self._end_invalid())
 
     async def _end_invalid(self) -> None:
-        is_valid: dict[str | None, bool] = {}
+        is_valid: dict[Hashable, bool] = {}
 
         async def still_valid(principal: Principal) -> bool:
-            if principal.key_id not in is_valid:
-                is_valid[principal.key_id] = await self._services.still_valid(principal)
-            return is_valid[principal.key_id]
+            if principal.proof not in is_valid:
+                is_valid[principal.proof] = await self._services.still_valid(principal)
+            return is_valid[principal.proof]
 
         try:
             await self._with_sessions.end_invalid(still_valid)
@@ -185,15 +195,15 @@ class SdkHttpBackend:
             CALLER.reset(known)
 
     async def _answer_within(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, but give up on a client that does not read the response."""
+        """Answer, but give up on a client that does not read the response, or leaves before its request is complete."""
         loop, state = asyncio.get_running_loop(), scope["state"]
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, ClientDisconnect):
             async with asyncio.timeout(None) as patience:
 
                 async def bounded(message: Message) -> None:
                     note_error_code(state, message)
                     patience.reschedule(loop.time() + limits.STREAM_SEND_SECONDS_MAX)
-                    await send(message)
+                    await send(with_status(state, message))
                     patience.reschedule(None)
 
                 await self._answer(principal, scope, receive, bounded)
@@ -211,6 +221,7 @@ class SdkHttpBackend:
                 bytes_max=self._bytes_max,
                 takes_lists=lists,
                 refused=partial(self._refused, scope["state"][CALLER_STATE]),
+                limited=partial(self._limited, scope["state"][CALLER_STATE], scope["state"]),
             )
             await frames.handle(scope, receive, send)
         else:
@@ -224,6 +235,8 @@ class SdkHttpBackend:
             return
         manager = self._without if self._is_without_session(scope) else self._with_sessions
         named = header(scope, _SESSION)
+        if named is not None:
+            self._with_sessions.seen(named, scope["state"][CALLER_STATE].principal)
         await manager.asgi_app(scope, receive, send)
         if scope["method"] == "DELETE" and named and not self._with_sessions.is_open(named):
             self._note_end(named)

@@ -76,7 +76,7 @@ class LegacySse:
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller: Caller = scope["state"][CALLER_STATE]
-        streams, chosen, owner = self._services.open_streams, self._services.limits, caller.principal.id
+        streams, chosen, owner = self._services.open_streams, self._services.limits, caller.principal
         try:
             streams.take(owner, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
         except LimitExceeded as error:

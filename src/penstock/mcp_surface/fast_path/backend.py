@@ -19,9 +19,9 @@ import msgspec
 from msgspec import structs
 from starlette.types import Receive, Scope, Send
 
-from penstock.asgi import AUDITED, READS, State, read_messages, replayed
+from penstock.asgi import AUDITED, CODE, READS, State, read_messages, replayed
 from penstock.base import limits
-from penstock.base.errors import PenstockError
+from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.mcp_surface.audit import record_error
 from penstock.mcp_surface.callers import Caller, ProtocolFault, plain_value
 from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META
@@ -41,7 +41,9 @@ from penstock.mcp_surface.fast_path.responses import (
 from penstock.mcp_surface.methods import CALL, reads_only
 from penstock.mcp_surface.metrics import McpMetrics
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.origins import EnvelopeOrigin
 from penstock.mcp_surface.questions.client_questions import Kind, declared_kinds
+from penstock.mcp_surface.rates import TOO_MANY, RequestRates, error_data, is_rate_limited, retry_headers
 from penstock.mcp_surface.tasks.tasks import Tasks
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
@@ -82,6 +84,7 @@ class FastPath:
         self._options = options
         self._statuses = statuses
         self._metrics = McpMetrics(gate.services.telemetry)
+        self._rates = RequestRates(gate)
         self._tasks = Tasks(gate, registry, options)
         self._envelopes: LruCache[tuple[str, bytes], bytes] = LruCache(limits.MCP_FAST_ENVELOPES_KEPT)
         """By method and envelope: the metadata that the SDK adds to a result."""
@@ -108,8 +111,8 @@ class FastPath:
             await self._backend.handle(principal, scope, replayed(received, receive), send)
             return
         caller: Caller = state[CALLER_STATE]
-        tool_list = self._registry.at_hand(principal, caller.toolset) or await self._registry.of(
-            principal, caller.toolset
+        tool_list = self._registry.at_hand(principal, caller.toolset, caller.remote) or await self._registry.of(
+            principal, caller.toolset, caller.remote
         )
         if await self._try_answer(request, caller, tool_list, send, state):
             state[READS] = True
@@ -122,7 +125,7 @@ class FastPath:
             return
         recorder = ResponseRecorder(send)
         await self._backend.handle(principal, scope, replayed(received, receive), recorder.send)
-        if await self._registry.of(principal, caller.toolset) is tool_list:
+        if await self._registry.of(principal, caller.toolset, caller.remote) is tool_list:
             self._learn(request, tool_list, recorder.rest(request.prefix))
 
     def _learn(self, request: FastRequest, tool_list: ToolList, rest: bytes | None) -> None:
@@ -151,12 +154,22 @@ class FastPath:
             tool, added = self._plain_tool(request, tool_list), self._envelopes.get((CALL, request.meta))
             if tool is None or added is None:
                 return False
-            await send_json(send, 200, request.prefix, await self._call_tool(request, caller, tool_list, tool, added))
+            answer = await self._call_tool(request, caller, tool_list, tool, added)
+            if isinstance(answer, PenstockError):
+                status = await self._too_many(request, answer, send, state)
+            else:
+                await send_json(send, 200, request.prefix, answer)
         elif request.method in _PAGES:
             page = self._pages.get((request.method, request.meta, id(tool_list)))
             if page is None:
                 return False
-            await send_json(send, 200, request.prefix, page[1])
+            try:
+                self._rates.charge(caller, request.method)
+            except LimitExceeded as error:
+                record_error(self._gate, caller, request.method, error)
+                status = await self._too_many(request, error, send, state)
+            else:
+                await send_json(send, 200, request.prefix, page[1])
         else:
             added = self._envelopes.get((request.method, request.meta))
             if added is None:
@@ -167,6 +180,13 @@ class FastPath:
         self._metrics.answered(request.method, status, time.perf_counter() - began)
         return True
 
+    async def _too_many(self, request: FastRequest, error: PenstockError, send: Send, state: State) -> str:
+        """Refuse a request that came too soon; return the status for the metrics. The audit log has it already."""
+        state[AUDITED], state[CODE] = True, error.code
+        body = error_bytes(request.id, mapping_of(error).json_rpc, error.message, error_data(error))
+        await send_json(send, TOO_MANY, body, headers=retry_headers(error))
+        return "error"
+
     def _plain_tool(self, request: FastRequest, tool_list: ToolList) -> Tool | None:
         """Return the tool of a call that only reads and does not wait."""
         tool = tool_list.find(request.name)
@@ -176,21 +196,25 @@ class FastPath:
 
     async def _call_tool(
         self, request: FastRequest, caller: Caller, tool_list: ToolList, tool: Tool, added: bytes
-    ) -> bytes:
+    ) -> bytes | PenstockError:
+        """Call a tool; return the rest of the response, or the error if it was called too often."""
         operation, options = tool.capability.name, self._options
         outcome = await self._gate.call(
             Request(
                 operation=operation,
-                arguments=request.arguments or {},
+                arguments=tool.arguments(request.arguments or {}),
                 principal=caller.principal,
                 surface="mcp",
                 request_id=caller.request_id,
                 remote=caller.remote,
+                origin=EnvelopeOrigin(request.meta, caller.origin),
                 patience_seconds=options.patience_seconds,
             )
         )
         if isinstance(outcome, RefusedCall):
             self._metrics.called(tool, "error")
+            if is_rate_limited(outcome.error):
+                return outcome.error
             return call_bytes(error_result(outcome.error, tool_list, tool), added)
         self._metrics.called(tool, "ok")
         value = plain_value(outcome)
@@ -226,7 +250,9 @@ class FastPath:
             code, message, data = fault.code, fault.message, fault.data
         except PenstockError as error:
             record_error(self._gate, caller, request.method, error)
-            code, message, data = mapping_of(error).json_rpc, error.message, {"code": error.code, "hint": error.hint}
+            if is_rate_limited(error):
+                return await self._too_many(request, error, send, {})
+            code, message, data = mapping_of(error).json_rpc, error.message, error_data(error)
         else:
             await send_json(send, 200, request.prefix, result_bytes(task, added))
             return "ok"

@@ -6,6 +6,7 @@ Only numbers with an exponent may be written differently (1e20 for 1e+20). This 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -112,11 +113,13 @@ def error_bytes(request_id: RequestId, code: int, message: str, data: JsonValue)
     return ascii_bytes(error_message(request_id, code, message, data))
 
 
-async def send_json(send: Send, status: int, beginning: bytes, rest: bytes = b"") -> None:
+async def send_json(
+    send: Send, status: int, beginning: bytes, rest: bytes = b"", *, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
     """Send a JSON document that consists of two parts."""
     size = len(beginning) + len(rest)
-    headers = [(b"content-length", b"%d" % size), (b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    own = [(b"content-length", b"%d" % size), (b"content-type", b"application/json"), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": own})
     if size > _JOINED_BYTES_MAX:
         await send({"type": "http.response.body", "body": beginning, "more_body": True})
         await send({"type": "http.response.body", "body": rest})

@@ -18,8 +18,7 @@ from typing import Literal, TypeAlias, assert_never
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.results import plain_text
 from penstock.operations.executions.answers import is_secret
-from penstock.operations.runs.decline_answer import answer_fits
-from penstock.operations.runs.waits import QuestionView
+from penstock.operations.runs.waits import QuestionView, answer_fits
 
 __all__ = [
     "CLIENT_KINDS",

@@ -52,6 +52,8 @@ class Client:
     state: str | None = None
     """With `answers`: the request state that it received with the questions."""
     idempotency_key: str | None = None
+    said: Mapping[str, object] = field(default_factory=dict)
+    """What it says about a change beside its arguments, by the names of `INTENT_NAMES`."""
     cancelled: Callable[[], bool] = lambda: False
     """Whether it cancelled this request; disconnecting is not cancelling."""
     strict: bool = False

@@ -12,8 +12,8 @@ from penstock.base import limits
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind, client_question, with_whole_key
 from penstock.mcp_surface.questions.signing import AnswerLink, link_signer
-from penstock.operations.executions.answers import may_ask_caller
 from penstock.operations.gate.context import Services
+from penstock.operations.permissions.answering import may_ask_caller
 from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["AnswerLinks"]
@@ -52,6 +52,8 @@ class AnswerLinks:
         """Return the questions of an execution and its child runs that a client of these kinds can be asked."""
 
         def link(question: QuestionView) -> str | None:
+            if question.sign_in:
+                return None
             return self.address(caller, question.execution_id or execution_id, question.interrupt_id)
 
         own = (item for item in questions if may_ask_caller(caller.principal, item.approvers))

@@ -18,8 +18,11 @@ from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import marked
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.questions.clients import Client
+from penstock.mcp_surface.rates import error_data
 from penstock.mcp_surface.resources.exposed import NOT_THERE, completed_output, prompt_messages, resource_contents
+from penstock.mcp_surface.resources.graphs import GRAPH_TEMPLATES, GraphResources
 from penstock.mcp_surface.resources.own import TEMPLATES, VERSION_TEMPLATE, OwnResources
+from penstock.mcp_surface.tools.graph_tools import graph_of
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import pinned_version
 from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
@@ -41,22 +44,34 @@ class Contents:
         self._registry = registry
         self._calls = calls
         self._own = OwnResources(gate, registry)
+        self._graphs = GraphResources(gate, registry)
 
     async def _visible_resources(self, caller: Caller) -> list[ExposedResource]:
+        if graph_of(caller.toolset) is not None:
+            return []
         exposed = (await self._gate.exposed.of(caller.principal.tenant)).resources.values()
-        return [item for item in exposed if self._gate.allows(caller.principal, item.capability)]
+        allowed = await self._gate.lists.allowed(
+            caller.principal, (item.capability for item in exposed), caller.standpoint
+        )
+        return [item for item in exposed if item.capability.name in allowed]
 
     async def resources(self, caller: Caller) -> list[JsonObject]:
         """Return all resources with a fixed address: those of workflows, the workflows, the newest executions."""
+        graphs = await self._graphs.listed(caller)
+        if graph_of(caller.toolset) is not None:
+            return sorted(graphs, key=lambda item: str(item["uri"]))
         exposed = [item for item in await self._visible_resources(caller) if not item.address.variables]
-        found = [*(_listed(item, "uri") for item in exposed), *await self._own.listed(caller)]
+        found = [*(_listed(item, "uri") for item in exposed), *await self._own.listed(caller), *graphs]
         return sorted(found, key=lambda item: str(item["uri"]))
 
     async def templates(self, caller: Caller) -> list[JsonObject]:
         """Return the templates (addresses with variables), sorted."""
+        if graph_of(caller.toolset) is not None:
+            return []
         exposed = [item for item in await self._visible_resources(caller) if item.address.variables]
+        graphs = (await self._gate.exposed.of(caller.principal.tenant)).graphs
         return sorted(
-            (*(_listed(item, "uriTemplate") for item in exposed), *TEMPLATES),
+            (*(_listed(item, "uriTemplate") for item in exposed), *TEMPLATES, *(GRAPH_TEMPLATES if graphs else ())),
             key=lambda item: str(item["uriTemplate"]),
         )
 
@@ -70,7 +85,7 @@ class Contents:
             found = None if address is None else await self._find(caller, uri, address, client)
         except LimitExceeded as error:
             # The JSON-RPC code that limits have elsewhere would mean here that there is no such resource.
-            data: JsonObject = {"code": error.code, "hint": error.hint}
+            data = error_data(error)
             raise ProtocolFault(
                 INTERNAL_ERROR, error.message, data, reason=error.code, on_record=error.on_record
             ) from None
@@ -81,9 +96,11 @@ class Contents:
 
     async def _find(self, caller: Caller, uri: str, address: str, client: Client) -> JsonObject | None:
         found = await self._exposed(caller, uri, address, client)
-        if found is not None or not address.startswith(f"{OWN_SCHEME}:"):
+        if found is not None:
             return found
-        own = await self._own.read(caller, address)
+        own = await self._graphs.read(caller, address)
+        if own is None and address.startswith(f"{OWN_SCHEME}:") and graph_of(caller.toolset) is None:
+            own = await self._own.read(caller, address)
         if own is None:
             return None
         meta: JsonObject = {"_meta": own["_meta"]} if "_meta" in own else {}
@@ -135,8 +152,12 @@ class Contents:
         ]
 
     async def _visible_prompts(self, caller: Caller) -> dict[str, ExposedPrompt]:
+        if graph_of(caller.toolset) is not None:
+            return {}
         prompts = (await self._gate.exposed.of(caller.principal.tenant)).prompts
-        return {name: item for name, item in prompts.items() if self._gate.allows(caller.principal, item.capability)}
+        listed = (item.capability for item in prompts.values())
+        allowed = await self._gate.lists.allowed(caller.principal, listed, caller.standpoint)
+        return {name: item for name, item in prompts.items() if item.capability.name in allowed}
 
     async def prompt(
         self, caller: Caller, name: str, given: dict[str, str], client: Client = _NOBODY_THERE
@@ -169,7 +190,7 @@ class Contents:
 
     async def _request(self, caller: Caller, prompt: ExposedPrompt, values: JsonObject) -> str:
         """Return the text of a prompt whose document has none: a request to run the workflow."""
-        tool_list = await self._registry.of(caller.principal, caller.toolset)
+        tool_list = await self._registry.of(caller.principal, caller.toolset, caller.remote)
         named = f"{prompt.title or prompt.workflow_id} ({prompt.workflow_id})"
         tool = tool_list.name_of(f"workflow:{prompt.workflow_id}") or tool_list.name_of("workflow.execute")
         message = (

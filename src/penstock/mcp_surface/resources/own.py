@@ -88,7 +88,7 @@ class OwnResources:
 
     async def page(self, caller: Caller, operation: str, **arguments: JsonValue) -> list[JsonObject]:
         """Return the first page of a list; empty for a caller who may not read it."""
-        tool_list = await self._registry.of(caller.principal, caller.toolset)
+        tool_list = await self._registry.of(caller.principal, caller.toolset, caller.remote)
         if operation not in tool_list.operations:
             return []
         items: list[JsonObject] = (await self._answer(caller, operation, **arguments))["items"]

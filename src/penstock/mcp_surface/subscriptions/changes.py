@@ -135,7 +135,7 @@ class _TenantSnapshot:
 
 
 def _group(subscription: Subscription) -> Hashable:
-    """Return the group of a subscription; all subscriptions of a group see the same lists."""
+    """Return the group of a subscription; without policies, all subscriptions of a group see the same lists."""
     caller = subscription.caller
     return caller.principal.scopes, caller.principal.toolset, caller.toolset, subscription.lists
 
@@ -252,13 +252,15 @@ class ChangeWatcher:
 
     async def _exposed_at(self, caller: Caller, address: str) -> str | None:
         """Return the workflow that is read at an address."""
-        for resource in self._visible(caller, await self._gate.exposed.of(caller.principal.tenant)):
+        for resource in await self._visible(caller, await self._gate.exposed.of(caller.principal.tenant)):
             if resource.address.values(address) is not None:
                 return resource.workflow_id
         return None
 
-    def _visible(self, caller: Caller, exposure: Exposure) -> list[ExposedResource]:
-        return [item for item in exposure.resources.values() if self._gate.allows(caller.principal, item.capability)]
+    async def _visible(self, caller: Caller, exposure: Exposure) -> list[ExposedResource]:
+        listed = (item.capability for item in exposure.resources.values())
+        allowed = await self._gate.lists.allowed(caller.principal, listed, caller.standpoint)
+        return [item for item in exposure.resources.values() if item.capability.name in allowed]
 
     # --- executions ------------------------------------------------------------------------------
 
@@ -345,12 +347,12 @@ class ChangeWatcher:
         if now - self._asked_at < limits.STREAM_HEARTBEAT_SECONDS:
             return
         self._asked_at = now
-        is_valid: dict[str | None, bool] = {}
+        is_valid: dict[Hashable, bool] = {}
         for subscription in [item for listening in self._open.values() for item in listening]:
             principal = subscription.caller.principal
-            if principal.key_id not in is_valid:
-                is_valid[principal.key_id] = await self._gate.services.still_valid(principal)
-            if not is_valid[principal.key_id]:
+            if principal.proof not in is_valid:
+                is_valid[principal.proof] = await self._gate.services.still_valid(principal)
+            if not is_valid[principal.proof]:
                 subscription.end()
 
     async def _check_tenant(self, tenant: str) -> None:
@@ -372,7 +374,8 @@ class ChangeWatcher:
                     subscription.put(ResourceUpdated(uri))
             # Most subscribers see the same lists, so compute them once; and let others run while thousands are
             # notified.
-            group = _group(subscription)
+            caller = subscription.caller
+            group = (_group(subscription), await self._gate.lists.key(caller.principal, caller.standpoint))
             if group not in shared:
                 shared[group] = await self._visible_lists(subscription, exposure)
             shown = shared[group]
@@ -386,7 +389,7 @@ class ChangeWatcher:
         """Return the lists as the caller sees them."""
         caller, principal = subscription.caller, subscription.caller.principal
         shown: dict[ListKind, object] = {}
-        tool_list = await self._registry.of(principal, caller.toolset)
+        tool_list = await self._registry.of(principal, caller.toolset, caller.remote)
         if "tools" in subscription.lists:
             shown["tools"] = tuple(tool.listed for tool in tool_list.tools)
         if "prompts" in subscription.lists:
@@ -394,7 +397,7 @@ class ChangeWatcher:
         if "resources" in subscription.lists:
             exposed = [
                 (item.address.text, item.name, item.title, item.description, item.mime_type)
-                for item in self._visible(caller, exposure)
+                for item in await self._visible(caller, exposure)
             ]
             shown["resources"] = (exposed, exposure.workflows.words if _LIST_OPERATION in tool_list.operations else ())
         return shown

@@ -85,14 +85,14 @@ class SubscriptionMethods:
             raise MCPError(code=types.INVALID_REQUEST, message="subscriptions/listen requires a request id")
         caller, services = self._caller_of(context), self._gate.services
         chosen = services.limits
-        services.open_streams.take(caller.principal.id, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
+        services.open_streams.take(caller.principal, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
         request = context.request
         try:
             # A listener does not count as a request in flight, but as a stream.
             with not_in_flight(request.scope) if request is not None else nullcontext():
                 await _ListenStream(self._gate, self._changes, self._tasks, context, caller).run(params.notifications)
         finally:
-            services.open_streams.give_back(caller.principal.id)
+            services.open_streams.give_back(caller.principal)
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: context.request_id})
 
     # --- the handshake era -----------------------------------------------------------------------

@@ -104,7 +104,7 @@ class Tasks:
         asks = self._links.askable(caller, view.execution_id, questions, kinds)
         if not asks:
             return []
-        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
+        tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset, caller.remote)
         return asks if "execution.answer" in tool_list.operations else []
 
     async def created(self, caller: Caller, execution_id: str) -> JsonObject:
@@ -122,7 +122,7 @@ class Tasks:
         if task["status"] == "failed" and view.error is not None:
             task["error"] = {"code": INTERNAL_ERROR, "message": view.error.message}
         if task["status"] == "completed":
-            tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset)
+            tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset, caller.remote)
             task["result"] = execution_result(_result_of(view), tool_list, self._options.result_characters)
         return task
 

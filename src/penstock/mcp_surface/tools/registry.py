@@ -13,19 +13,21 @@ from hashlib import sha256
 
 from penstock.base import limits
 from penstock.mcp_surface.options import McpOptions
+from penstock.mcp_surface.tools.graph_tools import graph_of, graph_tool_list
 from penstock.mcp_surface.tools.naming import ToolNaming
 from penstock.mcp_surface.tools.tool_list import ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import toolset_list, trio_names
-from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.capability import QUERY, Capability
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.gate.policy_stage import Standpoint
 
 __all__ = ["ToolRegistry", "build_tool_list"]
 
 _LISTS_KEPT = 256
-# Priority when several want the same name: built-in operations, then workflows, then tools of other servers.
-_ORDER = {"builtin": 0, "workflow": 1, "upstream": 2}
+# Priority when several want the same name: built-in operations, workflows, stored queries, tools of other servers.
+_ORDER = {"builtin": 0, "workflow": 1, QUERY: 2, "upstream": 3}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -39,22 +41,32 @@ class ToolRegistry:
         self._newest: LruCache[Hashable, tuple[Hashable, ToolList]] = LruCache(_LISTS_KEPT)
         """The newest list of each class of callers, with the revisions that it was built from."""
 
-    async def of(self, principal: Principal, toolset: str | None = None) -> ToolList:
+    async def of(self, principal: Principal, toolset: str | None = None, remote: str | None = None) -> ToolList:
         """Return the current list of a caller. The toolset of the address, the key or the settings narrows it."""
-        chosen = self._chosen(principal, toolset)
+        chosen, standpoint = self._chosen(principal, toolset), Standpoint(surface="mcp", remote=remote)
         exposure = await self._gate.exposed.of(principal.tenant)
-        who = _class_of(principal)
+        decided = await self._gate.lists.key(principal, standpoint)
+        who = (_class_of(principal), decided)
         revisions = (self._gate.catalogue.revision, exposure.revision)
         known = self._newest.get((who, chosen))
         if known is not None and known[0] == revisions:
             return known[1]
-        key = (who, revisions)
+        graph_id = graph_of(chosen)
+        if graph_id is not None:
+            of_graph = await graph_tool_list(self._gate, principal, standpoint, graph_id, self._options)
+            self._newest.put((who, chosen), (revisions, of_graph))
+            return of_graph
+        # With policies, callers share a list if they may call the same; without, scopes say that already.
+        allowed = None if decided is None else await self._gate.visible(principal, standpoint)
+        names = None if allowed is None else frozenset(item.name for item in allowed)
+        key = (_class_of(principal), names, revisions)
         tool_list = self._lists.get((key, chosen))
         if tool_list is None:
             whole = self._lists.get(key)
             if whole is None:
                 reserved = self._gate.catalogue.all()
-                whole = build_tool_list(await self._gate.visible(principal), self._options, reserved)
+                listed = await self._gate.visible(principal, standpoint) if allowed is None else allowed
+                whole = build_tool_list(listed, self._options, reserved)
                 if principal.toolset is not None:
                     whole = toolset_list(whole, principal.toolset, self._options)
                 self._lists.put(key, whole)
@@ -63,18 +75,24 @@ class ToolRegistry:
         self._newest.put((who, chosen), (revisions, tool_list))
         return tool_list
 
-    def at_hand(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
+    def at_hand(self, principal: Principal, toolset: str | None = None, remote: str | None = None) -> ToolList | None:
         """Return the current list of a caller, if it is known without reading or building anything."""
         exposure = self._gate.exposed.at_hand(principal.tenant)
-        known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
+        known = self._known(principal, toolset, remote)
         if exposure is None or known is None or known[0] != (self._gate.catalogue.revision, exposure.revision):
             return None
         return known[1]
 
-    def last_of(self, principal: Principal, toolset: str | None = None) -> ToolList | None:
+    def last_of(self, principal: Principal, toolset: str | None = None, remote: str | None = None) -> ToolList | None:
         """Return the list that a caller was given last, for code that cannot wait."""
-        known = self._newest.get((_class_of(principal), self._chosen(principal, toolset)))
+        known = self._known(principal, toolset, remote)
         return None if known is None else known[1]
+
+    def _known(self, principal: Principal, toolset: str | None, remote: str | None) -> tuple[Hashable, ToolList] | None:
+        decided = self._gate.lists.key_at_hand(principal, Standpoint(surface="mcp", remote=remote))
+        if decided is None:
+            return None
+        return self._newest.get(((_class_of(principal), decided[0]), self._chosen(principal, toolset)))
 
     def _chosen(self, principal: Principal, toolset: str | None) -> str:
         """Return the toolset in effect: of the address, else of the key, else of the settings."""
@@ -164,14 +182,20 @@ def _names(capability: Capability, options: McpOptions) -> list[str]:
     if capability.populator == "builtin":
         return [_shortened(_builtin(capability.name, options.tool_prefix, "_" if underscored else "."))]
     chosen = str(capability.metadata.get("tool") or capability.name)
-    own = (
-        f"upstream_{chosen}"
-        if capability.populator == "upstream"
-        else f"workflow_{capability.metadata.get('workflow')}"
-    )
+    own = _own_name(capability, chosen)
     digest = sha256(capability.name.encode()).hexdigest()[:8]
     found = [_shortened(_NOT_IN_NAMES.sub("_", name)) for name in (chosen, own, f"{own}_{digest}")]
     return [name.replace(".", "_") for name in found] if underscored else found
+
+
+def _own_name(capability: Capability, chosen: str) -> str:
+    """Return the name of a capability that no other kind of capability has."""
+    if capability.populator == "upstream":
+        return f"upstream_{chosen}"
+    metadata = capability.metadata
+    if capability.populator == QUERY:
+        return f"{metadata.get('graph')}_{metadata.get('query')}"
+    return f"workflow_{metadata.get('workflow')}"
 
 
 def _spellings(capability: Capability, options: McpOptions) -> list[str]:

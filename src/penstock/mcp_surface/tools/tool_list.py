@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.tools.naming import UNCHANGED, ToolNaming
-from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.capability import QUERY, Capability
+from penstock.operations.catalogue.profile_names import short_metadata
 
 __all__ = ["BYTES_PER_TOKEN", "CATALOGUE", "Tool", "ToolList", "catalogue_bytes", "listed_tool", "pinned_version"]
 
@@ -31,6 +32,17 @@ class Tool:
     name: str
     capability: Capability
     listed: JsonObject
+    fixed: JsonObject = field(default_factory=dict)
+    """Arguments that every call has, whatever its caller says."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Other spellings of arguments, and what they are called here."""
+
+    def arguments(self, given: JsonObject) -> JsonObject:
+        """Return the arguments of a call from those that its caller gave."""
+        if not self.fixed and not self.renamed:
+            return given
+        spelt = {self.renamed.get(name, name): value for name, value in given.items()}
+        return {**spelt, **self.fixed}
 
     @property
     def starts_execution(self) -> bool:
@@ -86,7 +98,7 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
     `output_schemas` and `naming` apply to built-in operations only: workflows always have their output schemas, and
     texts of authors stay as they wrote them.
     """
-    wording = naming if capability.populator == "builtin" else UNCHANGED
+    wording = naming if capability.is_builtin else UNCHANGED
     listed: JsonObject = {
         "name": name,
         "title": capability.title,
@@ -94,7 +106,7 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
         "inputSchema": wording.of_schema(capability.input_schema),
         "annotations": _hints(capability),
     }
-    if capability.output_schema is not None and (output_schemas or capability.populator != "builtin"):
+    if capability.output_schema is not None and (output_schemas or not capability.is_builtin):
         listed["outputSchema"] = wording.of_schema(capability.output_schema)
     if capability.metadata.get("icons"):
         listed["icons"] = capability.metadata["icons"]
@@ -102,6 +114,12 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
         listed["_meta"] = pinned_version(capability)
     if capability.populator == "upstream":
         listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("server", "upstream", "hash")}
+    if capability.populator == QUERY:
+        listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("graph", "query", "hash")}
+    governance = short_metadata(capability)
+    if governance:
+        known = listed.get("_meta")
+        listed["_meta"] = {**(known if isinstance(known, dict) else {}), f"{_META}governance": governance}
     return Tool(name, capability, listed)
 
 

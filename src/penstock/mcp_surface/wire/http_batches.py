@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from penstock.asgi import read_messages, replayed, send_body
+from penstock.asgi import Headers, read_messages, replayed, send_body
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.wire.codes import HEADER_MISMATCH, INVALID_REQUEST
@@ -32,7 +32,7 @@ __all__ = ["Handle", "HttpMessages"]
 _VERSION = b"mcp-protocol-version"
 _JSON = (b"content-type", b"application/json")
 _STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
-_ACCEPTED, _WRONG, _OK = 202, 400, 200
+_ACCEPTED, _WRONG, _OK, _TOO_MANY = 202, 400, 200, 429
 
 Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -46,6 +46,8 @@ class HttpMessages:
     takes_lists: bool
     refused: Callable[[JsonObject], None]
     """Called for refused messages in a batch; for other messages the HTTP status shows the refusal."""
+    limited: Callable[[Any], tuple[JsonObject, Headers] | None]
+    """Returns the error, and its headers, for a message that comes too soon: before its event stream begins."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request of the handshake era whose body is a message or a batch; refuse any other."""
@@ -62,6 +64,10 @@ class HttpMessages:
         if refused is not None:
             await _send_json(send, refused)
             return
+        too_soon = self.limited(value)
+        if too_soon is not None:
+            await _send_json(send, too_soon[0], _TOO_MANY, too_soon[1])
+            return
         await self.dispatch(scope, replayed(received, receive), send)
 
 
@@ -76,9 +82,9 @@ def _refusal(value: Any, *, has_version: bool) -> JsonObject | None:
     return refused
 
 
-async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG) -> None:
+async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG, more: Headers | None = None) -> None:
     body = msgspec.json.encode(answer)
-    headers = [_JSON, (b"content-length", b"%d" % len(body))]
+    headers = [_JSON, (b"content-length", b"%d" % len(body)), *(more or [])]
     await send_body(send, status, headers, body)
 
 

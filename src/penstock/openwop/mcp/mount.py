@@ -182,7 +182,9 @@ class _PlainBackend:
             return error_message(request_id, mapping_of(error).json_rpc, error.message, data)
         finally:
             self._metrics.answered(method, status, time.perf_counter() - began)
-            tool_list = self._registry.last_of(caller.principal, caller.toolset) if method == CALL else None
+            tool_list = (
+                self._registry.last_of(caller.principal, caller.toolset, caller.remote) if method == CALL else None
+            )
             tool = tool_list.find(str(params.get("name"))) if tool_list is not None else None
             if method == CALL:
                 self._metrics.called(tool, called)
@@ -197,7 +199,7 @@ class _PlainBackend:
         return await known(caller, params)
 
     async def _tool_list(self, caller: Caller) -> ToolList:
-        return await self._registry.of(caller.principal, caller.toolset)
+        return await self._registry.of(caller.principal, caller.toolset, caller.remote)
 
     async def _initialize(self, caller: Caller, params: JsonObject) -> JsonObject:
         asked = params.get("protocolVersion")

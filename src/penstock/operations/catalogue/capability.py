@@ -17,9 +17,16 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.governance.approvals import value_digest
+from penstock.governance.holds import Approval
+from penstock.governance.policy.schema import ActionShape
+from penstock.governance.policy.shapes import record_of
 
 __all__ = [
+    "BOUND",
+    "QUERY",
     "Annotations",
     "Authorization",
     "Bucket",
@@ -29,11 +36,16 @@ __all__ = [
     "Governance",
     "Handler",
     "Reply",
+    "Revealed",
     "Route",
     "StreamEvent",
 ]
 
 T = TypeVar("T")
+QUERY = "query"
+"""The populator of stored queries."""
+BOUND = "bound"
+"""The populator of operations that are offered for one graph, without the argument that names it."""
 Bucket: TypeAlias = Literal["read", "write", "admin"]
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 
@@ -54,6 +66,10 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...] = ()
     confirm: bool = False
     draft: Literal["never", "always", "on_risk"] = "never"
+    approval: Approval | None = None
+    """Who approves a held call; None: whoever the operator says."""
+    holdable: bool = True
+    """Whether a call may be held. Those with which calls that wait are looked at and decided are not."""
     bucket: Bucket = "read"
 
 
@@ -122,6 +138,10 @@ class EventStream:
 
 
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
+Revealed: TypeAlias = Literal["run", "runs"] | None
+"""Contents of the run that a call is about, of any runs of the tenant, or none."""
+# The kinds of resources whose names as entities of policies are not just capitalized: principals have those types.
+_RESOURCE_TYPES = {"execution": "Run", "agent": "AgentEntry", "user": "UserEntry", "service": "ServiceEntry"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +170,32 @@ class Capability:
 
     Without it, the stored answer is used.
     """
+    policy_input: Callable[[JsonObject], JsonObject] | None = None
+    """Makes what policies see from the arguments, if those are not it already: a prompt's arguments are all texts."""
+    witness: Callable[[Any, Any], Awaitable[JsonValue]] | None = None
+    """Returns the state that a call would change, from its context and input. An approval holds for that state only."""
+    impact: Callable[[Any, Any], Awaitable[JsonObject]] | None = None
+    """Returns what a call would do, from its context and input, for people who look before it is made."""
+    find: Callable[[Any, Any], Awaitable[object]] | None = None
+    """Finds what a call is about, from its context and input; raises what the handler would raise if there is no such
+    thing, or the caller may not know of it. It changes nothing. A call that would wait is refused by it instead.
+    """
+    secrets: Callable[[Any, JsonObject], Awaitable[dict[str, JsonValue]]] | None = None
+    """Returns secret parts of the arguments, from the context and the arguments, that `input_schema` does not mark."""
+    reveals: Callable[[JsonObject], Revealed] | None = None
+    """Says for arguments whether the answer has contents of runs in places that no policy can name."""
+    approvals: Callable[[Any, Any], Awaitable[tuple[Approval, ...]]] | None = None
+    """Returns whose approval a call needs because of what it changes, from its context and input.
+
+    Such a call waits under every preset, as one that a policy wants approved.
+    """
+    policy_groups: tuple[str, ...] = ()
+    """Further groups of actions that policies know it by."""
+    stands_for: Callable[[JsonObject], tuple[str, JsonObject, PenstockError] | None] | None = None
+    """Returns the name and arguments of the call that is made in its place, and the error if there is nothing to call.
+
+    None if the arguments do not name one. The gate decides about that call, once the caller has the scopes of this one.
+    """
     populator: str = "builtin"
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
 
@@ -164,12 +210,45 @@ class Capability:
         return self.make_output_schema()
 
     @cached_property
+    def schema_version(self) -> str:
+        """A digest that changes with what the capability accepts, and with the version of what it starts."""
+        return value_digest([self.name, self.input_schema, self.metadata.get("hash")])
+
+    @cached_property
     def only_reads(self) -> bool:
         """Whether a call stores nothing.
 
         An exposed workflow that calls itself read-only means the outside world: starting it still stores a run.
         """
-        return self.populator == "builtin" and self.annotations.read_only
+        return (self.is_builtin or self.populator == QUERY) and self.annotations.read_only
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it is a built-in operation, or one that is bound to a graph."""
+        return self.populator in ("builtin", BOUND)
+
+    @cached_property
+    def policy_action(self) -> ActionShape:
+        """The action that policies know it by. Everything that starts a workflow is one action of that workflow."""
+        kind = self.authorization({}).resource_kind
+        named = _RESOURCE_TYPES.get(kind, "".join(part.capitalize() for part in kind.split("_")))
+        workflow = self.metadata.get("workflow")
+        own = f"workflow:{workflow}" if self.populator == "workflow" and isinstance(workflow, str) else self.name
+        does: Bucket = "read" if self.annotations.read_only else "write"
+        own_groups: tuple[str, ...] = (self.governance.bucket,) if self.is_builtin else ("call", does)
+        return ActionShape(
+            name=own,
+            groups=(*own_groups, *self.policy_groups),
+            resource_type=named,
+            input=record_of(self.input_schema),
+            # What is hidden of a run is decided by its workflow.
+            answer=lambda: None if self.is_of_tenant else self.output_schema,
+        )
+
+    @property
+    def is_of_tenant(self) -> bool:
+        """Whether a tenant defined it: what nobody else may know to exist."""
+        return not self.is_builtin and self.populator != "demo"
 
     @property
     def resource(self) -> str:

@@ -15,7 +15,10 @@ from difflib import get_close_matches
 from penstock.base.errors import NotFound
 from penstock.operations.catalogue.capability import Capability
 
-__all__ = ["Catalogue"]
+__all__ = ["UNKNOWN_OPERATION", "Catalogue"]
+
+UNKNOWN_OPERATION = "OPERATION_NOT_FOUND"
+"""The code for a name that nothing has, or that the caller may not know."""
 
 
 class Catalogue:
@@ -58,7 +61,7 @@ class Catalogue:
             return found
         near = get_close_matches(name, self._by_name, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "list what there is with `penstock operations`"
-        raise NotFound("OPERATION_NOT_FOUND", f"there is no operation {name[:100]}", hint)
+        raise NotFound(UNKNOWN_OPERATION, f"there is no operation {name[:100]}", hint)
 
     def all(self) -> tuple[Capability, ...]:
         """Return every capability, sorted by name."""

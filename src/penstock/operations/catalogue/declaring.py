@@ -13,7 +13,7 @@ Above it: the modules with operations. Below it: `capability`, `definitions.sche
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -21,9 +21,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
+from penstock.base.errors import PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, compile_schema, violations
+from penstock.governance.holds import Approval
 from penstock.operations.catalogue.capability import (
     Annotations,
     Authorization,
@@ -33,6 +34,7 @@ from penstock.operations.catalogue.capability import (
     Governance,
     Handler,
     Reply,
+    Revealed,
     Route,
 )
 
@@ -69,9 +71,19 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     risk: Literal["low", "medium", "high", "critical"] = "low",
     bucket: Literal["read", "write", "admin"] | None = None,
     subject: str | Callable[[JsonObject], str | None] | None = None,
+    resource_kind: str | None = None,
+    groups: Sequence[str] = (),
+    stands_for: Callable[[JsonObject], tuple[str, JsonObject, PenstockError] | None] | None = None,
     errors: Sequence[str] = (),
     examples: Sequence[Example] = (),
     repeat: Callable[[Any, JsonObject], JsonValue] | None = None,
+    holdable: bool = True,
+    witness: Callable[[Any, Any], Awaitable[JsonValue]] | None = None,
+    impact: Callable[[Any, Any], Awaitable[JsonObject]] | None = None,
+    find: Callable[[Any, Any], Awaitable[object]] | None = None,
+    secrets: Callable[[Any, JsonObject], Awaitable[dict[str, JsonValue]]] | None = None,
+    reveals: Revealed | Callable[[JsonObject], Revealed] = None,
+    approvals: Callable[[Any, Any], Awaitable[tuple[Approval, ...]]] | None = None,
     takes: Any = None,
     gives: Any = None,
     words: str | None = None,
@@ -79,7 +91,11 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     """Turn a handler function into a capability.
 
     `subject` is the member of the input that names what the call is about, or a function that finds it in the input. If
-    only the handler knows it, such as the id of something new, the handler reports it (`CallRecord.about`).
+    only the handler knows it, such as the id of something new, the handler reports it (`CallRecord.about`). Its kind is
+    the first part of the name, unless `resource_kind` says otherwise. `groups` are further groups of actions in
+    policies. `holdable`, `witness`, `impact`, `find`, `secrets` and `approvals` are about calls that wait for approval:
+    see `Governance` and `Capability`, which also has `stands_for`. `reveals` says that the answer has contents of runs
+    beside their output.
 
     A handler's signature and docstring normally give the types and the texts. Code that declares operations in bulk
     passes them instead: the type of the input (`takes`), of the answer (`gives`), and the `words`.
@@ -98,14 +114,27 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
             annotations=Annotations(
                 read_only=reads, destructive=destructive, idempotent=idempotent or reads, open_world=open_world
             ),
-            governance=Governance(risk=risk, scopes=tuple(scopes), bucket=bucket or ("read" if reads else "write")),
+            governance=Governance(
+                risk=risk,
+                scopes=tuple(scopes),
+                holdable=holdable,
+                bucket=bucket or ("read" if reads else "write"),
+            ),
             handler=handler,
             convert=partial(check_arguments, input_type),
-            authorization=partial(_authorization, name, subject),
+            authorization=partial(_authorization, name, resource_kind or name.partition(".")[0], subject),
+            policy_groups=tuple(groups),
+            stands_for=stands_for,
             route=route,
             errors=tuple(errors),
             examples=tuple(examples),
             repeat=repeat,
+            witness=witness,
+            impact=impact,
+            find=find,
+            secrets=secrets,
+            reveals=reveals if reveals is None or callable(reveals) else lambda arguments: reveals,
+            approvals=approvals,
         )
 
     return declare
@@ -170,12 +199,10 @@ def _ends_a_line(value: JsonValue) -> bool:
 
 
 def _authorization(
-    name: str, subject: str | Callable[[JsonObject], str | None] | None, arguments: JsonObject
+    name: str, kind: str, subject: str | Callable[[JsonObject], str | None] | None, arguments: JsonObject
 ) -> Authorization:
     identity = subject(arguments) if callable(subject) else arguments.get(subject) if subject else None
-    return Authorization(
-        action=name, resource_kind=name.partition(".")[0], resource_id=identity if isinstance(identity, str) else None
-    )
+    return Authorization(action=name, resource_kind=kind, resource_id=identity if isinstance(identity, str) else None)
 
 
 def _output_schema(kind: Any) -> JsonObject | None:

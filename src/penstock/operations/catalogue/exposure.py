@@ -16,7 +16,7 @@ from penstock.definitions.jq.prompt_texts import filled_text
 from penstock.operations.catalogue.capability import Capability
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = ["ExposedPrompt", "ExposedResource", "Exposure", "Exposures", "PromptText", "TenantWorkflows"]
+__all__ = ["ExposedGraph", "ExposedPrompt", "ExposedResource", "Exposure", "Exposures", "PromptText", "TenantWorkflows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,20 @@ class ExposedPrompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExposedGraph:
+    """A graph as assistants reach it."""
+
+    graph_id: str
+    title: str
+    queries: tuple[str, ...] = ()
+    """The canonical names of its exposed queries, sorted."""
+    as_pair: bool = False
+    """Whether the queries are offered through one tool that lists them and one that runs them."""
+    allows_adhoc: bool = False
+    """Whether callers may send queries of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
     """What a tenant exposes to assistants. `revision` changes whenever any of it does."""
 
@@ -98,6 +112,10 @@ class Exposure:
     """By address or template, sorted."""
     contents: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
     """The capabilities that read prompts and resources, by canonical name."""
+    unlisted: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    """Capabilities that can be called, by canonical name, and that no list shows."""
+    graphs: Mapping[str, ExposedGraph] = field(default_factory=lambda: MappingProxyType({}))
+    """The graphs of the tenant, by id, sorted."""
     handlers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The workflow that handles each kind of request: `sampling`, `elicitation`, `roots`."""
     hashes: tuple[str, ...] = ()
@@ -107,6 +125,10 @@ class Exposure:
     read_at: int = 0
     mark: int = 0
     """The change mark of the store before it was read."""
+
+    def found(self, name: str) -> Capability | None:
+        """Return the capability with a canonical name, listed or not."""
+        return self.tools.get(name) or self.contents.get(name) or self.unlisted.get(name)
 
 
 class Exposures(Protocol):

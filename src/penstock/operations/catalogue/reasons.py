@@ -23,7 +23,7 @@ from penstock.base.errors import (
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.errors import INTERNAL_ERROR, mapping_of
 
-__all__ = ["REASONS", "Reason", "reasons_of", "status_of"]
+__all__ = ["REASONS", "SIGNATURE_ERRORS", "Reason", "reasons_of", "status_of"]
 
 
 class Reason(NamedTuple):
@@ -33,12 +33,23 @@ class Reason(NamedTuple):
     meaning: str
 
 
+SIGNATURE_ERRORS = ("SIGNATURE_REQUIRED", "SIGNATURE_INVALID", "SIGNER_NOT_TRUSTED")
+"""Why a workflow is neither stored nor started where workflows have to be signed."""
+
 REASONS: dict[str, Reason] = {
     # Every call.
     "UNAUTHENTICATED": Reason(Denied, "No key was sent, or it is not valid."),
     "KEY_EXPIRED": Reason(Denied, "The key was valid until some time ago."),
     "KEY_REVOKED": Reason(Denied, "The key was revoked."),
+    "TOKEN_INVALID": Reason(Denied, "The access token is not one that this server accepts; the message says why."),
+    "TOKEN_EXPIRED": Reason(Denied, "The access token has expired."),
+    "TOKEN_REVOKED": Reason(Denied, "The access token, or everything of its subject, was revoked on this server."),
+    "CREDENTIALS_AMBIGUOUS": Reason(Rejected, "The request has more than one credential, such as a key and a token."),
+    "ISSUER_UNAVAILABLE": Reason(Unavailable, "The issuer of the access token cannot be asked at the moment."),
     "SCOPE_REQUIRED": Reason(Denied, "The key lacks a scope that the operation needs."),
+    "POLICY_DENIED": Reason(Denied, "A policy forbids the call, or none permits it; no further scope would help."),
+    "FIELDS_HIDDEN": Reason(Denied, "The answer would show fields that a policy hides, where they cannot be left out."),
+    "APPROVAL_REQUIRED": Reason(Denied, "A policy lets the call be made only once people have approved it."),
     "OPERATION_NOT_FOUND": Reason(NotFound, "There is no operation of that name."),
     "ROUTE_NOT_FOUND": Reason(NotFound, "Nothing is served at that path."),
     "METHOD_NOT_ALLOWED": Reason(Rejected, "The path exists, but not with this method."),
@@ -53,7 +64,15 @@ REASONS: dict[str, Reason] = {
     "HEADERS_TOO_LARGE": Reason(LimitExceeded, "The headers are larger than the server takes."),
     "REQUEST_TIMEOUT": Reason(LimitExceeded, "The request did not arrive in time."),
     "BODY_TOO_LARGE": Reason(LimitExceeded, "The body is larger than the server takes."),
-    "RATE_LIMITED": Reason(LimitExceeded, "Too many calls in a minute with one key; Retry-After says when to go on."),
+    "RATE_LIMITED": Reason(
+        LimitExceeded,
+        "Too many calls in a minute by a key, a tenant or a sender, or of a workflow; Retry-After says when to go on.",
+    ),
+    "QUOTA_EXCEEDED": Reason(
+        LimitExceeded, "A tenant or a key has used what it may: runs, tokens, cost or storage; the details say which."
+    ),
+    "QUOTA_NOT_FOUND": Reason(NotFound, "These quotas were not changed."),
+    "OPERATOR_REQUIRED": Reason(Denied, "Only the operator of the server may do this."),
     "CONCURRENCY_LIMITED": Reason(LimitExceeded, "Too many calls at once with one key."),
     "TOO_MANY_REQUESTS_IN_FLIGHT": Reason(LimitExceeded, "The server is answering as many requests as it can."),
     "IDEMPOTENCY_KEY_INVALID": Reason(Rejected, "The idempotency key is empty, too long, or not plain ASCII."),
@@ -67,6 +86,9 @@ REASONS: dict[str, Reason] = {
     INTERNAL_ERROR: Reason(PenstockError, "A bug; the request id helps to find it."),
     # Workflows and tasks.
     "INVALID_DOCUMENT": Reason(Rejected, "The workflow document has mistakes; every one is listed."),
+    "SIGNATURE_REQUIRED": Reason(Rejected, "The workflow is not signed, and only signed ones are taken here."),
+    "SIGNATURE_INVALID": Reason(Rejected, "The workflow was changed after it was signed, or its signature is none."),
+    "SIGNER_NOT_TRUSTED": Reason(Rejected, "The workflow is signed with a key that is not trusted here."),
     "WORKFLOW_EXISTS": Reason(Conflict, "There is a workflow of that name."),
     "PACK_WORKFLOW_INVALID": Reason(Rejected, "A workflow of the OpenWOP wire has mistakes, or is more than a row."),
     "PACK_NODE_UNSUPPORTED": Reason(Rejected, "A workflow of the OpenWOP wire has a node that is not run here."),
@@ -77,6 +99,24 @@ REASONS: dict[str, Reason] = {
     "TASK_EXISTS": Reason(Conflict, "The workflow has a task of that id."),
     "TASK_NOT_FOUND": Reason(NotFound, "The workflow has no such task."),
     "TASK_ID_DIFFERS": Reason(Rejected, "The task has another id than the one to be changed."),
+    # Held calls.
+    "DRAFT_NOT_FOUND": Reason(NotFound, "There is no such draft."),
+    "DRAFT_FINAL": Reason(Conflict, "The draft is decided, or has expired; it can be proposed again."),
+    "WITNESS_MISMATCH": Reason(Conflict, "The state that the caller looked at has changed."),
+    "WITNESS_UNSUPPORTED": Reason(Conflict, "The operation has no state whose hash could be compared."),
+    "DRAFT_FAILED": Reason(Conflict, "The draft was approved, and its call was refused or failed when it was made."),
+    "DRAFT_NOT_YOURS": Reason(Denied, "Somebody else proposed the draft."),
+    "DRAFT_DRIFTED": Reason(Conflict, "What the call would do has changed since it was proposed; it was not made."),
+    "DIGEST_MISMATCH": Reason(Rejected, "The digest is not that of the call."),
+    "APPROVAL_EXPIRED": Reason(Conflict, "The call was approved too late."),
+    "ALREADY_VOTED": Reason(Conflict, "The same person has voted before, and several have to agree."),
+    "VOTES_DIFFER": Reason(Conflict, "The others have agreed to another answer."),
+    "DRAFT_NOT_FINAL": Reason(Conflict, "The draft is not decided yet, or was made."),
+    "HELD_CALL_FIXED": Reason(Conflict, "A held call cannot be forked or settled like that; propose it again."),
+    "PREFLIGHT_NOT_FOUND": Reason(Rejected, "The preflight was used, has expired, or is somebody else's."),
+    "PREFLIGHT_NOT_NEEDED": Reason(Rejected, "The operation changes nothing, so there is nothing to look at first."),
+    "GRANT_NOT_FOUND": Reason(NotFound, "There is no such grant."),
+    "TOO_MANY_GRANTS": Reason(LimitExceeded, "There are as many grants as one tenant may have."),
     # Executions.
     "EXECUTION_NOT_FOUND": Reason(NotFound, "There is no such execution."),
     "EXECUTION_ID_TAKEN": Reason(Conflict, "The id belongs to an execution of another workflow, input or origin."),
@@ -123,6 +163,8 @@ REASONS: dict[str, Reason] = {
     "SCHEDULE_INVALID": Reason(Rejected, "The cron expression, time zone or a duration of the schedule is wrong."),
     "SCHEDULE_OF_DOCUMENT": Reason(Conflict, "The schedule is part of a workflow document, and is changed there."),
     "SCHEDULE_NOT_STARTED": Reason(Conflict, "The schedule's rules did not let an execution start."),
+    "AUTHORITY_EXPIRED": Reason(Denied, "The maker of a schedule or webhook has no key, and made it too long ago."),
+    "SECRET_INPUT_NOT_KEPT": Reason(Rejected, "The input has a secret in it, and is stored as it is for later starts."),
     "SCHEDULES_LIMITED": Reason(LimitExceeded, "The tenant has as many schedules as it may have."),
     # The published control plane; the published error is in `error`.
     "DUPLICATE_EXECUTION_ID": Reason(Conflict, "There is a run of that id."),
@@ -138,7 +180,45 @@ REASONS: dict[str, Reason] = {
     "KEY_NOT_FOUND": Reason(NotFound, "There is no such key."),
     "KEY_NOT_ACTIVE": Reason(Conflict, "The key was revoked or replaced, or has expired."),
     "KEY_BEYOND_YOURS": Reason(Denied, "The new key would offer more tools, or be valid for longer, than yours."),
+    "ISSUER_UNKNOWN": Reason(Rejected, "No issuer of that name is configured."),
+    "REVOCATION_NOT_FOUND": Reason(NotFound, "There is no such revocation of a token or subject."),
     "SCOPE_INVALID": Reason(Rejected, "A scope is not written as scopes are."),
+    # The agent profile.
+    "APP_NOT_FOUND": Reason(NotFound, "There is no such app."),
+    "APP_ACTIVE": Reason(Conflict, "The app is active; it has to be revoked before it is deleted."),
+    "APP_REVOKED": Reason(Conflict, "The app was revoked, and gets no new key."),
+    "APP_HAS_DRAFTS": Reason(Conflict, "A draft of the app still waits for a decision."),
+    "TRANSACTION_NOT_FOUND": Reason(NotFound, "The demo ledger has no such transaction."),
+    # Policies.
+    "POLICY_NOT_FOUND": Reason(NotFound, "There are no such policies."),
+    "POLICIES_LIMITED": Reason(LimitExceeded, "The tenant has as many documents with policies as it may have."),
+    "ACTION_NOT_FOUND": Reason(NotFound, "There is no operation, workflow or tool of that name."),
+    "POLICY_INVALID": Reason(Rejected, "Policies have mistakes; every one is listed."),
+    # Graphs.
+    "GRAPH_NOT_FOUND": Reason(NotFound, "There is no such graph."),
+    "GRAPH_EXISTS": Reason(Conflict, "There is a graph of that id."),
+    "GRAPHS_LIMITED": Reason(LimitExceeded, "The tenant has as many graphs as it may have."),
+    "GRAPH_QUARANTINED": Reason(Conflict, "The files of a configured graph have mistakes, so it is out of use."),
+    "GRAPH_OF_SETTINGS": Reason(Conflict, "The settings of the server declare the graph, and it is changed there."),
+    "GRAPH_FILES_INVALID": Reason(Rejected, "A file of a configured graph cannot be used."),
+    "GRAPH_SCHEMA_INVALID": Reason(Rejected, "The schema of a graph has mistakes; every one is listed."),
+    "GRAPH_SCHEMA_REFUSED": Reason(Conflict, "The data, or an unsupported step, do not let the schema be applied."),
+    "GRAPH_CONSTRAINTS_VIOLATED": Reason(Rejected, "A change breaks constraints of the schema; they are listed."),
+    "GRAPH_RECORDS_INVALID": Reason(Rejected, "Lines of a load cannot be read or do not fit the schema."),
+    "BRANCH_NOT_FOUND": Reason(NotFound, "The graph has no such branch."),
+    "BRANCH_EXISTS": Reason(Conflict, "The graph has a branch of that name."),
+    "BRANCH_NAME_INVALID": Reason(Rejected, "The text is not a name for a branch, or one name is inside another."),
+    "BRANCH_IN_USE": Reason(Conflict, "The branch is `main`, or others were forked from it."),
+    "BRANCH_TOO_DEEP": Reason(Conflict, "The branch is forked from branches of branches, too many of them."),
+    "BRANCH_BUSY": Reason(Conflict, "A load on the branch is under way."),
+    "COMMIT_NOT_FOUND": Reason(NotFound, "The graph has no such commit, or it was collected."),
+    "CHANGE_FEED_GAP": Reason(Conflict, "Commits after the cursor were collected; `details` says where to go on."),
+    "MERGE_CONFLICTS": Reason(Conflict, "Two branches changed the same things differently; nothing was merged."),
+    "QUERY_NOT_FOUND": Reason(NotFound, "The graph has no such stored query."),
+    "QUERY_INVALID": Reason(Rejected, "A query has mistakes, or does not fit the schema; every one is listed."),
+    "QUERY_NOT_SUPPORTED": Reason(Rejected, "The store cannot run the query exactly as it is meant."),
+    "QUERY_LIMITED": Reason(LimitExceeded, "The query reached a limit of time, rows or memory, and was ended."),
+    "ADHOC_NOT_ALLOWED": Reason(Denied, "The graph runs stored queries only."),
     # Registries.
     "SCHEMA_EXISTS": Reason(Conflict, "There is a schema of that id."),
     "SCHEMA_NOT_FOUND": Reason(NotFound, "There is no such schema."),
@@ -156,6 +236,12 @@ REASONS: dict[str, Reason] = {
     "UPSTREAM_TOOL_EXCLUDED": Reason(Conflict, "The settings do not import the tool."),
     "UPSTREAM_TOOL_QUARANTINED": Reason(Conflict, "The server describes the tool otherwise than it was accepted."),
     "UPSTREAM_UNAVAILABLE": Reason(Unavailable, "The server cannot be reached."),
+    "UPSTREAM_SIGN_IN_REQUIRED": Reason(Conflict, "Somebody has to sign in to the server first."),
+    "UPSTREAM_SIGN_IN_NOT_NEEDED": Reason(Conflict, "Nobody signs in to the server: it is used with our own client."),
+    "UPSTREAM_SIGN_IN_REFUSED": Reason(Conflict, "The authorization server, or the person, refused the sign-in."),
+    "SIGN_IN_NOT_FOUND": Reason(NotFound, "No sign-in has begun that the answer belongs to, or it took too long."),
+    "UPSTREAM_AUTHORIZATION_FAILED": Reason(Conflict, "There is no token for the server, and a sign-in does not help."),
+    "UPSTREAM_AUTHORIZATION_UNAVAILABLE": Reason(Unavailable, "The authorization server gives no token now."),
     # Webhooks.
     "WEBHOOK_NOT_FOUND": Reason(NotFound, "There is no such webhook."),
     "WEBHOOK_URL_INVALID": Reason(Rejected, "Events cannot or may not be sent to the address."),
@@ -173,9 +259,23 @@ REASONS: dict[str, Reason] = {
     "DELIVERY_NOT_FOUND": Reason(NotFound, "There is no such delivery, or it was forgotten."),
     # The store.
     "STORE_BUSY": Reason(Unavailable, "Another process holds the store."),
+    "AUDIT_CHECKPOINT_INVALID": Reason(Rejected, "The text is not a signed checkpoint."),
+    "AUDIT_CHECKPOINT_NOT_FOUND": Reason(
+        NotFound, "The audit trail has no such checkpoint, or it does not cover that."
+    ),
+    "AUDIT_EXPORT_INVALID": Reason(Rejected, "A line of the file is not one of an exported audit trail."),
+    "AUDIT_HOLDS_LIMIT": Reason(LimitExceeded, "The tenant has as many legal holds as there may be."),
+    "AUDIT_HOLD_NOT_FOUND": Reason(NotFound, "There is no legal hold with this id."),
+    "AUDIT_KEY_EXPOSED": Reason(Rejected, "Others can read the file with the key that signs checkpoints."),
+    "AUDIT_KEY_UNAVAILABLE": Reason(Unavailable, "There is no key to sign checkpoints with, or it cannot be read."),
+    "AUDIT_PUBLIC_KEY_INVALID": Reason(Rejected, "The file has no public key that verifies checkpoints."),
+    "AUDIT_RECORD_NOT_FOUND": Reason(NotFound, "There is no audit record with this number."),
+    "AUDIT_TRAIL_BROKEN": Reason(Conflict, "The audit trail was altered, and is neither signed nor proven."),
+    "AUDIT_TRAIL_EMPTY": Reason(Rejected, "There are no audit records yet."),
     "AUDIT_UNAVAILABLE": Reason(Unavailable, "The audit record of the call cannot be written, so nothing was done."),
     "STORE_FULL": Reason(Unavailable, "The disk is full; nothing was lost."),
     "STORE_READ_ONLY": Reason(Unavailable, "The store cannot be written."),
+    "DEFINITION_CHANGED": Reason(CorruptHistory, "The definition of a run was changed in the store."),
     "STORE_CORRUPT": Reason(CorruptHistory, "The store is damaged."),
     "PAYLOAD_CHANGED": Reason(CorruptHistory, "A large value in the store is not what its hash stands for."),
     "PAYLOAD_MISSING": Reason(CorruptHistory, "A large value is not in the store."),
@@ -185,6 +285,8 @@ _EVERY_CALL = (
     "UNAUTHENTICATED",
     "KEY_EXPIRED",
     "KEY_REVOKED",
+    "POLICY_DENIED",
+    "APPROVAL_REQUIRED",
     "INVALID_ARGUMENTS",
     "ARGUMENTS_TOO_DEEP",
     "RATE_LIMITED",

@@ -26,7 +26,9 @@ from penstock.operations.executions.inputs import (
 from penstock.operations.executions.retry_point import retry_point
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.runs.handles import handle_after, visible_run
+from penstock.operations.permissions.admission import admit_restart
+from penstock.operations.runs.handles import find_run, handle_after, visible_run
+from penstock.operations.runs.held_calls import HELD_LABEL, refuse_settling
 from penstock.operations.runs.starting import new_run_id, refuse_restart
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.ports.runs import RunQuery, RunRow
@@ -41,6 +43,7 @@ _SEEN = "EXECUTION_NOT_FOUND"
     route=Route(method="POST", path="/executions/{execution_id}/pause"),
     scopes=("execution:control",),
     subject="execution_id",
+    find=find_run,
     errors=(_SEEN, "PAUSE_NOT_ALLOWED", "RUN_ENDED"),
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the shop is being moved"}),),
 )
@@ -58,6 +61,7 @@ async def execution_pause(context: Context, given: ReasonedChange) -> Reply[Exec
     route=Route(method="POST", path="/executions/{execution_id}/resume"),
     scopes=("execution:control",),
     subject="execution_id",
+    find=find_run,
     errors=(_SEEN, "RESUME_NOT_ALLOWED", "RUN_ENDED"),
 )
 async def execution_resume(context: Context, given: NamedExecution) -> Reply[ExecutionHandle]:
@@ -76,6 +80,7 @@ async def execution_resume(context: Context, given: NamedExecution) -> Reply[Exe
     destructive=True,
     risk="medium",
     subject="execution_id",
+    find=find_run,
     errors=(_SEEN, "CANCEL_NOT_ALLOWED"),
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the customer changed their mind"}),),
 )
@@ -95,13 +100,16 @@ async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[Exe
     scopes=("execution:control",),
     risk="medium",
     subject="execution_id",
+    find=find_run,
     errors=(
         _SEEN,
         "ACTIVITY_RETRY_NOT_ALLOWED",
         "ACTIVITY_SUBMIT_NOT_AWAITING",
         "ACTIVITY_SUBMIT_NODE_MISMATCH",
         "EXECUTION_ID_TAKEN",
+        "HELD_CALL_FIXED",
         "PERSON_REQUIRED",
+        "QUOTA_EXCEEDED",
         "RETRY_AMBIGUOUS",
         "RETRY_NOT_ALLOWED",
         "RUN_ENDED",
@@ -119,7 +127,9 @@ async def execution_retry(context: Context, given: RetryExecution) -> Reply[Exec
     its own execution, or execution.submit_activity reports what came of it.
     """
     row = await visible_run(context, given.execution_id)
-    await refuse_restart(context, row)
+    refuse_settling(context, row)
+    if HELD_LABEL not in row.labels:  # a call that was held is made with the authority of its caller
+        await refuse_restart(context, row)
     if row.status == RunStatus.FAILED and given.node_id is None:
         point = retry_point(await context.run(row.run_id).history())
         return await _forked(context, row, point.seq, given.new_execution_id)
@@ -154,7 +164,8 @@ async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tup
     open_world=True,
     risk="medium",
     subject="execution_id",
-    errors=(_SEEN, "FORK_POINT_INVALID", "EXECUTION_ID_TAKEN", "PERSON_REQUIRED"),
+    find=find_run,
+    errors=(_SEEN, "FORK_POINT_INVALID", "EXECUTION_ID_TAKEN", "HELD_CALL_FIXED", "PERSON_REQUIRED", "QUOTA_EXCEEDED"),
     examples=(Example(arguments={"execution_id": "order-1042", "at_sequence": 14}),),
 )
 async def execution_fork(context: Context, given: ForkExecution) -> Reply[ExecutionHandle]:
@@ -170,16 +181,22 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
 
 async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None) -> Reply[ExecutionHandle]:
     """Fork an execution, and return the new one; or return the one that the same call made earlier."""
+    if HELD_LABEL in row.labels:
+        message = "an execution that holds a call is not repeated: its approval is for this one"
+        raise Conflict("HELD_CALL_FIXED", message, "propose the call again with draft.propose")
     await refuse_used_answer(context, row.run_id, at_seq)
     run_id, _ = new_run_id(context, chosen)
 
     async def fork() -> None:
         if await _is_that_fork(context, run_id, row.run_id, at_seq):
             return
+        await admit_restart(context, row)
         try:
-            await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.principal.starter)
+            await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.initiator)
         except Conflict as error:
-            if error.code != "DUPLICATE_EXECUTION_ID" or not await _is_that_fork(context, run_id, row.run_id, at_seq):
+            if error.code != "DUPLICATE_EXECUTION_ID":
+                raise
+            if not await _is_that_fork(context, run_id, row.run_id, at_seq):
                 raise _taken(chosen) from None
 
     return await handle_after(context, run_id, fork(), is_new=True)
@@ -202,6 +219,18 @@ def _taken(execution_id: str | None) -> Conflict:
     return Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
 
 
+async def _find_ended(context: Context, given: NamedExecution) -> None:
+    """Find the execution that is to be deleted; raise Conflict if it has not ended."""
+    row = await visible_run(context, given.execution_id)
+    if not row.terminal:
+        raise _not_ended(given.execution_id, row)
+
+
+def _not_ended(execution_id: str, row: RunRow) -> Conflict:
+    message = f"the execution {execution_id} is {row.status}, or another one still needs it"
+    return Conflict("EXECUTION_NOT_ENDED", message, "cancel it first, or delete its parent")
+
+
 @operation(
     "execution.delete",
     route=Route(method="DELETE", path="/executions/{execution_id}"),
@@ -209,6 +238,7 @@ def _taken(execution_id: str | None) -> Conflict:
     destructive=True,
     risk="high",
     subject="execution_id",
+    find=_find_ended,
     errors=(_SEEN, "EXECUTION_NOT_ENDED"),
 )
 async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
@@ -221,8 +251,7 @@ async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
     answer = Deleted(id=id_for_callers(context.tenant, row.run_id))
     await context.services.store.delete_runs(family, call=idempotency.answered(context, Reply(value=answer)))
     if await context.services.store.row(row.run_id) is not None:
-        message = f"the execution {given.execution_id} is {row.status}, or another one still needs it"
-        raise Conflict("EXECUTION_NOT_ENDED", message, "cancel it first, or delete its parent")
+        raise _not_ended(given.execution_id, row)
     return answer
 
 

@@ -27,11 +27,15 @@ from penstock.engine.transitions import RunStatus
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import document_name
-from penstock.operations.executions.answers import answerer_of
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.admission import admit_start
+from penstock.operations.permissions.answering import answerer_of
 from penstock.operations.permissions.starting import needs_of, start_refusal
 from penstock.operations.runs.fields import CHOSEN_ID
+from penstock.operations.runs.handles import visible_run
+from penstock.operations.runs.secret_arguments import secret_answers, secret_inputs
+from penstock.operations.runs.start_policies import start_denial
 from penstock.operations.runs.starting import new_run_id, with_origin
 
 if TYPE_CHECKING:
@@ -45,7 +49,7 @@ __all__ = ["OPERATIONS"]
 
 _CHOSEN_ID = re.compile(CHOSEN_ID)
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
-_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED", "SCOPE_REQUIRED"})
+_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED", "SCOPE_REQUIRED", "POLICY_DENIED", "APPROVAL_REQUIRED"})
 _REJECTED = frozenset(
     {
         "VALIDATION_ERROR",
@@ -145,7 +149,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         services.host,
         tenant=tenant,
         labels=with_origin(context, {}),
-        starter=context.principal.starter,
+        starter=context.initiator,
         untrusted=context.request.from_outside,
         refuse=partial(_start_refusal, context),
         call=context.call,
@@ -201,7 +205,13 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
     stored = await services.store.definition_named(workflow.name, tenant=context.tenant)
     versions = [start_needs(workflow.document), *([needs_of(services, stored)] if stored is not None else [])]
     error = await start_refusal(services, context.principal, workflow.name, versions)
-    return None if error is None else Refused(error.code, error.message, hint=error.hint)
+    documents = [workflow.document, *([stored.document] if stored is not None else [])]
+    for document in documents if error is None else ():
+        error = error or await start_denial(context, workflow.name, document, context.request.arguments.get("input"))
+    if error is not None:
+        return Refused(error.code, error.message, hint=error.hint)
+    await admit_start(context, versions)
+    return None
 
 
 def _prepare(context: Context, function: str, arguments: JsonObject) -> functions.CallProblem | None:
@@ -264,6 +274,19 @@ _START: JsonValue = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done",
 _FOLLOWS = "Follows the run until it waits for somebody or ends."
 
 
+async def _find(function: str, context: Context, given: Any) -> None:
+    """Find the run that a call names; raise the published problem if there is none."""
+    named = given.execution_id
+    if not isinstance(named, str):
+        return  # the function itself says what is wrong with it
+    try:
+        await visible_run(context, named)
+    except NotFound as error:
+        code = "ACTIVITY_SUBMIT_NOT_AWAITING" if function == "workflow_submit_activity" else error.code
+        problem = functions.CallProblem(code, error.message, {"execution_id": named[:200]})
+        raise _error(context.tenant, problem) from None
+
+
 def _function(
     name: str, takes: type[msgspec.Struct], words: str, *, errors: tuple[str, ...], **more: Any
 ) -> Capability:
@@ -273,9 +296,18 @@ def _function(
         return await _called(context, name)
 
     declared = {"scopes": ("execution:write",), "subject": "execution_id", **more}
+    if name in _FOLLOWED:
+        declared["find"] = partial(_find, name)
     route = Route(method="POST", path=f"/control/{name}")
     make = operation(
-        f"control.{name}", route=route, errors=errors, takes=takes, gives=dict[str, Any], words=words, **declared
+        f"control.{name}",
+        route=route,
+        errors=(*errors, "FIELDS_HIDDEN"),
+        reveals="runs",
+        takes=takes,
+        gives=dict[str, Any],
+        words=words,
+        **declared,
     )
     return make(handler)
 
@@ -291,6 +323,7 @@ OPERATIONS: tuple[Capability, ...] = (
         open_world=True,
         risk="medium",
         subject=_started,
+        secrets=secret_inputs,
         examples=(Example(arguments={"definition": _START, "input": {}}),),
     ),
     _function(
@@ -306,6 +339,7 @@ OPERATIONS: tuple[Capability, ...] = (
         "workflow_resume",
         WorkflowResume,
         f"Answer the open question of a run (workflow profile).\n\n{_FOLLOWS}",
+        secrets=secret_answers,
         errors=(
             "EXECUTION_NOT_FOUND",
             "INVALID_RESUME_PAYLOAD",

@@ -8,13 +8,16 @@ from __future__ import annotations
 from penstock.base.ids import id_for_callers
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.executions.inputs import WaitForExecution
 from penstock.operations.executions.reads import ended_view, execution_view
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.witnesses import workflow_witness
 from penstock.operations.runs.handles import handle, seconds_to_wait, visible_run
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
-from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, row_of, started_run
+from penstock.operations.runs.secret_arguments import secret_inputs
+from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, new_run_id, row_of, started_run
 from penstock.operations.runs.views import ExecutionHandle, ExecutionView
 from penstock.runtime.ports.runs import RunRow
 
@@ -28,10 +31,15 @@ __all__ = ["OPERATIONS"]
     open_world=True,
     risk="medium",
     subject="workflow_id",
+    witness=workflow_witness,
+    find=find_startable,
+    secrets=secret_inputs,
     errors=(
+        *SIGNATURE_ERRORS,
         "WORKFLOW_NOT_FOUND",
         "INPUT_INVALID",
         "EXECUTION_ID_TAKEN",
+        "QUOTA_EXCEEDED",
         "DURATION_INVALID",
         "LABEL_RESERVED",
         "VALUE_NOT_JSON",

@@ -21,7 +21,6 @@ from penstock.engine.walk.questions import OpenQuestion, interrupt_id_of, open_q
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant
-from penstock.operations.executions.answers import answerer_of
 from penstock.operations.executions.inputs import (
     AnswerQuestion,
     LeaseActivity,
@@ -31,7 +30,10 @@ from penstock.operations.executions.inputs import (
 )
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.runs.handles import handle_after, seconds_to_wait, visible_run
+from penstock.operations.permissions.answering import answerer_of
+from penstock.operations.runs.handles import find_run, handle_after, seconds_to_wait, visible_run
+from penstock.operations.runs.held_calls import HELD_LABEL, approval_id, refuse_settling
+from penstock.operations.runs.secret_arguments import secret_answers
 from penstock.operations.runs.starting import new_run_id
 from penstock.operations.runs.views import ExecutionHandle, UpdateAnswer
 from penstock.operations.runs.waits import ActivityView, activity_view
@@ -48,6 +50,7 @@ _SEEN = "EXECUTION_NOT_FOUND"
     route=Route(method="POST", path="/executions/{execution_id}/signals", status=202),
     scopes=("execution:write",),
     subject="execution_id",
+    find=find_run,
     errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON"),
     examples=(Example(arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}}),),
 )
@@ -76,12 +79,22 @@ def _derived_signal(context: Context) -> str | None:
     route=Route(method="POST", path="/executions/{execution_id}/updates", other_statuses=(202,)),
     scopes=("execution:write",),
     subject="execution_id",
-    errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON", "JQ_INVALID", "JQ_FAILED"),
+    find=find_run,
+    errors=(
+        _SEEN,
+        "SIGNAL_NOT_AWAITING",
+        "SIGNAL_LIMIT_EXCEEDED",
+        "VALUE_NOT_JSON",
+        "JQ_INVALID",
+        "JQ_FAILED",
+        "FIELDS_HIDDEN",
+    ),
     examples=(
         Example(
             arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}, "query": ".state"}
         ),
     ),
+    reveals="run",
 )
 async def execution_update(context: Context, given: UpdateExecution) -> Reply[UpdateAnswer]:
     """Send a signal and wait until it was taken.
@@ -113,6 +126,8 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
     route=Route(method="POST", path="/executions/{execution_id}/answers"),
     scopes=("execution:write",),
     subject="execution_id",
+    find=find_run,
+    secrets=secret_answers,
     errors=(
         _SEEN,
         "ANSWER_INVALID",
@@ -121,6 +136,8 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
         "NO_OPEN_QUESTION",
         "PERSON_REQUIRED",
         "APPROVER_REQUIRED",
+        "ALREADY_VOTED",
+        "VOTES_DIFFER",
         "VALUE_NOT_JSON",
     ),
     examples=(Example(arguments={"execution_id": "order-1042", "answer": {"approved": True}}),),
@@ -133,6 +150,12 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Reply[Exe
     may only where a question says `answered_by: anyone`, and of `approvers` only those that the question names.
     """
     row = await visible_run(context, given.execution_id)
+    if HELD_LABEL in row.labels:
+        draft_id = id_for_callers(context.tenant, row.run_id)
+        agreed = isinstance(given.answer, dict) and given.answer.get("approved") is True
+        context.call.note(
+            outcome="approved" if agreed else "rejected", draft_id=draft_id, approval_id=approval_id(draft_id)
+        )
     answered = context.run(row.run_id).answer(
         given.answer,
         node=given.node_id,
@@ -202,11 +225,13 @@ async def _violations(context: Context, question: OpenQuestion, answer: JsonValu
     route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}"),
     scopes=("execution:write",),
     subject="execution_id",
+    find=find_run,
     errors=(
         _SEEN,
         "ACTIVITY_SUBMIT_NOT_AWAITING",
         "ACTIVITY_SUBMIT_NODE_MISMATCH",
         "ACTIVITY_LEASE_LOST",
+        "PERSON_REQUIRED",
         "SUBMIT_VALIDATION_ERROR",
         "VALUE_NOT_JSON",
     ),
@@ -219,6 +244,7 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     for those whose outcome is in doubt. A result that does not fit the node's schema counts as a failed attempt.
     """
     row = await visible_run(context, given.execution_id)
+    refuse_settling(context, row)
     error = None if given.ok else (given.error or "failed")
     submitted = context.run(row.run_id).submit(
         given.node_id,
@@ -237,6 +263,7 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}/lease"),
     scopes=("execution:write",),
     subject="execution_id",
+    find=find_run,
     errors=(
         _SEEN,
         "ACTIVITY_LEASED",
@@ -246,8 +273,10 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
         "ACTIVITY_SUBMIT_NOT_AWAITING",
         "ACTIVITY_SUBMIT_NODE_MISMATCH",
         "VALIDATION_ERROR",
+        "FIELDS_HIDDEN",
     ),
     examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "seconds": 60}),),
+    reveals="run",
 )
 async def execution_lease_activity(context: Context, given: LeaseActivity) -> Reply[ActivityView]:
     """Take an activity for a while.

@@ -229,8 +229,9 @@ def _sequence(cursor: str) -> int:
     scopes=("execution:read",),
     reads=True,
     subject="execution_id",
-    errors=("EXECUTION_NOT_FOUND", "JQ_INVALID", "JQ_FAILED"),
+    errors=("EXECUTION_NOT_FOUND", "JQ_INVALID", "JQ_FAILED", "FIELDS_HIDDEN"),
     examples=(Example(arguments={"execution_id": "order-1042", "expression": ".state.total"}),),
+    reveals="run",
 )
 async def execution_query(context: Context, given: QueryExecution) -> QueryAnswer:
     """Ask something about an execution.

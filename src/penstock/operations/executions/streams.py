@@ -60,7 +60,7 @@ async def execution_stream(context: Context, given: StreamExecution) -> EventStr
     wanted = _wanted(given.events)
     after, already_sent = _position(given, row)
     services, chosen = context.services, context.services.limits
-    principal = context.principal.id
+    principal = context.principal
     services.open_streams.take(principal, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
     reader = _Reader(
         context=context, run_id=row.run_id, tenant=row.tenant, wanted=wanted, seen=after, already_sent=already_sent
@@ -106,7 +106,8 @@ def _closed(code: str, message: str) -> StreamEvent:
 
 _GONE = _closed("EXECUTION_NOT_FOUND", "the execution was deleted")
 _REVOKED = _closed("KEY_REVOKED", "the key that the stream was opened with is no longer valid")
-_LAST = (_GONE, _REVOKED)
+_TOKEN_ENDED = _closed("TOKEN_EXPIRED", "the token that the stream was opened with has expired or was revoked")
+_LAST = (_GONE, _REVOKED, _TOKEN_ENDED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +145,7 @@ class _Reader:
                 while not self.ended and not services.open_streams.ending:
                     for event in await self._fresh(news, heartbeat_at):
                         going_on = event in _LAST or await self._may_go_on()
-                        yield event if going_on else _REVOKED
+                        yield event if going_on else self._not_valid()
                         if not going_on or event in _LAST:
                             return
                         heartbeat_at = self._next_heartbeat_at()
@@ -169,9 +170,12 @@ class _Reader:
         if is_still:
             self.fold = None
         if (nudged or is_still) and not await self._may_go_on():
-            return [_REVOKED]
+            return [self._not_valid()]
         heartbeat_is_due = asyncio.get_running_loop().time() >= heartbeat_at and not self.ended
         return [_HEARTBEAT] if heartbeat_is_due else []
+
+    def _not_valid(self) -> StreamEvent:
+        return _REVOKED if self.context.principal.token is None else _TOKEN_ENDED
 
     async def _may_go_on(self) -> bool:
         return await self.context.services.still_valid(self.context.principal)

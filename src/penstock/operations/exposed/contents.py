@@ -18,18 +18,8 @@ from penstock.base.addresses import AddressTemplate, own_address, read_template
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Annotations, Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, PromptText
-from penstock.operations.runs.capabilities import (
-    client_needs,
-    converted,
-    execute,
-    execution_authorization,
-    governance_of,
-    icons_of,
-    object_at,
-    object_schema,
-    settings_of,
-    text_of,
-)
+from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
+from penstock.operations.runs.tool_schemas import governance_of, object_at, object_schema, settings_of, text_of
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = ["PROMPT_PREFIX", "RESOURCE_PREFIX", "exposed_prompt", "exposed_resource", "typed_arguments"]
@@ -37,7 +27,7 @@ __all__ = ["PROMPT_PREFIX", "RESOURCE_PREFIX", "exposed_prompt", "exposed_resour
 
 RESOURCE_PREFIX = "resource:"
 PROMPT_PREFIX = "prompt:"
-_ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
+_ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON", "QUOTA_EXCEEDED")
 _READS = Annotations(read_only=True, open_world=True)
 _STARTS = Annotations(open_world=True)
 
@@ -107,6 +97,7 @@ def _capability(row: DefinitionRow, name: str, annotations: Annotations, scopes:
         handler=partial(execute, row.name, row.hash),
         convert=lambda given: converted(own, typed_arguments(schema, given)),
         authorization=partial(execution_authorization, row.name),
+        policy_input=partial(typed_arguments, schema),
         errors=_ERRORS,
         populator="workflow",
         metadata=MappingProxyType(

@@ -1,9 +1,9 @@
 """What each tenant exposes to assistants: the tools, prompts and resources that its workflows declare.
 
-Tools that are imported from other MCP servers are listed with them. A workflow with `expose.tool` becomes a capability
-like any other: called through the gate, it starts a durable run of the version that was listed and waits for the result
-for as long as the call may. The result of reading is cached until this process changes a workflow of the tenant;
-changes by other processes are noticed after a moment.
+Stored queries, and tools that are imported from other MCP servers, are listed with them. A workflow with `expose.tool`
+becomes a capability like any other: called through the gate, it starts a durable run of the version that was listed and
+waits for the result for as long as the call may. The result of reading is cached until this process changes a workflow
+of the tenant; changes by other processes are noticed after a moment.
 
 Above it: the gate looks here for what the catalogue does not have, surfaces list it. Below it: `runs`.
 """
@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,30 +26,29 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
 from penstock.operations.exposed.contents import PROMPT_PREFIX, RESOURCE_PREFIX, exposed_prompt, exposed_resource
 from penstock.operations.gate.context import Services
-from penstock.operations.permissions.starting import needs_of, scopes_to_start
-from penstock.operations.runs.capabilities import (
+from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
+from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
+from penstock.operations.runs.impacts import start_impact
+from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
+from penstock.operations.runs.tool_schemas import (
     annotations_of,
-    client_needs,
-    converted,
-    execute,
-    execution_authorization,
     governance_of,
-    icons_of,
     nested_schema,
     object_at,
     object_schema,
     settings_of,
+    strictest,
     text_of,
 )
-from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
+from penstock.operations.stored_queries.capabilities import QUERY_PREFIX, GraphTools, graph_tools
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = ["WORKFLOW_PREFIX", "ExposedWorkflows"]
 
 
 WORKFLOW_PREFIX = "workflow:"
-_PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX)
-_ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON")
+_PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX, QUERY_PREFIX)
+_ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON", "QUOTA_EXCEEDED")
 
 # The kinds of requests that workflows can handle.
 _HANDLED = ("sampling", "elicitation", "roots")
@@ -114,15 +114,16 @@ class ExposedWorkflows:
         rows = sorted((row for row in stored if _exposes(row.document)), key=lambda row: row.name)
         workflows = TenantWorkflows.of(stored)
         imported = await imported_tools(self._services, tenant)
+        queries = await graph_tools(self._services, tenant)
         newest = {row.name: row for row in stored}
-        scopes = {row.name: await self._scopes(tenant, row, newest) for row in rows}
-        # The scopes of its children decide who sees a workflow, as much as its own.
-        hashes = (*(row.hash for row in rows), *map(repr, scopes.values()), *imported.marks)
+        needs = {row.name: await self._needs(tenant, row, newest) for row in rows}
+        # The scopes of its children decide who sees a workflow, and their risk whether it waits, as much as its own.
+        hashes = (*(row.hash for row in rows), *map(repr, needs.values()), *imported.marks, *queries.marks)
         if known is not None and known.hashes == hashes:
             fresh = replace(known, workflows=workflows, read_at=now, mark=mark)
         else:
             self._revision += 1
-            exposure = _exposure(rows, scopes, imported, self._revision)
+            exposure = _with_queries(_exposure(rows, needs, imported, self._revision), queries)
             fresh = replace(exposure, hashes=hashes, workflows=workflows, read_at=now, mark=mark)
         self._known[tenant] = fresh
         if changes == self._changes:  # otherwise something changed while reading, and the cache stays outdated
@@ -131,15 +132,25 @@ class ExposedWorkflows:
             del self._known[next(iter(self._known))]
         return fresh
 
-    async def _scopes(self, tenant: str, row: DefinitionRow, newest: Mapping[str, DefinitionRow]) -> tuple[str, ...]:
-        return await scopes_to_start(self._services, tenant, [needs_of(self._services, row)], newest)
+    async def _needs(self, tenant: str, row: DefinitionRow, newest: Mapping[str, DefinitionRow]) -> _Needs:
+        own = [needs_of(self._services, row)]
+        children = await needs_to_start(self._services, tenant, own, newest)
+        scopes = await scopes_to_start(self._services, tenant, own, newest)
+        return _Needs(scopes, tuple(item.governance for item in children if item is not own[0]))
 
     async def find(self, tenant: str, name: str) -> Capability | None:
         """Return an exposed workflow by its canonical name: as a tool, prompt or resource."""
         if not name.startswith(_PREFIXES):
             return None
-        exposure = await self.of(tenant)
-        return exposure.tools.get(name) or exposure.contents.get(name)
+        return (await self.of(tenant)).found(name)
+
+
+class _Needs(NamedTuple):
+    """What starting a workflow needs, with its children as they are stored now."""
+
+    scopes: tuple[str, ...]
+    children: tuple[JsonObject, ...]
+    """The governance of the children."""
 
 
 def _exposes(document: JsonObject) -> bool:
@@ -147,14 +158,14 @@ def _exposes(document: JsonObject) -> bool:
 
 
 def _exposure(
-    rows: list[DefinitionRow], scopes: Mapping[str, tuple[str, ...]], imported: ImportedTools, revision: int
+    rows: list[DefinitionRow], needs: Mapping[str, _Needs], imported: ImportedTools, revision: int
 ) -> Exposure:
-    own = [tool for row in rows if (tool := _tool(row, scopes[row.name])) is not None]
+    own = [tool for row in rows if (tool := _tool(row, needs[row.name])) is not None]
     tools = {**imported.tools, **{tool.name: tool for tool in own}}
     prompts: dict[str, ExposedPrompt] = {}
     resources: dict[str, ExposedResource] = {}
     for row in rows:
-        prompt, resource = exposed_prompt(row, scopes[row.name]), exposed_resource(row, scopes[row.name])
+        prompt, resource = exposed_prompt(row, needs[row.name].scopes), exposed_resource(row, needs[row.name].scopes)
         if prompt is not None:
             prompts.setdefault(prompt.name, prompt)
         if resource is not None:
@@ -170,6 +181,12 @@ def _exposure(
     )
 
 
+def _with_queries(exposure: Exposure, queries: GraphTools) -> Exposure:
+    """Return an exposure with the stored queries of the tenant's graphs."""
+    tools = {**exposure.tools, **queries.listed}
+    return replace(exposure, tools=MappingProxyType(tools), unlisted=queries.unlisted, graphs=queries.graphs)
+
+
 def _handlers(rows: list[DefinitionRow]) -> dict[str, str]:
     """Return, for each kind of request, the first workflow by name that handles it."""
     found: dict[str, str] = {}
@@ -180,12 +197,12 @@ def _handlers(rows: list[DefinitionRow]) -> dict[str, str]:
     return found
 
 
-def _tool(row: DefinitionRow, scopes: tuple[str, ...]) -> Capability | None:
+def _tool(row: DefinitionRow, needs: _Needs) -> Capability | None:
     shown = settings_of(row.document, "tool")
-    return None if shown is None else _capability(row, shown, scopes)
+    return None if shown is None else _capability(row, shown, needs)
 
 
-def _capability(row: DefinitionRow, shown: JsonObject, scopes: tuple[str, ...]) -> Capability:
+def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capability:
     document = row.document
     input_schema = object_schema(object_at(document, "input"))
     output_schema = _result_schema(object_at(document, "output"))
@@ -209,10 +226,11 @@ def _capability(row: DefinitionRow, shown: JsonObject, scopes: tuple[str, ...]) 
         # A result that is shown as content has no structured data.
         make_output_schema=lambda: None if metadata["result"] == "content" else output_schema,
         annotations=annotations_of(object_at(shown, "annotations")),
-        governance=governance_of(object_at(document, "governance"), scopes),
+        governance=strictest(governance_of(object_at(document, "governance"), needs.scopes), needs.children),
         handler=partial(execute, row.name, row.hash),
         convert=partial(converted, object_at(document, "input")),
         authorization=partial(execution_authorization, row.name),
+        impact=partial(start_impact, row.hash),
         errors=_ERRORS,
         populator="workflow",
         metadata=MappingProxyType(metadata),

@@ -6,11 +6,15 @@ become one record with a count, so that polling does not fill the disk. So do re
 (`refusals`). Gathered entries are written every few seconds, when the window ends and when the process stops; a crash
 may lose the counts of the last minute. While records cannot be written, no call succeeds and nothing is gathered.
 
-Above it: `pipeline`, `app` (which flushes). Below it: `refusals`, the platform port, `governance.audit_chain`.
+What only becomes known during a call is added with `CallRecord.note`: the outcome of a held call, the policies that
+decided, the ids of run, draft and approval. `Gate` copies it into the record whether the call succeeds or not.
+
+Above it: `pipeline`, `app` (which flushes). Below it: `refusals`, the platform port, `governance.audit.chain`.
 """
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -18,7 +22,8 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.governance.audit_chain import ChainSeal
+from penstock.governance.audit.chain import ChainSeal
+from penstock.governance.audit.leaves import SALT_BYTES
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Principal, Request, Services
 from penstock.operations.gate.idempotency import digest_arguments
@@ -30,6 +35,8 @@ __all__ = ["ANONYMOUS_TENANT", "AuditKey", "AuditLog", "audit_key", "seal_with"]
 
 # The tenant in records of callers without a valid key. No real tenant can have this name.
 ANONYMOUS_TENANT = "-"
+# Operations whose subject is a run. Others note the run that they start.
+_ABOUT_RUNS = "execution."
 
 
 class AuditKey(NamedTuple):
@@ -61,6 +68,11 @@ def audit_key(request: Request, principal: Principal, capability: Capability | N
     )
 
 
+def _bounded(text: str | None, characters_max: int) -> str | None:
+    """Return a text that the caller chose as a record keeps it."""
+    return text[:characters_max] if text else None
+
+
 class AuditLog:
     """Writes entries, and gathers those of equal reads."""
 
@@ -79,15 +91,15 @@ class AuditLog:
         self, call_key: AuditKey, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
     ) -> AuditEntry:
         """Return the entry for a call. A read has no digest of its arguments, so that equal reads can be gathered."""
+        principal, origin = request.principal, request.origin
         details: JsonObject = {}
-        if request.remote is not None:
-            details["remote"] = request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX]
-        if request.idempotency_key is not None:
+        if request.approval is not None:
+            details["digest"] = request.approval.digest
+            details["approved_by"] = [principal for principal, _ in request.approval.votes]
+        elif request.idempotency_key is not None:
             details["idempotency_key"] = request.idempotency_key
         if replayed:
             details["replayed"] = True
-        if request.principal.on_behalf_of is not None:
-            details["on_behalf_of"] = request.principal.on_behalf_of
         return AuditEntry(
             at=self._services.clock.now_ms(),
             tenant=call_key.tenant,
@@ -100,6 +112,15 @@ class AuditLog:
             request_id=request.request_id,
             arguments_digest=None if reads else digest_arguments(self._services.pepper, request.arguments),
             details=details,
+            principal_kind=principal.kind,
+            principal_name=_bounded(principal.name, limits.AUDIT_NAME_CHARACTERS_MAX),
+            acting_for=principal.acting_for or None,
+            credential=principal.credential_id,
+            client=_bounded(origin.client, limits.AUDIT_CLIENT_CHARACTERS_MAX) if origin is not None else None,
+            remote=_bounded(request.remote, limits.AUDIT_REMOTE_CHARACTERS_MAX),
+            trace_id=origin.trace_id if origin is not None else None,
+            salt=token_hex(SALT_BYTES),
+            run_id=call_key.subject if call_key.operation.startswith(_ABOUT_RUNS) else None,
         )
 
     def refused(self, call_key: AuditKey, request: Request, *, outcome: AuditOutcome = "refused") -> None:
@@ -112,9 +133,7 @@ class AuditLog:
 
     def refused_entry(self, entry: AuditEntry) -> None:
         """Do the same as `refused` for an entry that already exists."""
-        remote = entry.details.get("remote")
-        call_key = (entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
-        key = (*call_key, remote if isinstance(remote, str) else None)
+        key = (entry.principal, entry.surface, entry.operation, entry.subject, entry.code, entry.remote)
         if self._services.audited and not self._refusals.counted(entry.tenant, key, entry.at):
             self._refusals.add(key, entry)
 
@@ -186,8 +205,9 @@ class AuditLog:
             raise
 
     async def _append(self, entries: list[AuditEntry]) -> None:
+        salted = [entry if entry.salt is not None else replace(entry, salt=token_hex(SALT_BYTES)) for entry in entries]
         try:
-            await self._services.platform.append_audit(entries, seal=self.seal)
+            await self._services.platform.append_audit(salted, seal=self.seal)
         except PenstockError:
             self._failing = True
             raise

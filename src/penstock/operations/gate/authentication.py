@@ -1,31 +1,39 @@
-"""Authentication: API keys, looked up and compared in constant time.
+"""Authentication: API keys, looked up and compared in constant time, and access tokens, if issuers are configured.
 
 A key that does not exist, has a wrong secret or is malformed gets the same answer in all three cases. Only a caller
 with the right secret learns that a key was revoked or has expired. A key that any process revokes fails on the very
 next request: cached rows are used only while the store reports no change, and every request asks the store for that.
 Secrets are never cached, only digests of them.
 
-Above it: `pipeline`. Below it: the platform port, `governance.keys`.
+Above it: `pipeline`. Below it: the platform port, `governance.keys`, `tokens`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Denied
 from penstock.governance.keys import parse_key, secret_matches
+from penstock.governance.principals import TokenReference
 from penstock.operations.gate.context import Credentials, Principal
 from penstock.operations.gate.lru_cache import LruCache
 from penstock.runtime.ports.platform import KeyRow, PlatformStore
+
+if TYPE_CHECKING:
+    # Only `app` makes one, if issuers are configured: it needs libraries that take long to import.
+    from penstock.operations.gate.tokens.authenticator import TokenAuthenticator
 
 __all__ = ["Authenticator", "principal_of"]
 
 _HINT = "send a key as `Authorization: Bearer pen_…`; an owner makes one with `penstock key create`"
 # Compared against when the key does not exist, so that the answer takes as long.
 _NO_HASH = "0" * 64
+# How every key begins: whatever does not may be a token.
+_OF_KEYS = "pen_"
 
 _Proven: TypeAlias = tuple[KeyRow, Principal]
 
@@ -35,18 +43,24 @@ def principal_of(key: KeyRow) -> Principal:
     return Principal(
         id=f"key:{key.key_id}",
         tenant=key.tenant,
+        kind=key.kind,
         scopes=frozenset(key.scopes),
+        groups=frozenset(key.groups),
         key_id=key.key_id,
         name=key.name,
         toolset=key.toolset,
+        owner=key.created_by,
     )
 
 
 class Authenticator:
     """Resolves credentials, and collects the times at which keys were used until they are written."""
 
-    def __init__(self, platform: PlatformStore, clock: Clock, pepper: bytes) -> None:
+    def __init__(
+        self, platform: PlatformStore, clock: Clock, pepper: bytes, tokens: TokenAuthenticator | None = None
+    ) -> None:
         self._platform = platform
+        self._tokens = tokens
         self._clock = clock
         self._pepper = pepper
         self._used_at: dict[str, int] = {}
@@ -59,13 +73,15 @@ class Authenticator:
         self._mark: int | None = None
 
     async def authenticate(self, credentials: Credentials) -> Principal:
-        """Return the principal of valid credentials; raise `Denied` (UNAUTHENTICATED, KEY_REVOKED, KEY_EXPIRED)."""
+        """Return the principal of valid credentials; raise `Denied` (401) if they are not valid."""
         recognised = self.recognised(credentials)
         if recognised is not None:
             return recognised
         bearer = credentials.bearer or ""
         looked_up = self._looked_up
         digest = blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+        if self._tokens is not None and bearer and not bearer.startswith(_OF_KEYS):
+            return await self._tokens.authenticate(bearer, digest)
         found = self._proven.get(digest)
         key = None if found is None else looked_up.get(found[0].key_id)
         if found is None or key is None or key.secret_hash != found[0].secret_hash:
@@ -87,9 +103,12 @@ class Authenticator:
         """Return the principal if the cache knows it and nothing has to be read, written or refused; else None."""
         self._forget_outdated()
         bearer = credentials.bearer or ""
-        found = self._proven.get(blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest())
+        digest = blake2b(bearer.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+        found = self._proven.get(digest)
+        if found is None:
+            return None if self._tokens is None else self._tokens.recognised(digest, self._clock.now_ms())
         # The proof of a secret stays valid, but the row of the key must have been read since the store last changed.
-        if found is None or self._looked_up.get(found[0].key_id) is not found[0]:
+        if self._looked_up.get(found[0].key_id) is not found[0]:
             return None
         key, now = found[0], self._clock.now_ms()
         if now - self._written_at >= limits.KEY_USE_GATHER_MS or not _is_alive(key, now):
@@ -124,10 +143,52 @@ class Authenticator:
 
     async def still_valid(self, principal: Principal) -> bool:
         """Whether a principal that was authenticated earlier may go on. Open streams ask this."""
-        return principal.key_id is None or await self.holds(principal.key_id)
+        return principal.proof is None or await self.holds(principal.proof)
 
-    async def holds(self, key_id: str) -> bool:
-        """Whether a key is neither revoked nor expired."""
+    async def current(self, principal: Principal) -> Principal:
+        """Return a principal that was authenticated earlier with the authority that it has now.
+
+        Raise `Denied` if its credential was revoked, or if its key has expired. A call that waited for approval is made
+        with this; that its token has expired meanwhile does not matter.
+        """
+        if principal.key_id is None:
+            if principal.token is not None and not await self.may_finish(principal.token):
+                raise Denied("TOKEN_REVOKED", f"the token of {principal.id} was revoked", _HINT)
+            return principal
+        key = await self._platform.key(principal.key_id)
+        if key is None or key.tenant != principal.tenant:
+            raise Denied("UNAUTHENTICATED", f"there is no key {principal.key_id}", _HINT)
+        _check_alive(key, self._clock.now_ms())
+        return replace(principal_of(key), acting_for=principal.acting_for, credential=principal.credential)
+
+    async def holds(self, proof: str | TokenReference) -> bool:
+        """Whether a key, given by its id, or a token is neither revoked nor expired."""
+        match proof:
+            case str():
+                return await self._key_holds(proof)
+            case TokenReference():
+                return self._tokens is not None and await self._tokens.holds(proof)
+            case _:
+                assert_never(proof)
+
+    async def may_finish(self, proof: str | TokenReference) -> bool:
+        """Whether a call that was begun with a key or a token may go on.
+
+        A token is often valid for minutes only. A call that was authenticated in time is not cut off when it expires,
+        but when it is revoked.
+        """
+        if isinstance(proof, str):
+            return await self._key_holds(proof)
+        return self._tokens is not None and not await self._tokens.is_revoked(proof)
+
+    async def is_subject_revoked(self, tenant: str, issuer: str, subject: str) -> bool:
+        """Whether the tokens of a subject count for nothing: it is revoked, or its issuer is not trusted any more."""
+        tokens = self._tokens
+        if tokens is None or not tokens.trusts(issuer):
+            return True
+        return await tokens.revocations.is_subject_revoked(tenant, issuer, subject)
+
+    async def _key_holds(self, key_id: str) -> bool:
         self._forget_outdated()
         looked_up = self._looked_up
         key = looked_up.get(key_id)
@@ -137,6 +198,11 @@ class Authenticator:
                 looked_up.put(key_id, key)
         now = self._clock.now_ms()
         return key is not None and _is_alive(key, now)
+
+    async def close(self) -> None:
+        """Close the connections to issuers."""
+        if self._tokens is not None:
+            await self._tokens.close()
 
     async def flush(self) -> None:
         """Store when each key was last used."""

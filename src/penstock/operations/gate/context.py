@@ -5,7 +5,7 @@ Above it: `pipeline` makes a context for each call, and handlers use it. Below i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -15,18 +15,31 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject
 from penstock.base.scopes import EVERYTHING, scope_allows
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.start_needs import StartNeeds
 from penstock.engine.inputs import Initiator
+from penstock.governance.audit.checkpoints import SigningKey
+from penstock.governance.holds import Approval, CallFacts, Grant, Hold
+from penstock.governance.intents import INTENT_NAMES, ApprovedCall, HoldChoices, WriteIntent, intent_of
 from penstock.governance.keys import ParsedKey
+from penstock.governance.policy.outcomes import PolicyOutcome
+from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.caller import Caller
+from penstock.operations.gate.chosen_limits import CapabilityLimit, GateLimits
 from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.open_streams import OpenStreams
+from penstock.operations.gate.policy_stage import DerivedPolicies, PolicyStage, Standpoint
+from penstock.operations.gate.quotas import Quotas
+from penstock.operations.gate.rates.limiter import RateLimiter
+from penstock.operations.gate.tokens.choices import TokenChoices
+from penstock.operations.gate.tokens.protected_resource import ProtectedResource
 from penstock.operations.telemetry.metrics import Telemetry
+from penstock.runtime.host.signatures import SignatureTrust
+from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord, PlatformStore
 from penstock.runtime.ports.runs import RunStore
@@ -34,51 +47,49 @@ from penstock.runtime.run_handle import Run
 from penstock.runtime.sandbox.documents import DocumentChecks
 from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.schedules.scheduler import Scheduler
+from penstock.runtime.upstreams.oauth.sign_ins import UpstreamSignIns
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
 __all__ = [
+    "INTENT_NAMES",
+    "ApprovedCall",
+    "AuditKeys",
+    "CapabilityLimit",
     "CatalogueView",
     "Context",
     "Credentials",
     "GateLimits",
+    "HoldChoices",
+    "Origin",
     "Principal",
     "Request",
     "ServerParts",
     "Services",
     "Surface",
     "WebhookChoices",
+    "WriteIntent",
+    "intent_of",
 ]
 
-Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "schedule", "system"]
+Surface: TypeAlias = Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "run", "schedule", "system"]
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """The credentials of an outside caller: a bearer token."""
+    """The credentials of an outside caller: a key or an access token."""
 
     bearer: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
-    """Who calls. `Gate.authenticate` returns it, or the process makes it itself (the local owner, a trigger)."""
-
-    id: str
-    tenant: str
-    scopes: frozenset[str]
-    key_id: str | None = None
-    name: str = ""
-    toolset: str | None = None
-    """The toolset of the key; None for the server's default."""
-    attributes: Mapping[str, JsonValue] = field(default_factory=dict)
-    on_behalf_of: str | None = None
-    """The principal whose permissions apply, for one that acts on a schedule."""
-    credential: str | None = None
-    """What authenticated the caller instead of a key: the name of a secret, never the secret."""
+class Origin(Protocol):
+    """Where a call came from, beyond its address. It is looked up only when an audit record is made."""
 
     @property
-    def starter(self) -> Initiator:
-        """The initiator that the first record of a run names."""
-        return Initiator(principal=self.id, credential=self.key_id or self.credential, on_behalf_of=self.on_behalf_of)
+    def client(self) -> str | None:
+        """The program that calls, as it names itself."""
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of the trace that the call belongs to."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,10 +101,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     surface: Surface
     request_id: str
     idempotency_key: str | None = None
+    idempotency_scope: str | None = None
+    """What the key is for, if not for this operation alone: used with another operation there, it counts as reused."""
     trusted: bool = False
     from_person: bool = False
     """Whether a person entered this in a form of their client. Arguments of a tool call come from a model instead."""
     remote: str | None = None
+    origin: Origin | None = None
     patience_seconds: float | None = None
     """How long the call may wait for an execution, if the surface decides that and not an argument."""
     observe: Callable[[JsonObject], Awaitable[None]] | None = None
@@ -102,6 +116,25 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What an execution that the call starts may ask the client for: sampling, roots."""
     after_leaving: Callable[[Reply[Any] | EventStream | PenstockError], None] | None = None
     """Called with the outcome if the caller was cancelled before it could get it."""
+    intent: WriteIntent | None = None
+    """What the caller says about the change that it wants to make."""
+    approval: ApprovedCall | None = None
+    """That the call was held, and approved since. No surface sets this."""
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model makes the call, as far as that can be known."""
+        return self.surface == "mcp" and not self.from_person
+
+    @property
+    def by_agent(self) -> bool:
+        """Whether an agent acts here: by its own key, or as a model over MCP."""
+        return self.principal.kind == "agent" or self.by_model
+
+    @property
+    def by_owner(self) -> bool:
+        """Whether whoever owns the file makes the call, without a model or a workflow in between."""
+        return self.principal.kind == "local" and not self.by_model and self.surface != "run"
 
     @property
     def from_outside(self) -> bool:
@@ -109,28 +142,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.surface in ("mcp", "webhook")
 
     @property
+    def standpoint(self) -> Standpoint:
+        """From where the call is made, for policies."""
+        return Standpoint(
+            surface=self.surface,
+            remote=self.remote,
+            from_person=self.from_person,
+            has_idempotency_key=self.idempotency_key is not None,
+        )
+
+    @property
     def from_inside(self) -> bool:
         """Whether the process itself calls. No caller on a surface can."""
         return self.surface in ("schedule", "system")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateLimits:
-    """Limits of a single key, as the operator configured them."""
-
-    read_per_minute: int = limits.READ_CALLS_PER_MINUTE
-    write_per_minute: int = limits.WRITE_CALLS_PER_MINUTE
-    admin_per_minute: int = limits.ADMIN_CALLS_PER_MINUTE
-    concurrent_per_key: int = limits.CONCURRENT_CALLS_PER_KEY
-    idempotency_ttl_ms: int = limits.IDEMPOTENCY_TTL_MS
-    sync_wait_seconds: float = limits.SYNC_WAIT_SECONDS
-    sync_wait_max_seconds: float = limits.SYNC_WAIT_SECONDS_MAX
-    stream_heartbeat_seconds: float = limits.STREAM_HEARTBEAT_SECONDS
-    stream_retry_ms: int = limits.STREAM_RETRY_MS
-    streams_max: int = limits.STREAMS_MAX
-    streams_per_key: int = limits.STREAMS_PER_KEY
-    key_expiry_ms: int | None = None
-    """How long a new key is valid by default; None: until it is revoked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +170,22 @@ class WebhookChoices:
     def address(self, path: str) -> str:
         """Return the URL of a path on this server, or the path alone if no public address is configured."""
         return (self.public_url or "").rstrip("/") + path
+
+
+class AuditKeys(Protocol):
+    """The key that signs checkpoints of audit trails, wherever the process keeps it."""
+
+    def exists(self) -> bool:
+        """Return whether there is a key already."""
+
+    async def signing_key(self) -> SigningKey:
+        """Return the key, as it is now: another process may have changed it. The first call creates it."""
+
+    def new_seed(self) -> bytes:
+        """Return the secret part of a new key."""
+
+    async def replace(self, old: SigningKey, new: SigningKey) -> None:
+        """Sign with another key from now on; raise `Conflict` if the key is not the old one any more."""
 
 
 class CatalogueView(Protocol):
@@ -175,9 +215,21 @@ class ServerParts:
     telemetry: Telemetry = field(default_factory=Telemetry)
     """The counters of this process."""
     read_metrics: Callable[[], Awaitable[dict[str, float]]] = field(default=_no_metrics)
+    operations: tuple[Capability, ...] = ()
+    """Operations beside the built-in ones, of surfaces that the operator switched on."""
+    derived_policies: DerivedPolicies | None = None
+    """Policies that such a surface makes from what it stores."""
+    derived_grants: Callable[[Context], Awaitable[tuple[Grant, ...]]] | None = None
+    """Grants that such a surface makes from what it stores."""
+    tokens: TokenChoices | None = None
+    """Whose access tokens are accepted; None for keys only."""
 
 
 async def _always(principal: Principal) -> bool:
+    return True
+
+
+async def _no_subject(tenant: str, issuer: str, subject: str) -> bool:
     return True
 
 
@@ -197,6 +249,10 @@ class Services:
     audited: bool = True
     """False when only looking into a store that has no secret yet: no audit entry can be sealed there."""
     limits: GateLimits = field(default_factory=GateLimits)
+    rate_limiter: RateLimiter = field(default_factory=lambda: RateLimiter(GateLimits()))
+    holds: HoldChoices = field(default_factory=HoldChoices)
+    quotas: Quotas | None = None
+    """What tenants and keys may use."""
     catalogue: CatalogueView | None = None
     information: JsonObject = field(default_factory=dict)
     """What `system.info` reports about this process: version, start time, configured executors."""
@@ -206,6 +262,8 @@ class Services:
     telemetry: Telemetry = field(default_factory=Telemetry)
     """The counters of this process."""
     read_metrics: Callable[[], Awaitable[dict[str, float]]] = field(default=_no_metrics)
+    policies: PolicyStage | None = None
+    """Decides what scopes allow: None where only scopes decide, as in programs that embed the library."""
     keys_changed: Notifier[[]] = field(default_factory=Notifier)
     """Called when a key was revoked, so that open streams check at once whether their key is still valid."""
     still_valid: Callable[[Principal], Awaitable[bool]] = field(default=_always)
@@ -229,10 +287,35 @@ class Services:
     """Called when a delivery to a webhook is due now."""
     definitions_changed: Notifier[[str]] = field(default_factory=Notifier)
     """Called with the tenant whose workflows changed, so that everything derived from them is built again."""
+    audit_keys: AuditKeys | None = None
+    """The key that signs checkpoints; None if this process only looks into a store that has no secret yet."""
     upstreams: UpstreamToolRegistry | None = None
     """The MCP servers whose tools are imported."""
+    graphs: GraphStore | None = None
+    """Keeps graphs; None where there is no store for them."""
+    checked_graphs: LruCache[Hashable, Any] = field(default_factory=lambda: LruCache(limits.CHECKED_GRAPHS_KEPT))
+    """The checked stored queries of graphs, by everything that they depend on."""
+    signatures: SignatureTrust = field(default_factory=SignatureTrust)
+    """Whose workflows are stored and started."""
+    sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
+    """The MCP servers that we sign in to."""
     base_path: str = "/api/v0"
     """The prefix of the REST routes, for the addresses in answers."""
+    protected: ProtectedResource | None = None
+    """What clients are told about signing in; None if no issuer of tokens is configured."""
+    is_subject_revoked: Callable[[str, str, str], Awaitable[bool]] = field(default=_no_subject)
+    """Whether the subject (tenant, issuer, subject) of tokens may act no more. What it made acts for it until then."""
+
+
+class Holds(Protocol):
+    """Decides whether something that a call would start has to wait for approval first."""
+
+    @property
+    def call(self) -> Callable[[Request], Awaitable[Any]] | None:
+        """Makes a call through the gate, for operations that make one for their caller."""
+
+    async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
+        """Return why it waits; None if it is done now."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,13 +327,37 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     capability: Capability
     call: CallRecord = msgspec.field(default_factory=CallRecord)
     """What the call stores. Handlers pass it to the store together with their change; see `idempotency.answered`."""
+    policy: PolicyOutcome | None = None
+    """What policies decided about the call; None if there are none."""
     caller: Caller = msgspec.field(default_factory=Caller)
     """The caller, who may disconnect before the answer."""
+    given: Any = None
+    """The input of the handler."""
+    policy_version: str | None = None
+    """The version of the policies that decided about the call; None if there are none."""
+    holds: Holds | None = None
+    """Decides what waits for approval; None where nothing does."""
+    found_out: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What a stage found out and cannot find out again: whether the preflight that was used up is of this call."""
 
     @property
     def tenant(self) -> str:
         """The tenant that everything in this call belongs to."""
         return self.principal.tenant
+
+    @property
+    def initiator(self) -> Initiator:
+        """The caller as the first record of a run names it."""
+        principal = self.principal
+        return Initiator(
+            principal=principal.id,
+            credential=principal.credential_id,
+            on_behalf_of=principal.on_behalf_of,
+            principal_kind=principal.kind,
+            groups=tuple(sorted(principal.groups)),
+            acting_for=principal.acting_for,
+            owner=principal.owner,
+        )
 
     @property
     def is_operator(self) -> bool:

@@ -118,16 +118,18 @@ class IdempotentCalls:
         key = request.idempotency_key
         if key is None or capability.annotations.read_only:
             return None
-        if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX or not _is_plain(key):
+        # The key of an approved call, or of a node, is the process's own, and has a form that no caller can send.
+        is_own = request.approval is not None or request.surface == "run"
+        if not is_own and not (0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX and _is_plain(key)):
             message = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
             raise Rejected("IDEMPOTENCY_KEY_INVALID", message, "use a UUID")
         now = services.clock.now_ms()
         claim = IdempotencyClaim(
             tenant=principal.tenant,
             principal=principal.id,
-            operation=capability.name,
+            operation=request.idempotency_scope or capability.name,
             key=key,
-            digest=digest_arguments(services.pepper, request.arguments),
+            digest=digest_arguments(services.pepper, _identity_of(request, capability)),
             now=now,
             in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
             keep_until=now + services.limits.idempotency_ttl_ms,
@@ -197,6 +199,13 @@ class IdempotentCalls:
         """Release a key that a call claimed before it was refused, so that it can be used again."""
         if call.claim is not None and call.stored and not call.answered:
             await services.platform.release_call(call.claim)
+
+
+def _identity_of(request: Request, capability: Capability) -> JsonObject:
+    """Return what is equal in calls with equal keys: the arguments, and the operation if a key is for several."""
+    if request.idempotency_scope is None:
+        return request.arguments
+    return {"operation": capability.name, "arguments": request.arguments}
 
 
 def _is_plain(key: str) -> bool:

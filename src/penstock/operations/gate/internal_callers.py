@@ -22,7 +22,7 @@ __all__ = ["internal_call", "system_principal"]
 
 def system_principal(name: str, *scopes: str, tenant: str = DEFAULT_TENANT) -> Principal:
     """Return the principal for a part of Penstock that changes things of a tenant by itself."""
-    return Principal(id=f"system:{name}", tenant=tenant, scopes=frozenset(scopes), name=name)
+    return Principal(id=f"system:{name}", tenant=tenant, kind="system", scopes=frozenset(scopes), name=name)
 
 
 async def internal_call(

@@ -1,8 +1,8 @@
-"""Ends the calls and streams of a key that is revoked or expires.
+"""Ends the calls and streams of a key or token that is revoked or expires.
 
-A key that this process revokes is checked immediately. Changes by another process on the same file show in a number
-that the store changes with every write; it is read a few times a second. Keys are read again only after such a change,
-and once a second because they may expire; and only those with something open.
+A credential that this process revokes is checked immediately. Changes by another process on the same file show in a
+number that the store changes with every write; it is read a few times a second. Credentials are looked up again only
+after such a change, and once a second because they may expire; and only those with something open.
 
 Above it: `pipeline` registers calls here, `app` runs it. Below it: `authentication`, `open_streams`.
 """
@@ -18,6 +18,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import Services
+from penstock.operations.gate.open_streams import Proof
 
 __all__ = ["KeyMonitor"]
 
@@ -27,34 +28,34 @@ _LOOK_ANYWAY_SECONDS = 1.0
 
 
 class KeyMonitor:
-    """Ends calls and streams whose key is no longer valid."""
+    """Ends calls and streams whose key or token is no longer valid."""
 
     def __init__(self, services: Services, authenticator: Authenticator) -> None:
         self._services = services
         self._authenticator = authenticator
-        self._calls: dict[str, set[Callable[[], None]]] = {}
-        """By key: how to end each call in flight."""
-        self._ended: frozenset[str] = frozenset()
-        """Keys that are no longer valid and whose streams have been woken."""
+        self._calls: dict[Proof, set[Callable[[], None]]] = {}
+        """By key or token: how to end each call in flight."""
+        self._ended: frozenset[Proof] = frozenset()
+        """Keys and tokens that are no longer valid and whose streams have been woken."""
         self._mark: int | None = None
         self._checked_at = 0.0
         self._check_requested = True
         self._wake: asyncio.Event | None = None
 
-    def hold(self, key_id: str, end: Callable[[], None]) -> None:
-        """Call `end` when the key is no longer valid, until `release`."""
-        ends = self._calls.get(key_id)
+    def hold(self, proof: Proof, end: Callable[[], None]) -> None:
+        """Call `end` when the key or token is revoked, or the key expires, until `release`."""
+        ends = self._calls.get(proof)
         if ends is None:
-            self._calls[key_id] = ends = set()
+            self._calls[proof] = ends = set()
         ends.add(end)
 
-    def release(self, key_id: str, end: Callable[[], None]) -> None:
-        """Stop watching the key for this call."""
-        ends = self._calls.get(key_id)
+    def release(self, proof: Proof, end: Callable[[], None]) -> None:
+        """Stop watching the key or token for this call."""
+        ends = self._calls.get(proof)
         if ends is not None:
             ends.discard(end)
             if not ends:
-                del self._calls[key_id]
+                del self._calls[proof]
 
     def look_now(self) -> None:
         """Check the keys at once: one has changed."""
@@ -82,11 +83,12 @@ class KeyMonitor:
         if unchanged and now - self._checked_at < _LOOK_ANYWAY_SECONDS:
             return
         self._mark, self._checked_at, self._check_requested = mark, now, False
-        wanted = {*self._calls, *self._services.open_streams.key_ids()}
-        ended = frozenset([key_id for key_id in wanted if not await self._authenticator.holds(key_id)])
+        for proof in tuple(self._calls):
+            if not await self._authenticator.may_finish(proof):
+                for end in tuple(self._calls.get(proof, ())):
+                    end()
+        holding = self._services.open_streams.proofs()
+        ended = frozenset([proof for proof in holding if not await self._authenticator.holds(proof)])
         new, self._ended = ended - self._ended, ended
-        for key_id in ended:
-            for end in tuple(self._calls.get(key_id, ())):
-                end()
         if new:
             self._services.open_streams.wake()

@@ -8,15 +8,17 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeAlias, TypeVar
 
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded
+from penstock.governance.principals import Principal, TokenReference
 from penstock.operations.catalogue.capability import StreamEvent
 
-__all__ = ["HeldStream", "OpenStreams"]
+__all__ = ["HeldStream", "OpenStreams", "Proof"]
 
-# The prefix of the ids of principals that are keys.
-_OF_KEYS = "key:"
+Proof: TypeAlias = str | TokenReference
+"""What a stream was opened with, and ends with: the id of a key, or a token."""
 
 
 class OpenStreams:
@@ -24,10 +26,13 @@ class OpenStreams:
 
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
+        """By the id of a principal: how many streams it has open."""
+        self._proofs: dict[Proof, int] = {}
+        """By key or token: how many streams it has open."""
         self._listening: set[Callable[[], None]] = set()
         self.reading = asyncio.Semaphore(limits.STREAM_READS_AT_ONCE)
         """Held while a stream reads records and converts them to events, so that streams that catch up take turns."""
-        self._holder_sources: list[Callable[[], Iterable[str]]] = []
+        self._holder_sources: list[Callable[[], Iterable[Principal]]] = []
         self.ending = False
         """Whether the server is stopping. Every stream then ends, and its reader reconnects elsewhere or later."""
 
@@ -36,37 +41,37 @@ class OpenStreams:
         """How many streams are open."""
         return sum(self._held.values())
 
-    def take(self, principal_id: str, *, at_most: int, of_one: int) -> None:
+    def take(self, principal: Principal, *, at_most: int, of_one: int) -> None:
         """Take a place; raise `LimitExceeded` if this principal, or the server, has none left."""
-        held = self._held.get(principal_id, 0)
+        held = self._held.get(principal.id, 0)
         if held >= of_one:
             message = f"{of_one} streams are open with one key"
             raise LimitExceeded("STREAMS_LIMITED", message, "close some of them first", {"limit": of_one})
         if self.count >= at_most:
             message = f"{at_most} streams are open on this server"
             raise LimitExceeded("STREAMS_LIMITED", message, "try again later", {"retry_after_seconds": 5})
-        self._held[principal_id] = held + 1
+        self._held[principal.id] = held + 1
+        if principal.proof is not None:
+            self._proofs[principal.proof] = self._proofs.get(principal.proof, 0) + 1
 
-    def give_back(self, principal_id: str) -> None:
+    def give_back(self, principal: Principal) -> None:
         """Release a place."""
-        remaining = self._held.get(principal_id, 0) - 1
-        if remaining > 0:
-            self._held[principal_id] = remaining
-        else:
-            self._held.pop(principal_id, None)
+        _count_down(self._held, principal.id)
+        if principal.proof is not None:
+            _count_down(self._proofs, principal.proof)
 
-    def add_holders(self, holders: Callable[[], Iterable[str]]) -> None:
-        """Register a source of principal ids with something other than a stream open, such as a session."""
+    def add_holders(self, holders: Callable[[], Iterable[Principal]]) -> None:
+        """Register a source of principals with something other than a stream open, such as a session."""
         self._holder_sources.append(holders)
 
-    def remove_holders(self, holders: Callable[[], Iterable[str]]) -> None:
-        """Remove a source of principal ids."""
+    def remove_holders(self, holders: Callable[[], Iterable[Principal]]) -> None:
+        """Remove a source of principals."""
         self._holder_sources.remove(holders)
 
-    def key_ids(self) -> set[str]:
-        """Return the ids of the keys that have something open."""
-        holders = {*self._held, *(holder for source in self._holder_sources for holder in source())}
-        return {holder.removeprefix(_OF_KEYS) for holder in holders if holder.startswith(_OF_KEYS)}
+    def proofs(self) -> set[Proof]:
+        """Return the keys and tokens that have something open."""
+        holders = (holder.proof for source in self._holder_sources for holder in source())
+        return {*self._proofs, *(proof for proof in holders if proof is not None)}
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Register a callback for `wake`, until `leave`."""
@@ -87,12 +92,23 @@ class OpenStreams:
             wake()
 
 
+_T = TypeVar("_T")
+
+
+def _count_down(counts: dict[_T, int], key: _T) -> None:
+    remaining = counts.get(key, 0) - 1
+    if remaining > 0:
+        counts[key] = remaining
+    else:
+        counts.pop(key, None)
+
+
 class HeldStream:
     """A stream that holds a place and releases it once: at its end, when closed, or when garbage-collected."""
 
-    def __init__(self, events: AsyncIterator[StreamEvent], streams: OpenStreams, principal_id: str) -> None:
+    def __init__(self, events: AsyncIterator[StreamEvent], streams: OpenStreams, principal: Principal) -> None:
         self._events = events
-        self._leave = weakref.finalize(self, streams.give_back, principal_id)
+        self._leave = weakref.finalize(self, streams.give_back, principal)
 
     def __aiter__(self) -> HeldStream:
         return self

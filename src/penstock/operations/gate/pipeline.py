@@ -1,9 +1,10 @@
 """The gate: the one path that every call takes, whichever surface it came from.
 
 `authenticate` finds out who calls, once for each request. `call` takes that principal and does not authenticate again.
-Its stages are: find, authorize, validate, limits, idempotency, execute, audit. The outcome is a value. If the caller
-lacks a scope for a built-in operation, the refusal names that scope; anything else that the caller may not use looks
-unknown.
+Its stages are: find, authorize, policies, validate, limits, idempotency, hold, execute, audit. The outcome is a value.
+What a call is about is found by its handler, or before it is held: nobody is asked about what does not exist.
+If the caller lacks a scope for a built-in operation, the refusal names that scope; anything else that the caller may
+not use looks unknown.
 
 Above it: the surfaces. Below it: one module per stage. It knows no operation by name.
 """
@@ -13,57 +14,43 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any, TypeAlias
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Denied, PenstockError, Unavailable
-from penstock.base.json import exceeds_values
-from penstock.base.scopes import missing_scope
+from penstock.base.errors import Denied, LimitExceeded, PenstockError, Unavailable
+from penstock.base.json import JsonObject, exceeds_values
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
-from penstock.operations.catalogue.catalogue import Catalogue
+from penstock.operations.catalogue.catalogue import UNKNOWN_OPERATION, Catalogue
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.catalogue.exposure import Exposures
 from penstock.operations.gate.audit_log import ANONYMOUS_TENANT, AuditLog, audit_key
 from penstock.operations.gate.authentication import Authenticator
+from penstock.operations.gate.authorization import authorize, credential_ended, has_scopes
 from penstock.operations.gate.caller import Caller
-from penstock.operations.gate.context import Context, Credentials, Principal, Request, Services, Surface
+from penstock.operations.gate.context import Context, Credentials, Origin, Principal, Request, Services, Surface
+from penstock.operations.gate.holds import HoldRequired, HoldStage, policy_approvals
 from penstock.operations.gate.idempotency import IdempotentCalls
 from penstock.operations.gate.key_expiry import KeyMonitor
-from penstock.operations.gate.rate_limits import RateLimiter
+from penstock.operations.gate.listing import ANYWHERE, Listing
+from penstock.operations.gate.outcomes import AnsweredCall, AnswerFilter, Outcome, RefusedCall
+from penstock.operations.gate.policies.history import give_back
+from penstock.operations.gate.policy_check import decide_call, policy_refusal
+from penstock.operations.gate.policy_stage import Decided, Standpoint
+from penstock.operations.gate.rates.limiter import RATE_CODES
+from penstock.operations.gate.rates.peers import PeerLimits
+from penstock.operations.gate.rates.sharing import share
+from penstock.operations.gate.tokens.protected_resource import unauthenticated_challenge
 from penstock.runtime.ports.commits import ShieldedTasks
 from penstock.runtime.ports.platform import AuditOutcome, CallRecord
 
 __all__ = ["ANONYMOUS", "AnsweredCall", "Gate", "Outcome", "RefusedCall"]
 
 _LOGGER = logging.getLogger("penstock.gate")
-# Callers above these limits can go on calling as fast as the network allows, so these refusals are gathered.
-_LIMITED = frozenset({"RATE_LIMITED", "CONCURRENCY_LIMITED"})
-ANONYMOUS = Principal(id="anonymous", tenant=ANONYMOUS_TENANT, scopes=frozenset())
+ANONYMOUS = Principal(id="anonymous", tenant=ANONYMOUS_TENANT, kind="anonymous", scopes=frozenset())
 """The principal of callers without a valid key."""
-
-
-class AnsweredCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that succeeded. `replayed` means that this is the stored answer of an earlier call with the same key."""
-
-    capability: Capability
-    principal: Principal
-    reply: Reply[Any] | EventStream
-    replayed: bool = False
-
-
-class RefusedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was refused, or failed. The error says why and what to do."""
-
-    error: PenstockError
-    capability: Capability | None = None
-    principal: Principal | None = None
-    failed: bool = False
-    """Whether the call was accepted and then failed because of an error in the server."""
-
-
-Outcome: TypeAlias = AnsweredCall | RefusedCall
 
 
 class Gate:
@@ -75,10 +62,16 @@ class Gate:
         self.catalogue = catalogue
         self.services = services
         self.exposed = exposed
+        self.lists = Listing(catalogue, services, exposed)
         self.authenticator = authenticator
-        self.rate_limiter = RateLimiter(services.limits)
+        self.rate_limiter = services.rate_limiter
+        self.peers = PeerLimits(services.limits, services.clock)
         self.audit_log = AuditLog(services)
         self.idempotency = IdempotentCalls()
+        self.answers: AnswerFilter | None = None
+        """Leaves out of answers what policies hide; without it, they hide nothing."""
+        self.holds = HoldStage(services)
+        self.holds.call = self.call
         self._shielded = ShieldedTasks()
         self.key_monitor = KeyMonitor(services, authenticator)
         services.definitions_changed.listen(self.exposed.changed)
@@ -96,15 +89,26 @@ class Gate:
         request_id: str,
         operation: str = "authenticate",
         remote: str | None = None,
+        origin: Origin | None = None,
     ) -> Principal:
         """Return the principal of these credentials; raise `Denied`, and record it, if they are not valid.
+
+        A sender of too many requests like that gets `LimitExceeded` instead; valid credentials are always let in.
 
         A surface calls this once for each request, before it reads anything else of it, and passes the principal to
         every call that the request needs. `operation` names what the caller wants, as far as that is known already.
         """
         try:
+            if credentials.bearer is None:
+                self.peers.check(remote)
             return await self.authenticator.authenticate(credentials)
-        except Denied as error:
+        except (Denied, LimitExceeded) as error:
+            limited, was_sent = None, credentials.bearer is not None
+            if isinstance(error, Denied):
+                # Every token expires, and clients learn it like this: that is no failed attempt to get in.
+                limited = self.peers.count(remote, failed=was_sent and error.code != "TOKEN_EXPIRED")
+                error.challenge = unauthenticated_challenge(self.services.protected, was_sent=was_sent)
+            refusal = limited or error
             request = Request(
                 operation=operation,
                 arguments={},
@@ -112,9 +116,10 @@ class Gate:
                 surface=surface,
                 request_id=request_id,
                 remote=remote,
+                origin=origin,
             )
-            self._refuse_unauthenticated(error, request)
-            raise
+            self._refuse_unauthenticated(refusal, request)
+            raise refusal from None
 
     def recognised(self, credentials: Credentials) -> Principal | None:
         """Return the principal if it is known without any I/O; None means: use `authenticate`."""
@@ -126,7 +131,7 @@ class Gate:
         """Refuse a principal whose key was revoked, or expired, while a surface was waiting."""
         if await self.authenticator.still_valid(principal):
             return
-        error = _revoked()
+        error = credential_ended(principal)
         request = Request(
             operation="authenticate",
             arguments={},
@@ -138,9 +143,10 @@ class Gate:
         self._refuse_unauthenticated(error, request)
         raise error
 
-    def _refuse_unauthenticated(self, error: Denied, request: Request) -> None:
-        self.refused(request, error.code)
+    def _refuse_unauthenticated(self, error: Denied | LimitExceeded, request: Request) -> None:
+        self._record_refusal(request, error.code)
         error.on_record = True
+        self.services.telemetry.refused_by(error)
         capability = self.catalogue.get(request.operation)
         self.services.telemetry.call(capability.name if capability else None, error.code, 0.0)
 
@@ -150,13 +156,25 @@ class Gate:
         Anybody can send any number of such requests, so they are gathered: this method only counts. `operation` is the
         surface's name for the request, never unbounded text from the caller.
         """
+        if code not in RATE_CODES:  # it is refused anyway, and leaves less for what comes after it
+            if request.principal is ANONYMOUS:
+                self.peers.count(request.remote)
+            else:
+                with suppress(LimitExceeded):
+                    self.rate_limiter.charge(request.principal, request.operation, "read", self.services.clock.now_ms())
+        self._record_refusal(request, code, failed=failed)
+
+    def _record_refusal(self, request: Request, code: str, *, failed: bool = False) -> None:
         call_key = audit_key(request, request.principal, None, code)
         self.audit_log.refused(call_key, request, outcome="failed" if failed else "refused")
 
-    async def identified(self, credentials: Credentials) -> Principal:
+    async def identified(self, credentials: Credentials, remote: str | None = None) -> Principal:
         """Return the principal for the audit record of a request that is refused anyway; never raise."""
         try:
             return await self.authenticator.authenticate(credentials) if credentials.bearer else ANONYMOUS
+        except Denied:
+            self.peers.count(remote, failed=True)
+            return ANONYMOUS
         except PenstockError:
             return ANONYMOUS
 
@@ -167,8 +185,23 @@ class Gate:
         (the answer for its idempotency key, its audit record) are not lost. It only stops waiting. The same holds for a
         caller whose key is revoked in the meantime; that caller is refused at once.
         """
-        known, task = self.catalogue.get(request.operation), asyncio.current_task()
-        caller = Caller(task)
+        known = self.catalogue.get(request.operation)
+        if known is None or known.stands_for is None:
+            return await self._call_known(request, known)
+        meant = known.stands_for(request.arguments)
+        if meant is None or not has_scopes(request.principal, known):
+            return await self._call_known(request, known)
+        name, arguments, unknown = meant
+        outcome = await self._call_known(msgspec.structs.replace(request, operation=name, arguments=arguments), None)
+        if isinstance(outcome, RefusedCall) and outcome.error.code == UNKNOWN_OPERATION:
+            unknown.on_record = outcome.error.on_record
+            return RefusedCall(error=unknown, principal=request.principal)
+        return outcome
+
+    async def _call_known(self, request: Request, known: Capability | None) -> Outcome:
+        """Take a call to its outcome. `known` is the operation in the catalogue with this name, if there is one."""
+        known = known if known is not None else self._exposed_read(request)
+        caller = Caller(task := asyncio.current_task())
         try:
             if known is not None and known.only_reads:
                 return await self._call(request, known, caller)
@@ -176,7 +209,7 @@ class Gate:
         except asyncio.CancelledError:
             if not caller.revoked or task is None or task.uncancel() > 0:
                 raise
-            error = _revoked()
+            error = credential_ended(request.principal)
             if known is not None and known.only_reads:
                 self.refused(request, error.code)  # a call that may change something goes on, and is recorded then
             return RefusedCall(error=error, capability=known)
@@ -188,20 +221,21 @@ class Gate:
         principal, capability, call = request.principal, None, CallRecord()
         began, began_at = time.perf_counter(), self.services.clock.now_ms()
         outcome: Outcome
+        charged = False
         try:
             # Exposed workflows and internal operations never share a name with an operation in the catalogue.
             capability = known if known is not None else await self._find(request, principal)
-            _authorize(capability, principal)
-            if exceeds_values(request.arguments, limits.VALUES_AT_ONCE):
-                # Checking many values takes long: do it in a thread, so that other calls go on.
-                given = await asyncio.to_thread(capability.convert, request.arguments)
-            else:
-                given = capability.convert(request.arguments)
-            self.rate_limiter.charge(principal.id, capability.governance.bucket, began_at)
-            self.rate_limiter.enter(principal.id)
+            authorize(self.services, capability, principal)
+            decided = await self._decide(request, capability, call)
+            given = await _convert(capability, request.arguments)
+            _refuse(capability, principal, decided)
+            if request.approval is None:  # a call that was held was counted when it was made
+                self.rate_limiter.charge(principal, capability.name, capability.governance.bucket, began_at)
+                charged = True
+            self.rate_limiter.enter(principal)
             try:
                 # A read stores nothing, so there is no change to store a record with.
-                begun = CallRecord() if capability.only_reads else await self._begin(request, capability)
+                begun = call if capability.only_reads else await self._begin(request, capability, call)
                 if isinstance(begun, Reply):
                     outcome = AnsweredCall(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
@@ -212,17 +246,26 @@ class Gate:
                         request=request,
                         capability=capability,
                         call=call,
+                        policy=None if decided is None else decided.outcome,
                         caller=caller,
+                        given=given,
+                        policy_version=None if decided is None else decided.version,
+                        holds=self.holds,
                     )
                     if capability.only_reads:
                         reply = await self._execute(context, given)
                         outcome = AnsweredCall(capability=capability, principal=principal, reply=reply)
                     else:
-                        outcome = await self._execute_change(context, given)
+                        outcome = await self._execute_change(context, given, decided)
             finally:
-                self.rate_limiter.leave(principal.id)
+                self.rate_limiter.leave(principal)
+            outcome = await self._shown(request, outcome)
         except PenstockError as error:
-            outcome = RefusedCall(error=error, capability=capability, principal=principal)
+            refused = error if charged else self._charged_refusal(error, principal, capability, began_at)
+            found = None if refused.code == UNKNOWN_OPERATION else capability
+            if self.services.protected is not None:
+                refused.challenge = self.services.protected.insufficient_scope(refused, principal)
+            outcome = RefusedCall(error=refused, capability=found, principal=principal)
         except Exception:
             # Keep the claim: it is unknown what happened, and the time limit of the claim says when to try again.
             _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
@@ -230,17 +273,62 @@ class Gate:
             outcome = RefusedCall(error=failed, capability=capability, principal=principal, failed=True)
         now_ms = began_at + round((time.perf_counter() - began) * 1000)
         outcome = await self._audit(request, outcome, call, now_ms)
-        code = outcome.error.code if isinstance(outcome, RefusedCall) else None
-        self.services.telemetry.call(capability.name if capability else None, code, time.perf_counter() - began)
+        if call.uses.ids and not _was_made(outcome, call):
+            await give_back(self.services.platform, call.uses)
+        self._measure(outcome, capability, time.perf_counter() - began)
         if caller.is_gone and request.after_leaving is not None:
             request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
         return outcome
 
-    async def _execute_change(self, context: Context, given: Any) -> Outcome:
+    async def _shown(self, request: Request, outcome: Outcome) -> Outcome:
+        """Return an answer as its caller may see it."""
+        if self.answers is None or isinstance(outcome, RefusedCall) or not self.answers.may_hide(request):
+            return outcome
+        reply = await self.answers.shown(request, outcome.capability, outcome.reply)
+        return outcome if reply is outcome.reply else msgspec.structs.replace(outcome, reply=reply)
+
+    def _measure(self, outcome: Outcome, capability: Capability | None, seconds: float) -> None:
+        error = outcome.error if isinstance(outcome, RefusedCall) else None
+        if isinstance(error, LimitExceeded):
+            self.services.telemetry.refused_by(error)
+        self.services.telemetry.call(capability.name if capability else None, error.code if error else None, seconds)
+
+    def _charged_refusal(
+        self, error: PenstockError, principal: Principal, capability: Capability | None, now_ms: int
+    ) -> PenstockError:
+        """Count a call that is refused before it was counted; return why it is refused.
+
+        Without this, calls that are never allowed could be made at any rate.
+        """
+        if error.code in RATE_CODES:
+            return error
+        try:
+            self.rate_limiter.charge_refused(principal, capability, now_ms)
+        except LimitExceeded as limited:
+            return limited
+        return error
+
+    async def _decide(self, request: Request, capability: Capability, call: CallRecord) -> Decided | None:
+        """Return what policies decide about a call; raise the refusal, unless its arguments may be what is wrong."""
+        approval = request.approval
+        if approval is not None:
+            call.note(draft_id=approval.draft_id, approval_id=approval.approval_id)
+        if (decided := await decide_call(request, capability, self.services, call)) is None:
+            return None
+        if decided.hidden:
+            self.catalogue.find(request.operation)  # raises: what a tenant defines and nobody may call is not there
+        if decided.is_final:
+            _refuse(capability, request.principal, decided)
+        return decided
+
+    async def _execute_change(self, context: Context, given: Any, decided: Decided | None) -> Outcome:
         """Execute an accepted call that may change something. Its call record is stored when this returns."""
         capability, principal, call = context.capability, context.principal, context.call
         try:
-            reply = await self._execute(context, given)
+            try:
+                reply = await self.holds.settle(context, decided) or await self._execute(context, given)
+            except HoldRequired as wanted:
+                reply = await self.holds.hold(context, wanted)
             if not capability.annotations.read_only:
                 await self.idempotency.complete(context.services, call, reply)
         except PenstockError as error:
@@ -254,41 +342,44 @@ class Gate:
                 self.idempotency.end(call.claim)
         return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
-    async def _begin(self, request: Request, capability: Capability) -> CallRecord | Reply[Any]:
-        """Return the record that the store keeps with the call's change, or the stored answer of an earlier call."""
+    async def _begin(self, request: Request, capability: Capability, call: CallRecord) -> CallRecord | Reply[Any]:
+        """Return the record that the store keeps with the call's change, or the stored answer of an earlier call.
+
+        What was noted for the call so far is in the record.
+        """
         principal = request.principal
         claim = await self.idempotency.begin(self.services, capability, principal, request)
         if isinstance(claim, Reply) or not self.services.audited:
-            return claim if isinstance(claim, Reply) else CallRecord(claim=claim)
+            return claim if isinstance(claim, Reply) else CallRecord(claim=claim, noted=call.noted, uses=call.uses)
         call_key, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
         entry = self.audit_log.entry(call_key, request, "allowed", reads=reads)
-        return CallRecord(entry=entry, seal=self.audit_log.seal, claim=claim)
+        begun = CallRecord(entry=entry, seal=self.audit_log.seal, claim=claim, noted=call.noted, uses=call.uses)
+        if call.noted:
+            begun.note()
+        return begun
 
     async def _execute(self, context: Context, given: Any) -> Reply[Any] | EventStream:
         """Run the handler and return its reply. If the key is revoked meanwhile, the caller is refused at once.
 
         Administrative calls are exempt, because callers may revoke or replace their own key.
         """
-        capability, key_id = context.capability, context.principal.key_id
-        if key_id is None or capability.governance.bucket == "admin":
+        capability, proof = context.capability, context.principal.proof
+        if capability.reveals is not None and self.answers is not None:
+            await self.answers.refuse(context.request, capability)
+        if proof is None or capability.governance.bucket == "admin":
             answer = await capability.handler(context, given)
         else:
             revoke = context.caller.revoke
-            self.key_monitor.hold(key_id, revoke)
+            self.key_monitor.hold(proof, revoke)
             try:
                 answer = await capability.handler(context, given)
             finally:
-                self.key_monitor.release(key_id, revoke)
+                self.key_monitor.release(proof, revoke)
         return answer if isinstance(answer, (Reply, EventStream)) else Reply(value=answer)
 
-    async def visible(self, principal: Principal) -> tuple[Capability, ...]:
+    async def visible(self, principal: Principal, standpoint: Standpoint = ANYWHERE) -> tuple[Capability, ...]:
         """Return all that a principal may call: built-in operations, then what its tenant exposes; each by name."""
-        exposed = (await self.exposed.of(principal.tenant)).tools.values()
-        return tuple(found for found in (*self.catalogue.all(), *exposed) if _missing(found, principal) is None)
-
-    def allows(self, principal: Principal, capability: Capability) -> bool:
-        """Whether a principal has every scope that a call needs."""
-        return _missing(capability, principal) is None
+        return await self.lists.visible(principal, standpoint)
 
     async def _find(self, request: Request, principal: Principal) -> Capability:
         """Find an internal or exposed capability. One that is exposed but not granted is reported as unknown."""
@@ -296,7 +387,19 @@ class Gate:
         if request.from_inside and (internal := self.catalogue.internal(name)) is not None:
             return internal
         exposed = await self.exposed.find(principal.tenant, name)
-        return exposed if exposed is not None and _missing(exposed, principal) is None else self.catalogue.find(name)
+        return exposed if exposed is not None and has_scopes(principal, exposed) else self.catalogue.find(name)
+
+    def _exposed_read(self, request: Request) -> Capability | None:
+        """Return the exposed capability that is called, if it only reads and is known without reading anything."""
+        principal = request.principal
+        exposure = self.exposed.at_hand(principal.tenant)
+        found = None if exposure is None else exposure.found(request.operation)
+        return found if found is not None and found.only_reads and has_scopes(principal, found) else None
+
+    async def share_rates(self) -> None:
+        """Keep the rates together with the other processes of the store, until it is cancelled."""
+        tables = (self.rate_limiter.buckets, self.peers.buckets)
+        await share(self.services.platform, self.services.clock, tables)
 
     async def finish(self) -> None:
         """Wait for the calls that continue without their callers, before the process stops."""
@@ -313,6 +416,8 @@ class Gate:
         If the record cannot be written, the call counts as failed and the caller gets that error.
         """
         principal, capability = request.principal, outcome.capability
+        if request.intent is not None and request.intent.only_look:
+            return outcome  # `preflight.run` has a record of its own
         error = outcome.error if isinstance(outcome, RefusedCall) else None
         if call.stored and error is None:
             return outcome
@@ -321,7 +426,7 @@ class Gate:
         gather = reads and error is None
         if error is not None:
             error.on_record = True
-            if error.code in _LIMITED:
+            if error.code in RATE_CODES:  # anybody above a limit can go on calling, so these refusals are gathered
                 self.audit_log.refused(call_key, request)
                 return outcome
         try:
@@ -332,6 +437,9 @@ class Gate:
             if call.stored or (isinstance(outcome, RefusedCall) and outcome.failed):
                 recorded = "failed"
             entry = self.audit_log.entry(call_key, request, recorded, reads=reads, replayed=replayed)
+            if call.noted:
+                noted = call.noted if error is None else {**call.noted, "outcome": recorded}
+                entry = msgspec.structs.replace(entry, **noted)
             await self.audit_log.write(entry, gather=gather)
         except PenstockError as failure:
             _LOGGER.exception("request %s has no audit record", request.request_id)
@@ -341,19 +449,25 @@ class Gate:
         return outcome
 
 
-def _missing(capability: Capability, principal: Principal) -> str | None:
-    """Return the first scope that a principal lacks for a call."""
-    return missing_scope(principal.scopes, capability.governance.scopes)
+def _was_made(outcome: Outcome, call: CallRecord) -> bool:
+    """Whether a call counts for policies. One that failed unexpectedly does: nobody knows what became of it."""
+    if isinstance(outcome, RefusedCall):
+        return call.stored or outcome.failed
+    return not outcome.replayed and call.noted.get("outcome") != "held"
 
 
-def _revoked() -> Denied:
-    message = "the key was revoked, or expired, while the call was under way"
-    return Denied("KEY_REVOKED", message, "ask the owner for a new one")
-
-
-def _authorize(capability: Capability, principal: Principal) -> None:
-    scope = _missing(capability, principal)
-    if scope is None:
+def _refuse(capability: Capability, principal: Principal, decided: Decided | None) -> None:
+    """Refuse a call that policies do not permit. A change that they want approved is held instead."""
+    if policy_approvals(decided) and capability.governance.holdable and not capability.only_reads:
         return
-    message = f"{capability.name} needs the scope {scope}, which this key does not have"
-    raise Denied("SCOPE_REQUIRED", message, "ask the owner for a key with that scope", {"scope": scope})
+    refusal = None if decided is None else policy_refusal(capability.name, principal, decided)
+    if refusal is not None:
+        raise refusal
+
+
+async def _convert(capability: Capability, arguments: JsonObject) -> Any:
+    """Convert arguments to the handler's input; raise `Rejected` with every violation."""
+    if exceeds_values(arguments, limits.VALUES_AT_ONCE):
+        # Checking many values takes long: do it in a thread, so that other calls go on.
+        return await asyncio.to_thread(capability.convert, arguments)
+    return capability.convert(arguments)

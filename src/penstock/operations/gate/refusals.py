@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from penstock.base import limits
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject
 from penstock.runtime.ports.platform import AuditEntry
 
 __all__ = ["VARIOUS", "GatheredRefusals", "RefusalKey"]
@@ -54,8 +54,8 @@ class _Window:
         self.first = self.first or entry
         code = entry.code or VARIOUS
         self.codes[code] = self.codes.get(code, 0) + count
-        remote = entry.details.get("remote")
-        if isinstance(remote, str) and len(self.remotes) < limits.AUDIT_REFUSAL_ADDRESSES_MAX:
+        remote = entry.remote
+        if remote is not None and len(self.remotes) < limits.AUDIT_REFUSAL_ADDRESSES_MAX:
             self.remotes[remote] = None
 
     def rest(self) -> AuditEntry | None:
@@ -64,7 +64,6 @@ class _Window:
         if first is None:
             return None
         codes: JsonObject = {**self.codes}
-        remotes: list[JsonValue] = [*self.remotes]
         return AuditEntry(
             at=first.at,
             tenant=first.tenant,
@@ -73,7 +72,8 @@ class _Window:
             operation=VARIOUS,
             outcome="refused",
             count=sum(self.codes.values()),
-            details={"codes": codes, "remotes": remotes},
+            details={"codes": codes},
+            remote=" ".join(self.remotes) or None,
         )
 
 

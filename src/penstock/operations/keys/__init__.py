@@ -1,4 +1,4 @@
-"""Operations on API keys: create, list, revoke, rotate.
+"""Operations on credentials: API keys, and the revocation of access tokens.
 
 Keys are stored through the platform port; how they are written and hashed is in `governance.keys`. No other resource is
 imported. Read `operations` first.

@@ -11,7 +11,7 @@ Above it: the catalogue. Below it: the platform port, `governance.keys`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -22,11 +22,12 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import EVERYTHING, SCOPE_HINT, is_scope, likely_scope, scope_allows
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.governance.keys import ParsedKey, derived_key, hash_secret
+from penstock.governance.principals import may_create_kind
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.gate import idempotency
-from penstock.operations.gate.context import Context, Services
+from penstock.operations.gate.context import Context, Principal, Services
 from penstock.operations.permissions.starting import needed_scopes
 from penstock.runtime.ports.platform import KeyNotReplaced, KeyRow
 
@@ -35,6 +36,9 @@ __all__ = ["OPERATIONS", "NewKey"]
 # The toolset that leaves nothing out, as `/mcp?toolset=all` does. A key without a toolset has it, too.
 _ALL_TOOLS = "all"
 _TENANT = r"^[a-z0-9][a-z0-9_-]{0,62}$"
+GroupName = Annotated[
+    str, Meta(pattern=r"^(?![\s\S]*\n)[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=limits.GROUP_NAME_CHARACTERS_MAX)
+]
 KeyId = Annotated[str, Meta(description="The key's id, as listed.", max_length=40, examples=["k7qm2xw4htnb"])]
 
 
@@ -54,6 +58,8 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: str | None
     replaces: str | None
     toolset: str | None = None
+    kind: str = "service"
+    groups: list[str] = []
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +104,16 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ]
         | None
     ) = None
+    kind: Annotated[
+        Literal["person", "agent", "service"],
+        Meta(
+            description="What its holder is: calls of an agent may have to wait for a person, and only people approve."
+        ),
+    ] = "service"
+    groups: Annotated[
+        list[GroupName],
+        Meta(description="The groups that its holder belongs to, for policies and approvals.", max_length=50),
+    ] = []
 
 
 class ListKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,6 +159,8 @@ def _view(row: KeyRow, now: int) -> KeyView:
         last_used_at=instant(row.last_used_at),
         replaces=row.replaces,
         toolset=row.toolset,
+        kind=row.kind,
+        groups=list(row.groups),
     )
 
 
@@ -186,6 +204,11 @@ async def _own_key(context: Context, key_id: str) -> KeyRow:
     return row
 
 
+async def _find_key(context: Context, given: OneKey | RotateKey) -> KeyRow:
+    """Find the key that the input of a call names."""
+    return await _own_key(context, given.key_id)
+
+
 def _check_scopes(context: Context, scopes: list[str]) -> None:
     for scope in scopes:
         if not is_scope(scope):
@@ -193,6 +216,17 @@ def _check_scopes(context: Context, scopes: list[str]) -> None:
         if not scope_allows(context.principal.scopes, scope):
             message = f"your key does not have the scope {scope}, so it cannot give it"
             raise Denied("SCOPE_REQUIRED", message, "ask somebody who has it", {"scope": scope})
+
+
+def _check_holder(maker: Principal, given: CreateKey) -> None:
+    """Refuse a key whose holder would count as more than its maker: another kind, or a member of further groups."""
+    if not may_create_kind(maker.kind, given.kind):
+        message = f"your key belongs to a principal of kind {maker.kind}, and cannot make one of kind {given.kind}"
+        raise Denied("KEY_BEYOND_YOURS", message, "ask a person to make it")
+    for group in given.groups:
+        if group not in maker.groups and not scope_allows(maker.scopes, f"approve:{group}"):
+            message = f"you do not belong to the group {group}, so you cannot make a key that does"
+            raise Denied("KEY_BEYOND_YOURS", message, "leave the group out, or ask one of its members")
 
 
 async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[str]:
@@ -262,6 +296,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
     """
     _check_scopes(context, given.scopes)
+    _check_holder(context.principal, given)
     tenant = given.tenant or context.tenant
     if tenant != context.tenant and not context.is_operator:
         message = "only who owns everything in the default tenant may make keys of other tenants"
@@ -277,8 +312,14 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
         created_by=context.principal.id,
         expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
         toolset=given.toolset,
+        kind=given.kind,
+        groups=tuple(sorted(set(given.groups))),
     )
     row = _within_own(await _own_row(context), row)
+    if context.principal.token is not None:
+        # Its issuer does not tell us when it takes rights away, so a key must not last for ever either.
+        latest = now + context.services.limits.standing_authority_ms
+        row = msgspec.structs.replace(row, expires_at=min(row.expires_at or latest, latest))
     usual = context.services.limits.key_expiry_ms
     if given.expires_in is None and usual is not None:
         ends = (now + usual, row.expires_at)
@@ -337,6 +378,7 @@ async def key_get(context: Context, given: OneKey) -> KeyView:
     risk="high",
     bucket="admin",
     subject="key_id",
+    find=_find_key,
     errors=("KEY_NOT_FOUND", "SCOPE_REQUIRED"),
 )
 async def key_revoke(context: Context, given: OneKey) -> KeyView:
@@ -364,6 +406,7 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
     risk="high",
     bucket="admin",
     subject="key_id",
+    find=_find_key,
     errors=("KEY_NOT_FOUND", "KEY_NOT_ACTIVE", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS"),
     repeat=_repeat,
 )

@@ -3,7 +3,7 @@
 A schedule acts for its maker: the principal that created it, changed it last, or stored the workflow whose document
 declares it. A webhook acts for the principal that stored the workflow. The rights of makers are looked up each time: a
 key that was revoked, has expired or lost a scope starts nothing any more. A key that replaced another one counts as the
-same maker.
+same maker. Principals without a key act with what was kept when they made it (`standing_authority`).
 
 Above it: the operations on schedules and webhooks. Below it: `starting`, the ports.
 """
@@ -14,9 +14,16 @@ from typing import NamedTuple
 
 from penstock.base import limits
 from penstock.base.errors import Denied
+from penstock.base.json import JsonValue
 from penstock.engine import inputs
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
+from penstock.operations.permissions.standing_authority import (
+    AUTHORITY,
+    has_standing_authority,
+    principal_with,
+    workflow_authority,
+)
 from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
@@ -25,7 +32,9 @@ from penstock.runtime.schedules.scheduler import made_by, origin_of
 __all__ = [
     "PROGRAM",
     "SCHEDULE",
+    "WEBHOOK",
     "TriggerKind",
+    "authority_of_schedule",
     "check_maker",
     "maker_id",
     "maker_of_trigger",
@@ -81,17 +90,30 @@ def maker_of_trigger(row: DefinitionRow) -> str:
     return PROGRAM if row.created_by is None else row.created_by
 
 
+async def authority_of_schedule(services: Services, row: ScheduleRow) -> JsonValue:
+    """Return what is kept of the maker of a schedule, if its rights cannot be looked up."""
+    if origin_of(row) == "operation":
+        return row.spec.get(AUTHORITY)
+    newest = await services.store.definition_named(row.workflow_name, tenant=row.tenant)
+    return await workflow_authority(services, newest)
+
+
 async def rights_of_maker(
-    services: Services, maker: str | None, tenant: str, kind: TriggerKind = SCHEDULE
+    services: Services, maker: str | None, tenant: str, kind: TriggerKind = SCHEDULE, authority: JsonValue = None
 ) -> Principal:
     """Return a maker with the scopes that it has now; raise `Denied` if its key is unknown, revoked or expired.
 
     An older file does not record who made a schedule. Such a schedule may start workflows that need no extra scope.
+    `authority` is what was kept of a maker without a key.
     """
     if maker is None:
-        return Principal(id="unknown", tenant=tenant, scopes=_RUN)
+        return Principal(id="unknown", tenant=tenant, kind="service", scopes=_RUN)
     if maker == PROGRAM or maker.startswith(_OWNERS):
-        return Principal(id=maker, tenant=tenant, scopes=_EVERYTHING)
+        return Principal(id=maker, tenant=tenant, kind="local", scopes=_EVERYTHING)
+    if has_standing_authority(maker):
+        found = await principal_with(services, maker, tenant, authority, label=kind.label, hint=kind.hint)
+        if found is not None:
+            return found
     key = await services.platform.key(maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None
     if key is None or key.tenant != tenant:
         raise Denied(kind.unknown_code, f"{kind.label} was made by {maker}, who is not known any more", kind.hint)
@@ -117,7 +139,8 @@ async def trigger_scopes(services: Services, row: DefinitionRow, *, starts: bool
     Storing a document with triggers requires the right to start it, even if the triggers only signal its runs. So the
     maker must keep that right.
     """
-    maker = await rights_of_maker(services, maker_of_trigger(row), row.tenant, WEBHOOK)
+    authority = await workflow_authority(services, row)
+    maker = await rights_of_maker(services, maker_of_trigger(row), row.tenant, WEBHOOK, authority)
     needed = await check_maker(services, maker, row, WEBHOOK)
     return frozenset(needed) if starts else _SIGNAL
 

@@ -14,6 +14,7 @@ Above it: everything that starts runs, and the lists of tools. Below it: `defini
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.scopes import missing_scope, scope_allows
@@ -24,11 +25,14 @@ from penstock.runtime.ports.runs import DefinitionRow
 __all__ = [
     "READ_SCOPE",
     "RUN_SCOPE",
+    "UNKNOWN_WORKFLOW",
     "UPSTREAM_RUN_SCOPE",
+    "find_workflow",
     "first_missing",
     "found_definition",
     "needed_scopes",
     "needs_of",
+    "needs_to_start",
     "refuse_start",
     "scopes_to_start",
     "start_refusal",
@@ -37,6 +41,7 @@ __all__ = [
 
 
 READ_SCOPE = "workflow:read"
+UNKNOWN_WORKFLOW = "WORKFLOW_NOT_FOUND"
 RUN_SCOPE = "workflow:run"
 UPSTREAM_RUN_SCOPE = "upstream:run"
 
@@ -44,7 +49,7 @@ UPSTREAM_RUN_SCOPE = "upstream:run"
 def unknown_workflow(name: str, definition_hash: str | None = None) -> NotFound:
     """Return the error for a workflow that does not exist or that the caller may not see; it does not reveal which."""
     message = f"there is no workflow {name}" + (f" with hash {definition_hash}" if definition_hash else "")
-    return NotFound("WORKFLOW_NOT_FOUND", message, "list the workflows to see which there are")
+    return NotFound(UNKNOWN_WORKFLOW, message, "list the workflows to see which there are")
 
 
 def needs_of(services: Services, row: DefinitionRow) -> StartNeeds:
@@ -64,17 +69,27 @@ async def scopes_to_start(
     `newest` holds all workflows of the tenant, if the caller has read them; otherwise each child is looked up.
     """
     found: dict[str, None] = {RUN_SCOPE: None}
+    for needs in await needs_to_start(services, tenant, versions, newest):
+        found.update(dict.fromkeys(needs.scopes))
+    return tuple(found)
+
+
+async def needs_to_start(
+    services: Services, tenant: str, versions: Iterable[StartNeeds], newest: Mapping[str, DefinitionRow] | None = None
+) -> list[StartNeeds]:
+    """Return what these versions need, and what all of their children do; `newest` as in `scopes_to_start`."""
+    found: list[StartNeeds] = []
     seen: set[ChildReference] = set()
     waiting = list(versions)
     while waiting:
         needs = waiting.pop()
-        found.update(dict.fromkeys(needs.scopes))
+        found.append(needs)
         for child in needs.children:
             if child not in seen:
                 seen.add(child)
                 rows = await _versions(services, tenant, child, newest)
                 waiting.extend([needs_of(services, row) for row in rows])
-    return tuple(found)
+    return found
 
 
 async def _versions(
@@ -120,13 +135,18 @@ async def start_refusal(
         return None
     if not scope_allows(principal.scopes, READ_SCOPE):
         return unknown_workflow(name)
-    message = f"starting {name} needs the scope {missing}, which this key does not have"
-    return Denied("SCOPE_REQUIRED", message, "ask the owner for a key with that scope", {"scope": missing})
+    message = f"starting {name} needs the scope {missing}, which {principal.credential_noun} does not have"
+    return Denied("SCOPE_REQUIRED", message, principal.scope_hint, {"scope": missing, "scopes": list(required)})
 
 
 def first_missing(principal: Principal, required: Iterable[str]) -> str | None:
     """Return the first scope that a principal lacks."""
     return missing_scope(principal.scopes, tuple(required))
+
+
+async def find_workflow(context: Context, given: Any) -> DefinitionRow:
+    """Find the workflow that the input of a call names."""
+    return await found_definition(context, given.workflow_id)
 
 
 async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:

@@ -192,6 +192,7 @@ class ExecuteAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     open_world=True,
     risk="medium",
     subject="agent_id",
+    find=AGENTS.table.finder("agent_id"),
     errors=("AGENT_NOT_FOUND", "NOT_CONFIGURED"),
     examples=(Example(arguments={"agent_id": "helper", "prompt": "Which refunds wait for approval?"}),),
 )

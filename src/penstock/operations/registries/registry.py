@@ -187,6 +187,8 @@ class _RegistryOperations:
                 idempotent=True,
                 risk="medium",
                 subject=self._id,
+                witness=self._witness,
+                find=self._table.finder(self._id),
                 errors=(not_found, "PRECONDITION_FAILED", *declared.check_errors),
                 examples=(Example(arguments={self._id: declared.example_id, **declared.update_example}),),
                 takes=self._update,
@@ -200,12 +202,20 @@ class _RegistryOperations:
                 destructive=True,
                 risk="medium",
                 subject=self._id,
+                witness=self._witness,
+                find=self._table.finder(self._id),
                 errors=(not_found, "PRECONDITION_FAILED"),
                 takes=self._delete,
                 gives=Deleted,
                 words=f"Delete {a_kind}.\n\n{texts.delete}",
             )(self._deleted),
         )
+
+    async def _witness(self, context: Context, given: Any) -> JsonObject:
+        """Return the version that a call would change."""
+        resource_id: str = getattr(given, self._id)
+        row = await context.services.platform.resource(context.tenant, self._table.kind, resource_id)
+        return {"kind": self._declared.kind, "id": resource_id, "etag": None if row is None else row.etag}
 
     async def _created(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)

@@ -6,102 +6,32 @@ Above it: `exposed`, `imported_tools`. Below it: `starting`, `results`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import msgspec
 
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, load_schema, violations
-from penstock.operations.catalogue.capability import Annotations, Authorization, Governance
+from penstock.definitions.secret_answers import secrets_in, without_values_of
+from penstock.operations.catalogue.capability import Authorization
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
+from penstock.operations.runs.tool_schemas import WRAPPED, object_schema, takes_object
 
 __all__ = [
-    "annotations_of",
     "client_needs",
     "converted",
     "execute",
     "execution_authorization",
-    "governance_of",
     "icons_of",
-    "nested_schema",
-    "object_at",
-    "object_schema",
-    "settings_of",
-    "text_of",
 ]
-
-
-# The member that holds an input that is not an object: tools take objects only.
-_WRAPPED = "input"
-
-_RISKS: dict[str, Literal["low", "medium", "high", "critical"]] = {
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "critical": "critical",
-}
-
-
-def settings_of(document: JsonObject, kind: str) -> JsonObject | None:
-    """Return how a document wants to be exposed as one kind of thing; None if it does not."""
-    exposed = object_at(document, "expose").get(kind)
-    if exposed is True:
-        return {}
-    return exposed if isinstance(exposed, dict) else None
-
-
-def object_at(document: JsonObject, name: str) -> JsonObject:
-    """Return a member that is an object; an empty object in place of anything else."""
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def text_of(*candidates: JsonValue) -> str | None:
-    """Return the first non-empty string."""
-    return next((text for text in candidates if isinstance(text, str) and text), None)
-
-
-def annotations_of(declared: JsonObject) -> Annotations:
-    """Return the annotations that the author declared. Without any, a workflow may do anything."""
-    return Annotations(
-        read_only=declared.get("read_only") is True,
-        destructive=declared.get("destructive", declared.get("read_only") is not True) is True,
-        idempotent=declared.get("idempotent") is True,
-        open_world=declared.get("open_world", True) is True,
-    )
-
-
-def governance_of(declared: JsonObject, scopes: tuple[str, ...]) -> Governance:
-    """Return what a caller needs: the document's governance, and the scopes of a start."""
-    return Governance(
-        risk=_RISKS.get(str(declared.get("risk")), "medium"),
-        scopes=scopes,
-        confirm=declared.get("confirm") is True,
-        bucket="write",
-    )
 
 
 def execution_authorization(workflow_id: str, arguments: JsonObject) -> Authorization:
     """Return what a policy decides about."""
     return Authorization(action="workflow.execute", resource_kind="workflow", resource_id=workflow_id)
-
-
-def _takes_object(schema: JsonObject) -> bool:
-    kind = schema.get("type")
-    return not schema or kind == "object" or (kind is None and "properties" in schema)
-
-
-def object_schema(schema: JsonObject) -> JsonObject:
-    """Return the input schema of a workflow as a tool shows it: always that of an object."""
-    if _takes_object(schema):
-        return {**schema, "type": "object"}
-    nested, definitions = nested_schema(schema)
-    wrapped: JsonObject = {"type": "object", "required": [_WRAPPED], "properties": {_WRAPPED: nested}}
-    return {**wrapped, "$defs": definitions} if definitions else wrapped
 
 
 def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
@@ -114,7 +44,7 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
     if isinstance(compiled, CompiledSchema) and is_prompt(compiled, arguments, len(msgspec.json.encode(arguments))):
         found: list[JsonValue] = [
             {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
-            for item in violations(compiled, arguments)
+            for item in without_values_of(violations(compiled, arguments), secrets_in(compiled, arguments))
         ]
         if found:
             first = found[0]
@@ -122,26 +52,7 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             message = f"the arguments do not fit: {place}{more}"
             raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": found})
-    return arguments if _takes_object(schema) else arguments.get(_WRAPPED)
-
-
-def nested_schema(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """Split a schema so that it can be nested in another one; return it and the definitions for the root of that one.
-
-    A schema with references to anything but its own definitions cannot be nested; it becomes an empty one.
-    """
-    definitions = schema.get("$defs")
-    if any(not reference.startswith("#/$defs/") for reference in _references(schema)):
-        return {}, {}
-    rest = {name: value for name, value in schema.items() if name not in ("$defs", "$schema", "$id")}
-    return rest, definitions if isinstance(definitions, dict) else {}
-
-
-def _references(value: JsonValue) -> list[str]:
-    if isinstance(value, dict):
-        own = [value[name] for name in ("$ref", "$dynamicRef") if name in value]
-        return [str(item) for item in own] + [item for member in value.values() for item in _references(member)]
-    return [item for member in value for item in _references(member)] if isinstance(value, list) else []
+    return arguments if takes_object(schema) else arguments.get(WRAPPED)
 
 
 def icons_of(shown: JsonObject) -> list[JsonValue]:

@@ -36,6 +36,8 @@ NODE_PHASES: dict[Change, str] = {
     Change.RETRIED: "retried",
     Change.ATTEMPT_ASKED: "waiting_input",
     Change.ASKED: "waiting_input",
+    Change.VOTED: "voted",
+    Change.ESCALATED: "escalated",
     Change.RESUMED: "answered",
     Change.SIGNAL_AWAITED: "waiting_signal",
     Change.SIGNALLED: "signalled",
@@ -97,7 +99,8 @@ class EventFold:
         change = change_of(record.name)
         phase = None if change is None else NODE_PHASES.get(change)
         if phase is not None and isinstance(record.payload.get("nodeId"), str):
-            emitted.append(("node", self._node(record, phase)))
+            approval = change is Change.ASKED and record.payload.get("approvers") is not None
+            emitted.append(("node", self._node(record, "waiting_approval" if approval else phase)))
         if self.reported != before:
             emitted.append(("status", {**self._place(record), "status": self.reported}))
         if self.ended:

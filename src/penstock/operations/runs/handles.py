@@ -8,6 +8,7 @@ Above it: the operations that start, read and change runs. Below it: the index o
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import Any
 
 from penstock.base.errors import NotFound
 from penstock.base.ids import DEFAULT_TENANT, id_for_callers, id_in_tenant
@@ -22,7 +23,7 @@ from penstock.operations.runs.views import (
 )
 from penstock.runtime.ports.runs import RunRow
 
-__all__ = ["handle", "handle_after", "handle_now", "seconds_to_wait", "visible_run"]
+__all__ = ["find_run", "handle", "handle_after", "handle_now", "seconds_to_wait", "visible_run"]
 
 
 async def visible_run(context: Context, execution_id: str) -> RunRow:
@@ -35,6 +36,11 @@ async def visible_run(context: Context, execution_id: str) -> RunRow:
         message = f"there is no execution {execution_id[:200]}"
         raise NotFound("EXECUTION_NOT_FOUND", message, "list the executions to see which there are")
     return row
+
+
+async def find_run(context: Context, given: Any) -> RunRow:
+    """Find the execution that the input of a call names."""
+    return await visible_run(context, given.execution_id)
 
 
 def handle(context: Context, row: RunRow) -> ExecutionHandle:

@@ -26,10 +26,11 @@ from penstock.operations.catalogue.capability import Annotations, Authorization,
 from penstock.operations.catalogue.declaring import schema_of
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.permissions.starting import UPSTREAM_RUN_SCOPE
-from penstock.operations.runs.capabilities import converted, nested_schema, object_at, object_schema
+from penstock.operations.runs.capabilities import converted
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
-from penstock.operations.runs.starting import ExecuteWorkflow, started_run
+from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
+from penstock.operations.runs.tool_schemas import nested_schema, object_at, object_schema
 from penstock.runtime.upstreams.tool_registry import DEFINE_CALL, QUARANTINED, ToolReview
 from penstock.runtime.upstreams.tools import ImportRules, ToolRule, UpstreamTool
 
@@ -38,11 +39,21 @@ if TYPE_CHECKING:
 else:
     build = lazy_import("penstock.definitions.build.workflow")
 
-__all__ = ["CALLS_OWNER", "UPSTREAM", "UPSTREAM_PREFIX", "ImportedTools", "call_workflow", "imported_tools"]
+__all__ = [
+    "CALLED_LABEL",
+    "CALLS_OWNER",
+    "UPSTREAM",
+    "UPSTREAM_PREFIX",
+    "ImportedTools",
+    "call_workflow",
+    "imported_tools",
+]
 
 UPSTREAM = "upstream"
 """The populator of imported tools."""
 UPSTREAM_PREFIX = "upstream:"
+CALLED_LABEL = "penstock.called"
+"""The label of a run that is one call of a tool, with its own id: the call was decided, those of its forks were not."""
 _ERRORS = (QUARANTINED, "VALUE_NOT_JSON")
 CALLS_OWNER = "-upstream"
 """The owner of the workflows for calls. No tenant can have this name."""
@@ -175,9 +186,14 @@ async def _execute(server: str, tool: str, context: Context, given: JsonValue) -
     if refused is not None:
         await _refuse(server, tool, "changed", context, given)
     workflow = await _defined(context, server, tool)
+    chosen = new_run_id(context, None)
     with context.services.host.progress.starting():
         row = await started_run(
-            context, ExecuteWorkflow(workflow_id=workflow.name, input=given), definition_hash=workflow.hash
+            context,
+            ExecuteWorkflow(workflow_id=workflow.name, input=given),
+            definition_hash=workflow.hash,
+            chosen=chosen,
+            marks={CALLED_LABEL: chosen[0]},
         )
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
@@ -194,6 +210,7 @@ async def _defined(context: Context, server: str, tool: str) -> Workflow:
         message = "this process only looks at what is stored"
         raise Unavailable("UPSTREAM_UNAVAILABLE", message, "ask the server (`penstock serve`) instead of the file")
     workflow = call_workflow(server, tool, upstreams.rules[server])
+    context.services.signatures.vouch(workflow.hash)
     known = await context.services.store.definition_named(workflow.name, tenant=CALLS_OWNER)
     if known is None or known.hash != workflow.hash:
         await upstreams.act(context.tenant, DEFINE_CALL, {"server": server, "tool": tool})

@@ -31,7 +31,7 @@ from penstock.runtime.activities.progress import ProgressNews
 from penstock.runtime.host.waiters import moved_within
 from penstock.runtime.ports.host import Moved
 
-__all__ = ["ExecutionResult", "wait_for_result"]
+__all__ = ["ExecutionResult", "HeldView", "result_of", "wait_for_result"]
 
 
 # A run does not leave these by itself: a person, or another call, has to act.
@@ -41,6 +41,21 @@ _AT_REST = frozenset({"waiting_input", "waiting_approval", "paused"})
 _CLIENT = "client"
 
 Observe = Callable[[JsonObject], Awaitable[None]]
+
+
+class HeldView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """That a call waits for approval: which, why, until when, and where to look."""
+
+    draft_id: str
+    operation: str
+    reason: str
+    """policy, draft, confirm, risk, agent_write or requested."""
+    digest: str
+    expires_at: str
+    look: str
+    """The path of the draft."""
+    denied_code: str | None = None
+    """Why it was not made at once, if it could have been."""
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,6 +69,8 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     output: Any = None
     error: ErrorView | None = None
     questions: list[QuestionView] = []
+    held: HeldView | None = None
+    """For a call that waits for approval: the call. The execution makes it once somebody has approved it."""
 
 
 async def wait_for_result(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:
@@ -69,19 +86,20 @@ async def wait_for_result(context: Context, run_id: str, seconds: float, *, afte
         state = await context.services.host.read(waiter.run_id)
     if state is None:
         raise _deleted()
-    return _result(context, state, waiter.children)
+    return result_of(context.tenant, state, waiter.children)
 
 
 def _deleted() -> NotFound:
     return NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
 
 
-def _result(context: Context, state: RunState, children: tuple[RunState, ...]) -> ExecutionResult:
+def result_of(tenant: str, state: RunState, children: tuple[RunState, ...] = ()) -> ExecutionResult:
+    """Return the result of a run, or how it stands."""
     asked = [] if state.terminal else question_views(state)
     for child in children:
-        asked += question_views(child, execution_id=id_for_callers(context.tenant, child.run_id))
+        asked += question_views(child, execution_id=id_for_callers(tenant, child.run_id))
     return ExecutionResult(
-        execution_id=id_for_callers(context.tenant, state.run_id),
+        execution_id=id_for_callers(tenant, state.run_id),
         workflow_id=state.workflow_name,
         status=run_status(state),
         sequence=state.seq,

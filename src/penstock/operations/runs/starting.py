@@ -9,17 +9,20 @@ Above it: every operation that starts a run. Below it: `permissions.starting`, t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base.errors import Conflict, Rejected
-from penstock.base.ids import id_in_tenant
+from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
+from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import Workflow
 from penstock.definitions.schemas.compiled import apply_defaults
+from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import events
@@ -28,8 +31,10 @@ from penstock.engine.status import run_status
 from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.starting import found_definition, refuse_start
+from penstock.operations.permissions.admission import admit_run, admit_start
+from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
 from penstock.operations.runs.fields import ChosenId, LabelName, LabelValue, ShortText, Text, Wait
+from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 
@@ -37,6 +42,7 @@ __all__ = [
     "TRUST_LABEL",
     "UNTRUSTED",
     "ExecuteWorkflow",
+    "find_startable",
     "new_run_id",
     "refuse_restart",
     "refuse_unfit_input",
@@ -67,7 +73,6 @@ class ExecuteWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 _OUR_LABELS = "penstock."
-TRUST_LABEL = "penstock.trust"
 UNTRUSTED = "untrusted"
 
 
@@ -90,23 +95,30 @@ async def started_run(
     *,
     definition_hash: str | None = None,
     chosen: tuple[str, bool] | None = None,
+    marks: dict[str, str] | None = None,
 ) -> RunRow:
     """Start an execution and return its index row, or that of the run that the same call started earlier.
 
     `definition_hash` names a workflow that is in no tenant's list; without it, the caller's tenant must have the
-    workflow. `chosen` is the result of `new_run_id`, if the caller has it already.
+    workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are labels of the server.
     """
     services = context.services
     run_id, may_exist = chosen or new_run_id(context, given.execution_id)
     known = await _known_run(context, run_id, given) if may_exist else None
     if known is not None:
-        await refuse_restart(context, known)
+        await refuse_restart(context, known, counts="earlier")
         return known
     if any(name.startswith(_OUR_LABELS) for name in given.labels):
         message = f"labels that begin with {_OUR_LABELS} are the server's"
         raise Rejected("LABEL_RESERVED", message, "choose another name")
     if definition_hash is None:
-        definition_hash = (await startable_definition(context, given.workflow_id, given.hash)).hash
+        definition = await startable_definition(context, given.workflow_id, given.hash)
+        newest = await found_definition(context, given.workflow_id) if given.hash is not None else definition
+        await _refuse_by_policy(context, (newest, definition), given.input)
+        await admit_start(context, [needs_of(services, row) for row in (newest, definition)])
+        definition_hash = definition.hash
+    else:
+        await admit_run(context)
     start = inputs.StartRun(
         at=context.now_ms(),
         run_id=run_id,
@@ -115,10 +127,11 @@ async def started_run(
         timeout_ms=_timeout(given.timeout),
         client_kinds=context.request.client_kinds,
         started_by=context.principal.id,
-        starter=context.principal.starter.to_json(),
+        starter=context.initiator.to_json(),
         untrusted=context.request.from_outside,
     )
-    labels = with_origin(context, given.labels)
+    labels = with_origin(context, {**given.labels, **(marks or {})})
+    context.call.note(run_id=id_for_callers(context.tenant, run_id))
     decision = await services.host.start(
         start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call
     )
@@ -132,6 +145,14 @@ async def started_run(
     return row_of(decision.state, labels)
 
 
+async def find_startable(context: Context, given: ExecuteWorkflow) -> DefinitionRow:
+    """Find the workflow that a call would start, as the start itself would; raise `HoldRequired` if that waits."""
+    definition = await startable_definition(context, given.workflow_id, given.hash)
+    newest = await found_definition(context, given.workflow_id) if given.hash is not None else definition
+    await _refuse_by_policy(context, (newest, definition), given.input)
+    return definition
+
+
 async def startable_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
     """Return a workflow of the caller's tenant that the caller may start; raise the refusal otherwise."""
     newest = await found_definition(context, workflow_id)
@@ -143,7 +164,7 @@ async def startable_definition(context: Context, workflow_id: str, definition_ha
     return chosen
 
 
-async def refuse_restart(context: Context, row: RunRow) -> None:
+async def refuse_restart(context: Context, row: RunRow, *, counts: StartCounts = "now") -> None:
     """Refuse to repeat a run, or a part of it, if the caller may not start its workflow."""
     services, tenant = context.services, context.tenant
     newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
@@ -151,6 +172,24 @@ async def refuse_restart(context: Context, row: RunRow) -> None:
     versions = [found for found in (newest, own) if found is not None]
     if versions:
         await refuse_start(services, context.principal, *versions)
+        begun = await services.host.history(row.run_id, limit=1)
+        first = begun[0].body_as(events.ExecutionStarted) if begun else None
+        given = None if first is None or first.input is msgspec.UNSET else first.input
+        await _refuse_by_policy(context, versions, given, counts)
+
+
+async def _refuse_by_policy(
+    context: Context, versions: Iterable[DefinitionRow], given: JsonValue, counts: StartCounts = "now"
+) -> None:
+    """Refuse a start that policies do not permit for one of these versions; an unfit input is reported first."""
+    for row in {row.hash: row for row in versions}.values():
+        denial = await start_denial(context, row.name, row.document, given, counts=counts)
+        if denial is None:
+            continue
+        workflow = await context.services.host.workflow(row.hash)
+        if workflow is not None and denial.code != UNKNOWN_WORKFLOW:
+            await refuse_unfit_input(context, workflow, given)
+        raise denial
 
 
 def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:
@@ -186,15 +225,26 @@ async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> R
         return None
     begun = await context.services.host.history(run_id, limit=1)
     workflow = await context.services.host.workflow(row.definition_hash)
-    same = row.tenant == context.tenant and row.workflow_name == given.workflow_id and workflow is not None
+    same = row.tenant == context.tenant and row.workflow_name == given.workflow_id
     first = begun[0].body_as(events.ExecutionStarted) if begun else None
-    if same and first is not None and first.input == _with_defaults(workflow, given.input):
+    if same and first is not None and workflow is not None and _is_same_input(workflow, first, given.input):
         return row
     if given.execution_id is None:
         message = "this idempotency key was used with another input"
         raise Rejected("IDEMPOTENCY_KEY_REUSED", message, "use a new key for another call")
     message = f"there is an execution {given.execution_id} with another workflow or input"
     raise Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
+
+
+def _is_same_input(workflow: Workflow, first: events.ExecutionStarted, given: JsonValue) -> bool:
+    """Whether a run was started with this input, as far as it is shown.
+
+    Secrets in it are not compared: whoever may start runs could find out by trying what another run was given.
+    """
+    value = _with_defaults(workflow, given)
+    if isinstance(first.secrets, dict) and workflow.input_schema is not None:
+        value = with_values(value, dict.fromkeys(secrets_in(workflow.input_schema, value), SECRET_MASK))
+    return bool(first.input == value)
 
 
 def _with_defaults(workflow: Workflow | None, given: JsonValue) -> JsonValue:
@@ -227,6 +277,8 @@ async def _input_violations(context: Context, workflow: Workflow | None, given: 
         return []
     value = _with_defaults(workflow, given)
     found = await context.services.host.violations(workflow.input_schema, value, tenant=context.tenant)
+    if found and has_marks(workflow.input_schema):
+        found = without_values_of(found, secrets_in(workflow.input_schema, value))
     return [
         {"pointer": f"/input{item.instance_path}", "keyword": item.keyword, "message": item.message} for item in found
     ]

@@ -211,11 +211,13 @@ class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
 
     principal: str
     kind: str
-    """key, local, schedule, webhook, system, or program."""
+    """How they are known: key, token, local, schedule, webhook, system, or program."""
     credential: str | None
     """The credential that was used: the id of a key, the name of a webhook's secret; never a secret."""
     on_behalf_of: str | None
     """The principal whose permissions applied, if they acted on behalf of another."""
+    principal_kind: str | None = None
+    """What they are: person, agent, service, local, schedule, webhook or system; null in older histories."""
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -381,6 +383,7 @@ def started_by(state: RunState) -> StartedBy | None:
         kind=_text(starter.get("kind")) or Initiator(principal=state.started_by).kind,
         credential=_text(starter.get("credential")),
         on_behalf_of=_text(starter.get("onBehalfOf")),
+        principal_kind=_text(starter.get("principalKind")),
     )
 
 

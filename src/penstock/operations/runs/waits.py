@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject
+from penstock.definitions.decline_answers import answer_fits, declined_answer
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import PerformActivity
 from penstock.engine.pending import pending_activities
@@ -19,9 +21,9 @@ from penstock.engine.transitions import Phase
 from penstock.engine.walk.questions import open_questions
 from penstock.engine.walk.timers import timers_of
 from penstock.operations.catalogue.fields import instant
-from penstock.operations.runs.decline_answer import declined_answer
 
 __all__ = [
+    "HELD_PREFIX",
     "ActivityView",
     "ChildView",
     "QuestionView",
@@ -29,10 +31,15 @@ __all__ = [
     "TimerView",
     "WaitingFor",
     "activity_view",
+    "answer_fits",
     "asks_for_approval",
     "question_views",
     "waiting_for",
 ]
+
+
+HELD_PREFIX = "held:"
+"""What the names of the workflows of held calls begin with."""
 
 
 class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +59,14 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     """The answer that declines; null if there is none."""
     ask: dict[str, Any] | None = None
     """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
+    sign_in: bool = False
+    """Whether nobody answers by a link alone: they sign in first. So for calls that wait for approval."""
+    votes: list[dict[str, Any]] = []
+    """Who has agreed so far, if several have to: `by` and `at`."""
+    escalates_at: str | None = None
+    """When others are asked, too, if it is not decided by then; `approvers.escalate` says who."""
+    escalated_at: str | None = None
+    """When others were asked, because it was not decided in time; `approvers` has them."""
     execution_id: str | None = None
     """The child execution that asks, if it is not the requested one itself."""
 
@@ -93,7 +108,7 @@ class SignalWaitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A moment at which the execution goes on by itself: wait, retry, timeout or run."""
+    """A moment at which the execution goes on by itself: wait, retry, escalation, timeout or run."""
 
     kind: str
     due_at: str | None
@@ -135,10 +150,19 @@ def question_views(state: RunState, *, execution_id: str | None = None) -> list[
             answered_by="anyone" if item.anyone else "people",
             decline=None if item.ask is not None else declined_answer(item.answer_schema, item.decline),
             ask=item.ask,
+            sign_in=state.workflow_name.startswith(HELD_PREFIX),
+            votes=[{"by": vote.get("by"), "at": _voted_at(vote)} for vote in item.votes],
+            escalates_at=instant(item.escalates_at),
+            escalated_at=instant(item.escalated_at),
             execution_id=execution_id,
         )
         for item in open_questions(state)
     ]
+
+
+def _voted_at(vote: JsonObject) -> str | None:
+    at = vote.get("at")
+    return instant(at) if isinstance(at, int) else None
 
 
 def waiting_for(tenant: str, workflow: Workflow, state: RunState) -> WaitingFor:

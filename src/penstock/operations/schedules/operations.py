@@ -25,10 +25,14 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, WorkflowId, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.admission import admit_workflow
 from penstock.operations.permissions.makers import maker_id
+from penstock.operations.permissions.standing_authority import AUTHORITY, schedule_authority
 from penstock.operations.permissions.starting import refuse_start
 from penstock.operations.runs.fields import CHOSEN_ID, AnyId, Name, ShortText
 from penstock.operations.runs.handles import handle_now
+from penstock.operations.runs.secret_arguments import refuse_secret_input, secret_inputs
+from penstock.operations.runs.start_policies import refuse_by_policy
 from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, startable_definition
 from penstock.operations.runs.views import ExecutionHandle, ExecutionSummary, handle_of_state, summary_of_row
 from penstock.runtime.ports.runs import ScheduleRow
@@ -146,6 +150,17 @@ async def _found(context: Context, schedule_id: str) -> ScheduleRow:
     return row
 
 
+async def _find_schedule(context: Context, given: Any) -> ScheduleRow:
+    """Find the schedule that the input of a call names."""
+    return await _found(context, given.schedule_id)
+
+
+async def _find_scheduled(context: Context, given: CreateSchedule) -> None:
+    """Find the workflow that a new schedule would start, as the call itself would."""
+    definition = await startable_definition(context, given.workflow_id)
+    await refuse_by_policy(context, definition.name, definition.document, given.input)
+
+
 async def _view(context: Context, row: ScheduleRow) -> ScheduleView:
     last = await context.services.store.row(row.last_run_id) if row.last_run_id else None
     spec = row.spec
@@ -183,9 +198,11 @@ def _text(value: JsonValue) -> str | None:
 async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> None:
     """Check that the schedule could start an execution now: better to refuse it now than when it fires at night."""
     definition = await startable_definition(context, workflow_id)
+    await refuse_by_policy(context, definition.name, definition.document, given, counts="later")
     workflow = await context.services.host.workflow(definition.hash)
     if workflow is not None:
         await refuse_unfit_input(context, workflow, given)
+        refuse_secret_input(workflow.input_schema, given)
 
 
 async def _refuse_start(context: Context, row: ScheduleRow) -> None:
@@ -193,6 +210,8 @@ async def _refuse_start(context: Context, row: ScheduleRow) -> None:
     definition = await context.services.store.definition_named(row.workflow_name, tenant=context.tenant)
     if definition is not None:  # if there is none, the scheduler reports that
         await refuse_start(context.services, context.principal, definition)
+        given = row.spec.get("input")
+        await refuse_by_policy(context, definition.name, definition.document, given, counts="later")
 
 
 def _mark(context: Context) -> JsonObject:
@@ -212,7 +231,16 @@ def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:
     scopes=("schedule:write", "workflow:run"),
     risk="medium",
     subject="workflow_id",
-    errors=("WORKFLOW_NOT_FOUND", "INPUT_INVALID", "SCHEDULE_INVALID", "SCHEDULE_EXISTS", "SCHEDULES_LIMITED"),
+    find=_find_scheduled,
+    errors=(
+        "WORKFLOW_NOT_FOUND",
+        "INPUT_INVALID",
+        "SCHEDULE_INVALID",
+        "SCHEDULE_EXISTS",
+        "SCHEDULES_LIMITED",
+        "SECRET_INPUT_NOT_KEPT",
+    ),
+    secrets=secret_inputs,
     examples=(Example(arguments={"workflow_id": "report", "cron": "0 3 * * *", "timezone": "Europe/Berlin"}),),
 )
 async def schedule_create(context: Context, given: CreateSchedule) -> Reply[ScheduleView]:
@@ -232,6 +260,7 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
         "input": given.input,
         "origin": "operation",
         "made_by": context.principal.id,
+        **schedule_authority(context),
         **_mark(context),
     }
     spec = {name: value for name, value in spec.items() if value is not None}
@@ -302,7 +331,16 @@ async def schedule_get(context: Context, given: NamedSchedule) -> ScheduleView:
     idempotent=True,
     risk="medium",
     subject="schedule_id",
-    errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_INVALID", "SCHEDULE_OF_DOCUMENT", "INPUT_INVALID", "WORKFLOW_NOT_FOUND"),
+    find=_find_schedule,
+    errors=(
+        "SCHEDULE_NOT_FOUND",
+        "SCHEDULE_INVALID",
+        "SCHEDULE_OF_DOCUMENT",
+        "INPUT_INVALID",
+        "WORKFLOW_NOT_FOUND",
+        "SECRET_INPUT_NOT_KEPT",
+    ),
+    secrets=secret_inputs,
     examples=(Example(arguments={"schedule_id": "nightly-report", "cron": "0 4 * * *"}),),
 )
 async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleView:
@@ -327,7 +365,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     }
     # From now on it acts for the principal that changed it: nobody's rights may serve what others make of a schedule.
     changes["made_by"] = context.principal.id
-    changes.update(_mark(context))
+    changes.update({AUTHORITY: None, **schedule_authority(context), **_mark(context)})
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
     return await _view(context, await context.services.scheduler.change(row.schedule_id, changes, call=context.call))
@@ -340,6 +378,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     destructive=True,
     risk="medium",
     subject="schedule_id",
+    find=_find_schedule,
     errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_OF_DOCUMENT"),
 )
 async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
@@ -362,6 +401,7 @@ async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
     scopes=("schedule:write",),
     idempotent=True,
     subject="schedule_id",
+    find=_find_schedule,
     errors=("SCHEDULE_NOT_FOUND",),
 )
 async def schedule_pause(context: Context, given: NamedSchedule) -> ScheduleView:
@@ -378,6 +418,7 @@ async def schedule_pause(context: Context, given: NamedSchedule) -> ScheduleView
     scopes=("schedule:write", "workflow:run"),
     idempotent=True,
     subject="schedule_id",
+    find=_find_schedule,
     errors=("SCHEDULE_NOT_FOUND",),
 )
 async def schedule_resume(context: Context, given: NamedSchedule) -> ScheduleView:
@@ -403,7 +444,8 @@ async def _paused(context: Context, schedule_id: str, *, paused: bool) -> Schedu
     open_world=True,
     risk="medium",
     subject="schedule_id",
-    errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_NOT_STARTED", "EXECUTION_NOT_FOUND"),
+    find=_find_schedule,
+    errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_NOT_STARTED", "EXECUTION_NOT_FOUND", "QUOTA_EXCEEDED"),
 )
 async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[ExecutionHandle]:
     """Start an execution of a schedule at once.
@@ -412,10 +454,11 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
     """
     row = await _found(context, given.schedule_id)
     await _refuse_start(context, row)
+    await admit_workflow(context, row.workflow_name)
     made, _ = new_run_id(context, None)
     answer = idempotency.answered_by(context, partial(_begun, context))
     run_id = await context.services.scheduler.run_now(
-        row.schedule_id, mark=made.rpartition("r_")[2], starter=context.principal.starter, call=context.call
+        row.schedule_id, mark=made.rpartition("r_")[2], starter=context.initiator, call=context.call
     )
     return answer.reply or _at(await handle_now(context, run_id))
 

@@ -17,8 +17,16 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context, Principal
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.permissions.makers import SCHEDULE, check_maker, maker_id, rights_of_maker
+from penstock.operations.permissions.admission import admit_workflow
+from penstock.operations.permissions.makers import (
+    SCHEDULE,
+    authority_of_schedule,
+    check_maker,
+    maker_id,
+    rights_of_maker,
+)
 from penstock.operations.permissions.starting import RUN_SCOPE
+from penstock.operations.runs.start_policies import refuse_by_policy
 from penstock.runtime.ports.runs import ScheduleRow
 from penstock.runtime.schedules.scheduler import Fire, FireOutcome, NotAllowed, Skipped, Started, scheduled_run_id
 
@@ -49,10 +57,14 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
     row = await scheduler.find(given.schedule_id)
     if row is None or row.tenant != context.tenant:
         raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
-    maker = await rights_of_maker(context.services, context.principal.on_behalf_of, context.tenant)
+    authority = await authority_of_schedule(context.services, row)
+    maker = await rights_of_maker(context.services, context.principal.on_behalf_of, context.tenant, SCHEDULE, authority)
     newest = await context.services.store.definition_named(row.workflow_name, tenant=row.tenant)
     await check_maker(context.services, maker, newest, SCHEDULE)
-    outcome = await scheduler.begin(row, given.mark, context.principal.starter, call=context.call)
+    if newest is not None:
+        await refuse_by_policy(context, newest.name, newest.document, row.spec.get("input"), maker=maker)
+    await admit_workflow(context, row.workflow_name)
+    outcome = await scheduler.begin(row, given.mark, context.initiator, call=context.call)
     match outcome:
         case Started(run_id=run_id):
             return ScheduledRun(execution_id=id_for_callers(row.tenant, run_id))
@@ -69,12 +81,14 @@ def fire_through(gate: Gate) -> Fire:
 
     async def fire(row: ScheduleRow, mark: str) -> FireOutcome:
         named = id_for_callers(row.tenant, row.schedule_id)
+        maker = await maker_id(gate.services, row)
         principal = Principal(
             id=f"schedule:{named}",
             tenant=row.tenant,
+            kind="schedule",
             scopes=frozenset({RUN_SCOPE}),
             name=f"schedule {named}",
-            on_behalf_of=await maker_id(gate.services, row),
+            acting_for=() if maker is None else (maker,),
         )
         try:
             await internal_call(

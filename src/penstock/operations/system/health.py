@@ -1,5 +1,8 @@
 """Operations about the server itself: its health, its version, its counters, and what can be called.
 
+How the server does as a whole is for the operator: the default tenant sees every check and counter. Other tenants see
+whether the server takes work, and figures of their own.
+
 Above it: the catalogue. Below it: the services of this process.
 """
 
@@ -9,20 +12,28 @@ from typing import Any
 
 import msgspec
 
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
+from penstock.governance.quotas import TENANT_SUBJECT
 from penstock.operations.catalogue.capability import Capability, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.gate.context import Context
+from penstock.operations.gate.context import Context, Services
+from penstock.operations.gate.listing import allowed_names
 
-__all__ = ["OPERATIONS", "RUNS_CHECK", "is_ready"]
+__all__ = ["OPERATIONS", "RUNS_CHECK", "STAMPS_CHECK", "is_ready", "tenant_metrics"]
 
 RUNS_CHECK = "runs"
-"""The one check that does not affect readiness: stuck runs concern the operator, and other runs are still served."""
+STAMPS_CHECK = "audit_stamps"
+_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK)
+"""What does not affect readiness. Other runs than those that are stuck are served, and checkpoints are made without
+stamps; the operator has to know."""
+_FAILING = "failing"
+_MICROS = 1_000_000
 
 
 def is_ready(checks: dict[str, str]) -> bool:
     """Whether a server with these results can take work."""
-    return all(state == "ok" for name, state in checks.items() if name != RUNS_CHECK)
+    return all(state == "ok" for name, state in checks.items() if name not in _FOR_THE_OPERATOR)
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +59,7 @@ class Information(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server counts, by name."""
+    """What the server counts, by name; for a tenant other than the default one, what it counts of that tenant."""
 
     metrics: dict[str, float]
 
@@ -78,11 +89,17 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
 async def system_health(context: Context, given: Nothing) -> Health:
     """Ask whether the server is well.
 
-    Looks at the store, and at runs that do not move although there is work to do for them. Probes of load balancers use
-    /healthz and /readyz, which need no key.
+    Looks at the store, and at runs that do not move although there is work to do for them. Tenants other than the
+    default one see only what decides whether the server takes work. Probes of load balancers use /healthz and /readyz,
+    which need no key.
     """
     checks = await context.services.checks()
-    return Health(ready=is_ready(checks), checks=checks)
+    ready = is_ready(checks)
+    if context.tenant != DEFAULT_TENANT:
+        checks = {
+            name: "ok" if state == "ok" else _FAILING for name, state in checks.items() if name not in _FOR_THE_OPERATOR
+        }
+    return Health(ready=ready, checks=checks)
 
 
 @operation("system.info", route=Route(method="GET", path="/info"), scopes=(), reads=True)
@@ -107,20 +124,36 @@ async def system_info(context: Context, given: Nothing) -> Information:
 async def system_metrics(context: Context, given: Nothing) -> Metrics:
     """Read the server's counters.
 
-    The same figures that /metrics gives to Prometheus, as JSON.
+    The same figures that /metrics gives to Prometheus, as JSON. Those of the whole server are for the default tenant;
+    others read how much they use themselves: runs that have not ended, and runs, tokens and cost since midnight UTC.
     """
-    return Metrics(metrics=await context.services.read_metrics())
+    if context.tenant == DEFAULT_TENANT:
+        return Metrics(metrics=await context.services.read_metrics())
+    return Metrics(metrics=await tenant_metrics(context.services, context.tenant))
+
+
+async def tenant_metrics(services: Services, tenant: str) -> dict[str, float]:
+    """Return the figures of one tenant by name. Starts of a day are counted while there is a quota for them."""
+    used = await services.platform.usage(tenant, TENANT_SUBJECT, at=services.clock.now_ms())
+    return {
+        "penstock_tenant_runs_open": float(used.runs_now),
+        "penstock_tenant_runs_today": float(used.runs),
+        "penstock_tenant_tokens_today": float(used.tokens),
+        "penstock_tenant_cost_dollars_today": used.cost / _MICROS,
+    }
 
 
 @operation("system.operations", route=Route(method="GET", path="/operations"), scopes=(), reads=True)
 async def system_operations(context: Context, given: Nothing) -> Operations:
-    """List what can be called.
+    """List what you can call.
 
-    Every operation with its schema, scopes and REST path.
+    Every operation that your scopes allow and that policies would permit with some arguments, with its schema, scopes
+    and REST path.
     """
     catalogue = context.services.catalogue
     capabilities = catalogue.all() if catalogue is not None else ()
-    return Operations(items=[_view(capability) for capability in capabilities])
+    allowed = await allowed_names(context.services, context.principal, capabilities, context.request.standpoint)
+    return Operations(items=[_view(capability) for capability in capabilities if capability.name in allowed])
 
 
 def _view(capability: Capability) -> OperationView:

@@ -85,7 +85,7 @@ async def record_restores(gate: Gate) -> None:
         return
     last = notes[-1]
     by = str(last.get("by")) if isinstance(last, dict) else "unknown"
-    restorer = Principal(id=by, tenant=DEFAULT_TENANT, scopes=frozenset({"store:restore"}), name=by)
+    restorer = Principal(id=by, tenant=DEFAULT_TENANT, kind="local", scopes=frozenset({"store:restore"}), name=by)
     try:
         await internal_call(gate, restorer, _RESTORE, {"restores": notes})
     except Conflict:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.base import limits
+from penstock.base.errors import PenstockError
 from penstock.engine.records import events
 
 __all__ = ["Counter", "Gauge", "Histogram", "Telemetry"]
@@ -91,6 +92,9 @@ class Telemetry:
         )
         self.calls = Counter("penstock_gate_calls", "Calls of operations.", ("operation", "outcome", "code"))
         self.call_seconds = Histogram("penstock_gate_call_duration_seconds", "How long calls took.", ("operation",))
+        self.limited = Counter(
+            "penstock_limited", "Calls and requests that were refused because of a limit or a quota.", ("limit",)
+        )
         self.runs_started = Counter("penstock_runs_started", "Executions that this process started.")
         self.runs_ended = Counter("penstock_runs_ended", "Executions that ended in this process.", ("status",))
         self.activities = Counter("penstock_activities", "Attempts of activities by what came of them.", ("outcome",))
@@ -129,6 +133,12 @@ class Telemetry:
         named = operation or "unknown"
         self.calls.add((named, "answered" if code is None else "refused", code or ""))
         self.call_seconds.add(seconds, (named,))
+
+    def refused_by(self, error: PenstockError) -> None:
+        """Count a refusal, if a limit or a quota is the reason. Which one it was comes from a closed set."""
+        limit = error.details.get("limit") if error.code == "RATE_LIMITED" else error.details.get("quota")
+        if isinstance(limit, str):
+            self.limited.add((limit,))
 
     def recorded(self, names: Iterable[str]) -> None:
         """Count the new records of a run, by their names."""

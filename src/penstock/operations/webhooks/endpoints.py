@@ -20,7 +20,7 @@ from penstock.base.errors import Conflict, LimitExceeded, NotFound, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.governance.webhook_signatures import endpoint_secret, secret_text
-from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Revealed, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
@@ -107,19 +107,25 @@ async def _store(context: Context, row: ResourceRow, expected: str | None, reply
     context.services.nudge_deliveries()
 
 
+def _sends_outputs(arguments: JsonObject) -> Revealed:
+    """Whether a webhook gets outputs of runs: whoever must not see them must not have them sent."""
+    return "runs" if arguments.get("include_output") else None
+
+
 @operation(
     "webhook.create",
     route=Route(method="POST", path="/webhooks", status=201),
     scopes=("webhook:write",),
     open_world=True,
     risk="high",
-    errors=("WEBHOOK_URL_INVALID", "WEBHOOKS_LIMITED"),
+    errors=("WEBHOOK_URL_INVALID", "WEBHOOKS_LIMITED", "FIELDS_HIDDEN"),
     repeat=_repeat,
     examples=(
         Example(
             arguments={"url": "https://example.com/events", "events": ["run.completed", "run.failed"]},
         ),
     ),
+    reveals=_sends_outputs,
 )
 async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEndpoint]:
     """Send events to an address.
@@ -184,10 +190,12 @@ async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
     open_world=True,
     risk="high",
     subject="endpoint_id",
-    errors=("WEBHOOK_NOT_FOUND", "WEBHOOK_URL_INVALID", "PRECONDITION_FAILED"),
+    find=_ENDPOINTS.finder("endpoint_id"),
+    errors=("WEBHOOK_NOT_FOUND", "WEBHOOK_URL_INVALID", "PRECONDITION_FAILED", "FIELDS_HIDDEN"),
     examples=(
         Example(arguments={"endpoint_id": "wh_01", "url": "https://example.com/events", "events": ["run.failed"]}),
     ),
+    reveals="runs",
 )
 async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[EndpointView]:
     """Change a webhook.
@@ -225,6 +233,7 @@ async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[Endpo
     destructive=True,
     risk="medium",
     subject="endpoint_id",
+    find=_ENDPOINTS.finder("endpoint_id"),
     errors=("WEBHOOK_NOT_FOUND", "PRECONDITION_FAILED"),
 )
 async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
@@ -241,6 +250,7 @@ async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
     scopes=("webhook:write",),
     risk="high",
     subject="endpoint_id",
+    find=_ENDPOINTS.finder("endpoint_id"),
     errors=("WEBHOOK_NOT_FOUND", "DURATION_INVALID", "PRECONDITION_FAILED"),
     repeat=_repeat,
 )
@@ -272,6 +282,7 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
     scopes=("webhook:write",),
     open_world=True,
     subject="endpoint_id",
+    find=_ENDPOINTS.finder("endpoint_id"),
     errors=("WEBHOOK_NOT_FOUND", "WEBHOOK_DISABLED"),
     examples=(Example(arguments={"endpoint_id": _EXAMPLE_ID}),),
 )
@@ -314,8 +325,9 @@ def _refuse_disabled(row: ResourceRow) -> None:
     scopes=("webhook:read",),
     reads=True,
     subject="endpoint_id",
-    errors=("WEBHOOK_NOT_FOUND", "INVALID_LIST_CURSOR"),
+    errors=("WEBHOOK_NOT_FOUND", "INVALID_LIST_CURSOR", "FIELDS_HIDDEN"),
     examples=(Example(arguments={"endpoint_id": _EXAMPLE_ID, "state": "dead"}),),
+    reveals="runs",
 )
 async def delivery_list(context: Context, given: ListDeliveries) -> DeliveryPageView:
     """List the deliveries of a webhook.
@@ -340,13 +352,19 @@ async def _found_delivery(context: Context, delivery_id: str) -> DeliveryRow:
     return row
 
 
+async def _find_delivery(context: Context, given: OneDelivery) -> ResourceRow:
+    """Find the webhook of the delivery that the input of a call names."""
+    return await _ENDPOINTS.find(context, (await _found_delivery(context, given.delivery_id)).endpoint_id)
+
+
 @operation(
     "delivery.get",
     route=Route(method="GET", path="/deliveries/{delivery_id}"),
     scopes=("webhook:read",),
     reads=True,
     subject="delivery_id",
-    errors=("DELIVERY_NOT_FOUND",),
+    errors=("DELIVERY_NOT_FOUND", "FIELDS_HIDDEN"),
+    reveals="runs",
 )
 async def delivery_get(context: Context, given: OneDelivery) -> DeliveryView:
     """Look at a delivery.
@@ -363,7 +381,9 @@ async def delivery_get(context: Context, given: OneDelivery) -> DeliveryView:
     open_world=True,
     idempotent=True,
     subject="delivery_id",
-    errors=("DELIVERY_NOT_FOUND", "WEBHOOK_NOT_FOUND", "WEBHOOK_DISABLED"),
+    find=_find_delivery,
+    errors=("DELIVERY_NOT_FOUND", "WEBHOOK_NOT_FOUND", "WEBHOOK_DISABLED", "FIELDS_HIDDEN"),
+    reveals="runs",
 )
 async def delivery_retry(context: Context, given: OneDelivery) -> DeliveryView:
     """Send an event again.

@@ -211,6 +211,7 @@ class WebhookReceiver:
                 surface="webhook",
                 request_id=request.request_id,
                 remote=request.remote,
+                origin=request,
             )
         )
         if isinstance(outcome, AnsweredCall):
@@ -242,11 +243,12 @@ class WebhookReceiver:
         return Principal(
             id=_principal_id(hook),
             tenant=hook.tenant,
+            kind="webhook",
             scopes=scopes,
             name=f"webhook {hook.trigger.path}",
             attributes={"webhook": hook.trigger.path},
             credential=hook.trigger.secret if hook.trigger.is_signed else None,
-            on_behalf_of=maker,
+            acting_for=(maker,),
         )
 
     async def _check_target(self, hook: Hook, run_id: str) -> None:
@@ -258,9 +260,6 @@ class WebhookReceiver:
     async def _record(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
         """Record a request that never reached the gate. Refusals are gathered, so that no sender can fill the disk."""
         refused = answer if isinstance(answer, PenstockError) else None
-        details = _details(answer)
-        if request.remote is not None:
-            details["remote"] = request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX]
         entry = AuditEntry(
             at=self.gate.services.clock.now_ms(),
             tenant=hook.tenant if hook is not None else "-",
@@ -271,7 +270,12 @@ class WebhookReceiver:
             code=refused.code if refused is not None else None,
             subject=hook.trigger.path[: limits.AUDIT_SUBJECT_CHARACTERS_MAX] if hook is not None else None,
             request_id=request.request_id,
-            details=details,
+            details={"result": answer.status} if isinstance(answer, HookAnswer) else {},
+            principal_kind="webhook" if hook is not None else "anonymous",
+            acting_for=(answer.maker,) if isinstance(answer, _MakerDenied) else None,
+            client=(request.client or "")[: limits.AUDIT_CLIENT_CHARACTERS_MAX] or None,
+            trace_id=request.trace_id,
+            remote=None if request.remote is None else request.remote[: limits.AUDIT_REMOTE_CHARACTERS_MAX],
         )
         if refused is not None:
             self.gate.audit_log.refused_entry(entry)
@@ -296,12 +300,6 @@ class _MakerDenied(Denied):
     def __init__(self, maker: str, refusal: Denied) -> None:
         super().__init__(refusal.code, refusal.message, refusal.hint)
         self.maker = maker
-
-
-def _details(answer: HookAnswer | PenstockError) -> JsonObject:
-    if isinstance(answer, HookAnswer):
-        return {"result": answer.status}
-    return {"on_behalf_of": answer.maker} if isinstance(answer, _MakerDenied) else {}
 
 
 def _not_found(path: str) -> NotFound:

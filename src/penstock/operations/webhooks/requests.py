@@ -19,6 +19,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.base.traces import trace_id_of
 from penstock.definitions.canonical import canonical_json
 from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator, Expression
 from penstock.definitions.jq.templates import render
@@ -75,6 +76,16 @@ class HookRequest:
     body: bytes
     request_id: str
     remote: str | None = None
+
+    @property
+    def client(self) -> str | None:
+        """The program that sent it, as it names itself."""
+        return self.headers.get("user-agent")
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace that the sender named."""
+        return trace_id_of(self.headers.get("traceparent"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,14 @@ from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import document_name
+from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.standing_authority import keep_workflow_authority
 from penstock.operations.workflows.documents import compiled
 from penstock.operations.workflows.operations import has_triggers, not_put, refuse_loosening, refuse_triggers
 from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows
-from penstock.runtime.host.definitions import definition_row
+from penstock.runtime.host.definitions import definition_row, is_stored
 from penstock.runtime.ports.runs import DefinitionRefused, DefinitionRow
 
 __all__ = ["OPERATIONS"]
@@ -89,7 +91,7 @@ def _all_named(arguments: JsonObject) -> str | None:
     idempotent=True,
     risk="medium",
     subject=_all_named,
-    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "NAME_TAKEN", "PRECONDITION_FAILED"),
+    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "NAME_TAKEN", "PRECONDITION_FAILED", *SIGNATURE_ERRORS),
     examples=(
         Example(
             arguments={
@@ -134,10 +136,11 @@ async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite
         if name not in newest:
             newest[name] = await services.store.definition_named(name, tenant=tenant)
         current = newest[name]
-        if current is not None and (current.hash == workflow.hash or not overwrite):
+        if current is not None and (not overwrite or is_stored(current, workflow)):
             plan.skipped.append(name)
             continue
         refuse_loosening(context, workflow, current)
+        services.signatures.refuse(name, workflow.document, workflow.hash)
         row = definition_row(workflow, tenant=tenant, created_by=context.principal.id, at=context.now_ms())
         plan.changes.append((row, current))
         (plan.overwritten if current else plan.imported).append(name)
@@ -148,6 +151,8 @@ async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite
         stored.update({row.name: row for row, _ in plan.changes})
         for workflow in chosen:
             await refuse_triggers(context, workflow, stored)
+            if has_triggers(workflow):
+                await keep_workflow_authority(context, workflow.name, workflow.hash)
     return plan
 
 

@@ -9,28 +9,37 @@ moving workflows between servers is in `bundles`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.json import JsonObject
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Severity
 from penstock.definitions.start_needs import start_needs
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, document_name
+from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.gate.holds import HoldRequired, facts_of
+from penstock.operations.permissions.standing_authority import keep_workflow_authority
 from penstock.operations.permissions.starting import (
+    find_workflow,
     first_missing,
     found_definition,
     needs_of,
     scopes_to_start,
 )
+from penstock.operations.permissions.witnesses import workflow_witness
+from penstock.operations.runs.tool_schemas import governance_of, object_at
 from penstock.operations.workflows.documents import checked_document, compiled, document_of
 from penstock.operations.workflows.views import (
     CreateWorkflow,
@@ -49,7 +58,7 @@ from penstock.operations.workflows.views import (
     summary_of,
     view_of,
 )
-from penstock.runtime.host.definitions import name_taken
+from penstock.runtime.host.definitions import is_stored, name_taken
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
@@ -59,6 +68,11 @@ from penstock.runtime.ports.runs import (
     DefinitionPut,
     DefinitionRow,
 )
+
+if TYPE_CHECKING:
+    from penstock.definitions.diff import compare
+else:
+    compare = lazy_import("penstock.definitions.diff.compare")
 
 __all__ = [
     "OPERATIONS",
@@ -92,7 +106,12 @@ async def put_workflow(
     """
     services = context.services
     await refuse_triggers(context, workflow)
-    refuse_loosening(context, workflow, await services.store.definition_named(workflow.name, tenant=context.tenant))
+    current = await services.store.definition_named(workflow.name, tenant=context.tenant)
+    refuse_loosening(context, workflow, current)
+    if current is not None:
+        await hold_loosening(context, current.document, workflow.document)
+    if has_triggers(workflow):
+        await keep_workflow_authority(context, workflow.name, workflow.hash)
 
     def call(row: DefinitionRow) -> CallRecord:
         return context.call if answer is None else idempotency.answered(context, answer(row))
@@ -154,6 +173,18 @@ def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRo
         raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
 
 
+async def hold_loosening(context: Context, before: JsonObject, after: JsonObject) -> None:
+    """Hold a change by which an agent could start something at once that would have to wait as it is."""
+    request = context.request
+    if context.holds is None or request.approval is not None or not request.by_agent:
+        return
+    scopes = context.capability.governance.scopes
+    was, becomes = (governance_of(object_at(item, "governance"), scopes) for item in (before, after))
+    hold = await context.holds.hold_of(context, facts_of(request, was))
+    if hold is not None and await context.holds.hold_of(context, facts_of(request, becomes)) is None:
+        raise HoldRequired(hold, was)
+
+
 def expected_hash(if_match: str | None) -> str | AnyHash:
     """Return the version that an If-Match header names; any version if there is no header."""
     if if_match is None or if_match.strip() == "*":
@@ -173,7 +204,7 @@ def _named(arguments: JsonObject) -> str | None:
     scopes=("workflow:write",),
     risk="medium",
     subject=_named,
-    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "WORKFLOW_EXISTS", "NAME_TAKEN"),
+    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "WORKFLOW_EXISTS", "NAME_TAKEN", *SIGNATURE_ERRORS),
     examples=(Example(arguments={"document": _EXAMPLE}),),
 )
 async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[WorkflowView]:
@@ -185,15 +216,21 @@ async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[Work
     document = await document_of(context, given.document, given.source, given.id, given.name, given.tasks)
     workflow = await compiled(context, document)
     context.call.about(workflow.name)
-    return _created(await put_workflow(context, workflow, expected_hash=None, answer=_created))
+    return _created(
+        context, await put_workflow(context, workflow, expected_hash=None, answer=partial(_created, context))
+    )
 
 
-def _created(row: DefinitionRow) -> Reply[WorkflowView]:
-    return Reply(value=view_of(row), etag=row.hash, location=f"/workflows/{quote(row.name, safe='')}")
+def _created(context: Context, row: DefinitionRow) -> Reply[WorkflowView]:
+    return Reply(
+        value=view_of(row, context.services.signatures),
+        etag=row.hash,
+        location=f"/workflows/{quote(row.name, safe='')}",
+    )
 
 
-def _changed(row: DefinitionRow) -> Reply[WorkflowView]:
-    return Reply(value=view_of(row), etag=row.hash)
+def _changed(context: Context, row: DefinitionRow) -> Reply[WorkflowView]:
+    return Reply(value=view_of(row, context.services.signatures), etag=row.hash)
 
 
 @operation(
@@ -211,7 +248,7 @@ async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowVi
     Returns the document, the schemas of input and output, and the hash of the version. Older versions by their hash.
     """
     row = await found_definition(context, given.workflow_id, given.hash)
-    return Reply(value=view_of(row), etag=row.hash)
+    return Reply(value=view_of(row, context.services.signatures), etag=row.hash)
 
 
 @operation(
@@ -233,6 +270,14 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
 
 
+async def _update_impact(context: Context, given: UpdateWorkflow) -> JsonObject:
+    """Return what a new version would change, and whom that would break."""
+    current = await found_definition(context, given.workflow_id)
+    document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    found = await asyncio.to_thread(compare.diff_documents, current.document, document)
+    return {"diff": found.to_json()}
+
+
 @operation(
     "workflow.update",
     route=Route(method="PUT", path="/workflows/{workflow_id}", headers={"If-Match": "if_match"}, etag=True),
@@ -240,7 +285,11 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     idempotent=True,
     risk="medium",
     subject="workflow_id",
+    witness=workflow_witness,
+    find=find_workflow,
+    impact=_update_impact,
     errors=(
+        *SIGNATURE_ERRORS,
         "INVALID_DOCUMENT",
         "DOCUMENT_TOO_COSTLY",
         "WORKFLOW_NOT_FOUND",
@@ -274,9 +323,11 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
         message = f"the document is called {workflow.name}, not {given.workflow_id}"
         raise Rejected("WORKFLOW_NAME_DIFFERS", message, "a workflow keeps its name; create another one instead")
     expected = expected_hash(given.if_match)
-    if workflow.hash == current.hash and expected in (ANY, current.hash):
-        return _changed(current)
-    return _changed(await put_workflow(context, workflow, expected_hash=expected, answer=_changed))
+    if is_stored(current, workflow) and expected in (ANY, current.hash):
+        return _changed(context, current)
+    return _changed(
+        context, await put_workflow(context, workflow, expected_hash=expected, answer=partial(_changed, context))
+    )
 
 
 @operation(
@@ -286,6 +337,8 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
     destructive=True,
     risk="high",
     subject="workflow_id",
+    witness=workflow_witness,
+    find=find_workflow,
     errors=("WORKFLOW_NOT_FOUND", "PRECONDITION_FAILED"),
 )
 async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:

@@ -115,6 +115,17 @@ def _position(row: DefinitionRow, task_id: str) -> int:
     raise NotFound("TASK_NOT_FOUND", f"{row.name} has no task {task_id}", f"its tasks are: {known}")
 
 
+async def _find_task(context: Context, given: Any) -> int:
+    """Find the task that the input of a call names."""
+    return _position(await found_definition(context, given.workflow_id), given.task_id)
+
+
+async def _find_place(context: Context, given: Any) -> int | None:
+    """Find the task after which the input of a call puts another."""
+    row = await found_definition(context, given.workflow_id)
+    return None if given.after is None else _position(row, given.after)
+
+
 def _view(row: DefinitionRow, number: int) -> TaskView:
     node = _nodes(row)[number]
     return TaskView(
@@ -154,6 +165,7 @@ async def _with_nodes(
     scopes=("workflow:write",),
     risk="medium",
     subject="workflow_id",
+    find=_find_place,
     errors=(*_ERRORS, "TASK_EXISTS"),
     examples=(Example(arguments={"workflow_id": "greet", "task": {"id": "pause", "type": "wait", "duration": "1s"}}),),
 )
@@ -222,6 +234,7 @@ async def task_list(context: Context, given: ListTasks) -> Reply[TaskList]:
     idempotent=True,
     risk="medium",
     subject="workflow_id",
+    find=_find_task,
     errors=(*_ERRORS, "TASK_ID_DIFFERS"),
     examples=(
         Example(
@@ -255,6 +268,7 @@ async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
     destructive=True,
     risk="medium",
     subject="workflow_id",
+    find=_find_task,
     errors=_ERRORS,
 )
 async def task_delete(context: Context, given: DeleteTask) -> Reply[Deleted]:

@@ -14,6 +14,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.source.findings import Finding
 from penstock.operations.catalogue.fields import Cursor, IfMatch, Limit, WorkflowId, instant
+from penstock.runtime.host.signatures import SignatureTrust, SignatureVerdict
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
@@ -48,6 +49,15 @@ Source = Annotated[
 ]
 
 
+class SignatureView(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a workflow is signed with a trusted key."""
+
+    verified: bool
+    key_id: str | None = None
+    code: str | None = None
+    message: str | None = None
+
+
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow as it is now."""
 
@@ -61,6 +71,8 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     document: dict[str, Any]
     input_schema: dict[str, Any] | None
     output_schema: dict[str, Any] | None
+    signature: SignatureView | None = None
+    """Whether it is signed with a trusted key; None where signatures are not looked at."""
 
 
 class WorkflowSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,7 +217,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     skipped: list[str]
 
 
-def view_of(row: DefinitionRow) -> WorkflowView:
+def view_of(row: DefinitionRow, trust: SignatureTrust) -> WorkflowView:
     """Return a stored definition as callers see it."""
     document = row.document
     return WorkflowView(
@@ -219,6 +231,13 @@ def view_of(row: DefinitionRow) -> WorkflowView:
         document=document,
         input_schema=_schema(document, "input"),
         output_schema=_schema(document, "output"),
+        signature=None if trust.mode == "off" else _signature(trust.verdict(document, row.hash)),
+    )
+
+
+def _signature(verdict: SignatureVerdict) -> SignatureView:
+    return SignatureView(
+        verified=verdict.is_good, key_id=verdict.key_id, code=verdict.code, message=verdict.message or None
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Capability, Route
+from penstock.operations.gate.context import INTENT_NAMES
+from penstock.rest.arguments import INTENT_HEADERS
 
 __all__ = ["PATH_NAME", "parameters_of", "request_body_of"]
 
@@ -87,6 +89,13 @@ def _general(capability: Capability, route: Route, properties: dict[str, Any]) -
             "description": text,
         }
         found.append(_parameter("Idempotency-Key", "header", key, required=False))
+        if capability.governance.holdable:
+            for name, header in INTENT_HEADERS.items():
+                said: JsonObject = {"type": "string", "description": INTENT_NAMES[name]}
+                said["maxLength"] = limits.JUSTIFICATION_CHARACTERS_MAX
+                if name == "draft":
+                    said["enum"] = ["true", "false"]
+                found.append(_parameter(header, "header", said, required=False))
     if "wait_seconds" in properties:
         text = "`wait=N` waits up to N seconds for the end; other preferences are ignored."
         prefer = {"type": "string", "description": text, "examples": ["wait=10"]}

@@ -6,7 +6,9 @@ from http import HTTPStatus
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Capability, Route
+from penstock.operations.catalogue.declaring import schema_of
 from penstock.operations.catalogue.reasons import reasons_of, status_of
+from penstock.operations.runs.results import ExecutionResult
 from penstock.rest.openapi.components import Components, Links
 from penstock.rest.problems import PROBLEM_MEDIA_TYPE
 
@@ -25,6 +27,7 @@ _SSE_EVENT: JsonObject = {
     },
 }
 _NOT_MODIFIED = HTTPStatus.NOT_MODIFIED
+_HELD = str(HTTPStatus.ACCEPTED.value)
 _WITH_LOCATION = frozenset({HTTPStatus.CREATED, HTTPStatus.ACCEPTED})
 _WITH_RETRY_AFTER = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.CONFLICT})
 
@@ -56,6 +59,8 @@ def responses_of(capability: Capability, route: Route, components: Components, l
     found: JsonObject = {}
     for status in (route.status, *route.other_statuses):
         found[str(status)] = _success(capability, route, status, components, links)
+    if capability.governance.holdable and not capability.annotations.read_only:
+        found[_HELD] = _held(found.get(_HELD), components)
     if route.etag and capability.annotations.read_only:
         headers: JsonObject = {"X-Request-ID": _reference("RequestId"), "ETag": _reference("ETag")}
         found[str(_NOT_MODIFIED.value)] = {"description": "It is the version that you have.", "headers": headers}
@@ -65,6 +70,24 @@ def responses_of(capability: Capability, route: Route, components: Components, l
     for status, codes in sorted(by_status.items()):
         found[str(status)] = components.response(f"Status{status}", _refusal(status, codes))
     return found
+
+
+def _held(otherwise: JsonValue, components: Components) -> JsonObject:
+    """Return the response to a call that waits for approval, beside what else is answered with its status."""
+    waiting: JsonObject = components.hoist("held", schema_of(ExecutionResult))
+    text = "The call waits for approval: `held` says why and until when, and Location where to look."
+    headers: JsonObject = {"X-Request-ID": _reference("RequestId"), "Location": _reference("Location")}
+    if not isinstance(otherwise, dict):
+        media: JsonObject = {"application/json": {"schema": waiting}}
+        return components.response("Held", {"description": text, "headers": headers, "content": media})
+    content = otherwise.get("content")
+    plain = content.get("application/json") if isinstance(content, dict) else None
+    schema = plain.get("schema") if isinstance(plain, dict) else None
+    if not isinstance(content, dict) or not isinstance(plain, dict):
+        return otherwise
+    either: JsonObject = {**plain, "schema": {"anyOf": [schema, waiting]}}
+    described = f"{otherwise.get('description')}. {text}"
+    return {**otherwise, "description": described, "content": {**content, "application/json": either}}
 
 
 def _refusal(status: int, codes: list[str]) -> JsonObject:

@@ -144,6 +144,10 @@ class Ownership(Protocol):
         """Ask the store; the attempt is cancelled if another process has taken over the run."""
 
 
+# What stands in texts in place of a secret.
+_HIDDEN = "***"
+
+
 class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt as an executor sees it. Cancellation means that the result is no longer wanted."""
 
@@ -162,6 +166,13 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Increases whenever another process takes over the run. A receiver refuses an epoch lower than one it has seen."""
     ownership: Ownership | None = None
     """How this process owns the attempt; without it, no other process can have taken it over."""
+
+    def masked(self, text: str) -> str:
+        """Return a text without the secrets of the call, for logs and messages."""
+        for secret in self.hidden:
+            if secret:
+                text = text.replace(secret, _HIDDEN)
+        return text
 
     async def confirm(self) -> None:
         """Make sure that the attempt still belongs to this process.

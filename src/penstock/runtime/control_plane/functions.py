@@ -232,6 +232,9 @@ class ControlPlane:
             by=self.by,
             by_model=self.answerer.by_model,
             groups=self.answerer.groups,
+            kind=self.answerer.kind,
+            owner=self.answerer.owner,
+            acting_for=self.answerer.acting_for,
         )
         return await self._send(run, given, arguments)
 

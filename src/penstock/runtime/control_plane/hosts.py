@@ -39,7 +39,7 @@ _REST_SECONDS_MAX = 30.0
 
 # Our statuses for each published phase.
 _STATUSES: dict[str, tuple[str, ...]] = {
-    "interrupted": ("waiting_input",),
+    "interrupted": ("waiting_input", "waiting_approval"),
     "awaiting_activity": ("waiting_activity", "waiting_decision"),
     "awaiting_signal": ("waiting_signal",),
     "running": ("running", "pending", "waiting_timer", "waiting_child", "compensating", "cancelling", "paused"),

@@ -3,7 +3,7 @@
 The engine is pure. So a decision that turns out to need a separate evaluation process, or that takes too many records,
 is given up and made again in a thread; the first attempt changed nothing. A workflow that needed this once is decided
 in a thread from then on. Plain moves are made from the workflow's plan, all other decisions by `decide`. The secret
-parts of an answer are sealed before the engine sees the answer, and it records the answer without them.
+parts of an input or an answer are sealed before the engine sees it, and it records the value without them.
 
 Above it: the embedded host, which locks the run meanwhile. Below it: the engine; an evaluator; seals; threads that
 tenants share.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -30,6 +31,7 @@ from penstock.engine.outcomes import Accepted, Decision
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.walk.questions import may_be_secret, secrets_of_answer
+from penstock.engine.walk.starting import has_secret_input, secrets_of_input
 from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.secrets import Sealer
 
@@ -58,7 +60,7 @@ class Decider:
                 return taken
             if exceeds_values(_value_of(given), limits.VALUES_AT_ONCE):
                 return None
-            if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
+            if _may_be_secret(given, workflow, state):
                 return None
             return decide(workflow, state, given, evaluator=self._prompt, records_max=limits.DECIDED_AT_ONCE)
         except WouldWait:
@@ -85,8 +87,11 @@ class Decider:
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
         """Make a decision in a thread, so that it may take long without blocking others."""
         tenant = given.tenant if isinstance(given, StartRun) else state.tenant
-        if isinstance(given, AnswerInterrupt) and may_be_secret(workflow, state, given):
-            found = await self._threads.run(tenant, secrets_of_answer, workflow, state, given)
+        if _may_be_secret(given, workflow, state):
+            if isinstance(given, StartRun):
+                found = await self._threads.run(tenant, secrets_of_input, workflow, given, self._evaluator)
+            else:
+                found = await self._threads.run(tenant, secrets_of_answer, workflow, state, given)
             given = replace(given, sealed={place: await self._seals.seal(tenant, found[place]) for place in found})
         return await self._threads.run(tenant, decide, workflow, state, given, evaluator=self._evaluator)
 
@@ -96,6 +101,13 @@ class Decider:
             return self._prompt.violations(schema, value)
         except WouldWait:
             return await self._threads.run(tenant, self._evaluator.violations, schema, value)
+
+
+def _may_be_secret(given: Input, workflow: Workflow, state: RunState) -> TypeGuard[StartRun | AnswerInterrupt]:
+    """Whether an input has parts that may have to be sealed first."""
+    if isinstance(given, AnswerInterrupt):
+        return may_be_secret(workflow, state, given)
+    return isinstance(given, StartRun) and has_secret_input(workflow)
 
 
 def _value_of(given: Input) -> JsonValue:

@@ -10,11 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict
+from penstock.base.errors import Conflict, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.lazy_import import lazy_import
+from penstock.definitions.canonical import is_newly_signed
 from penstock.definitions.model import Workflow
+from penstock.engine.outcomes import Refused
+from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
@@ -26,12 +31,16 @@ from penstock.runtime.ports.runs import (
     RunStore,
 )
 
-__all__ = ["StoredWorkflows", "definition_row", "name_taken"]
+__all__ = ["INTERNAL_PREFIX", "StoredWorkflows", "definition_row", "is_stored", "name_taken"]
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
     build = lazy_import("penstock.definitions.build.workflow")
+
+
+INTERNAL_PREFIX = "-"
+"""How the names begin under which Penstock stores workflows of its own; no tenant has such a name."""
 
 
 def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:
@@ -47,12 +56,19 @@ def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, a
     )
 
 
+def is_stored(known: DefinitionRow, workflow: Workflow) -> bool:
+    """Whether a definition is the stored one, with its signature if it has one."""
+    return known.hash == workflow.hash and not is_newly_signed(known.document, workflow.document)
+
+
 @dataclass(slots=True, kw_only=True)
 class StoredWorkflows:
     """The part of a host that knows workflows: compiled once and cached by hash."""
 
     store: RunStore
     clock: Clock
+    trust: SignatureTrust = field(default_factory=SignatureTrust)
+    """Whose definitions are stored and started."""
     _workflows: dict[str, Workflow] = field(default_factory=dict)
 
     async def register(
@@ -67,10 +83,13 @@ class StoredWorkflows:
         """Store a definition: new runs of its name use it, existing runs keep theirs.
 
         With `expected_hash`, only if that is the newest of the name now; None: only if the name is free. `call` returns
-        the record of the call that stores it.
+        the record of the call that stores it. Raises `Rejected` if the definition has to be signed and is not.
         """
+        if tenant.startswith(INTERNAL_PREFIX):
+            self.trust.vouch(workflow.hash)
+        self.trust.refuse(workflow.name, workflow.document, workflow.hash)
         known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
-        if known is None or known.hash != workflow.hash:
+        if known is None or not is_stored(known, workflow):
             row = definition_row(workflow, tenant=tenant, created_by=created_by, at=self.clock.now_ms())
             outcome = await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
             if not isinstance(outcome, DefinitionPut):
@@ -79,7 +98,10 @@ class StoredWorkflows:
         return DefinitionPut()
 
     async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
-        """Return a compiled definition by hash; with a tenant, only if that tenant has stored it."""
+        """Return a compiled definition by hash; with a tenant, only if that tenant has stored it.
+
+        Raises `Rejected` if definitions have to be signed and somebody has changed this one in the store.
+        """
         if tenant is not None and await self.store.definition(definition_hash, tenant=tenant) is None:
             return None
         workflow = self._workflows.get(definition_hash)
@@ -88,8 +110,24 @@ class StoredWorkflows:
             if stored is None:
                 return None
             workflow = await asyncio.to_thread(build.build_workflow, stored.document)
+            if self.trust.mode == "require" and workflow.hash != definition_hash:
+                message = f"the definition {definition_hash[:12]} ({workflow.name}) was changed in the store"
+                raise Rejected("SIGNATURE_INVALID", message, "store it again, signed, or restore a backup")
             self._workflows[definition_hash] = workflow
         return workflow
+
+    async def untrusted(self, workflow: Workflow) -> Refused | None:
+        """Why no run of a definition may be started; None if one may. It may have been signed after it was read."""
+        refused = self.trust.refusal(workflow.name, workflow.document, workflow.hash)
+        if refused is None:
+            return None
+        stored = await self.store.definition(workflow.hash)
+        if stored is not None and is_newly_signed(workflow.document, stored.document):
+            refused = self.trust.refusal(workflow.name, stored.document, workflow.hash)
+            if refused is None:
+                self._workflows[workflow.hash] = replace(workflow, document=stored.document)
+                return None
+        return Refused(refused.code or "SIGNATURE_INVALID", f"{workflow.name}: {refused.message}", hint=refused.hint)
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """Return the newest definition of a tenant's workflow name."""

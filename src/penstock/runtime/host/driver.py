@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -34,9 +34,9 @@ from penstock.runtime.activities.performing import (
     input_of,
     unfit_outcome,
 )
-from penstock.runtime.host.effects import RunEffects, activity_call
+from penstock.runtime.host.effects import ChildStarter, RunEffects, activity_call
 from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
-from penstock.runtime.host.timers import TimerLoop
+from penstock.runtime.host.timers import Escalate, TimerLoop
 from penstock.runtime.host.watchdog import AbandonedRuns, unattended
 from penstock.runtime.ports.host import Committed, EffectHost, LiveRun
 from penstock.runtime.ports.runs import Appended
@@ -63,12 +63,15 @@ class Driver:
     """Performs effects until it is stopped.
 
     `report` is called with errors that would otherwise go unnoticed, `observe` with every commit of this process.
+    `start_child` starts child runs where somebody has to be asked first.
     """
 
     host: EffectHost
     performer: AsyncPerformer
     report: Callable[[str, BaseException], None] = lambda where, error: None
     observe: Callable[[Committed], None] = lambda committed: None
+    escalate: InitVar[Escalate | None] = None
+    start_child: ChildStarter | None = None
     _slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # By the identity of the result being stored: the task that stores it.
@@ -83,8 +86,8 @@ class Driver:
     _timers: TimerLoop = field(init=False)
     abandoned: AbandonedRuns = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._effects = RunEffects(self.host)
+    def __post_init__(self, escalate: Escalate | None) -> None:
+        self._effects = RunEffects(self.host, self.start_child)
         host = self.host
         self._lease = WorkerLease(
             store=host.store,
@@ -95,7 +98,7 @@ class Driver:
         )
         self._ownership = HeldLease(self._lease, host.worker_id)
         self._dead_workers = DeadWorkerDetector(host.clock)
-        self._timers = TimerLoop(host=host, report=self.report)
+        self._timers = TimerLoop(host=host, report=self.report, escalate=escalate)
         self.abandoned = AbandonedRuns(host=host, pick_up=self._pick_up, report=self._report)
 
     async def start(self, *, gone: Sequence[str] = ()) -> None:
@@ -136,6 +139,12 @@ class Driver:
     def busy(self) -> bool:
         """Whether anything is being performed, queued or stored."""
         return bool(self._tasks - self._loops)
+
+    def escalate_with(self, escalate: Escalate | None) -> Escalate | None:
+        """Escalate approvals with this function from now on; return the one before it."""
+        before, self._timers.escalate = self._timers.escalate, escalate
+        self._timers.nudge()
+        return before
 
     def nudge(self) -> None:
         """Check the timers now: for clocks that are moved by hand."""

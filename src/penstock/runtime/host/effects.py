@@ -9,9 +9,14 @@ Above it: the driver; hosts that perform effects themselves. Below it: the host 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
 
 from penstock.base.ids import chain_of, id_in_tenant
+from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import (
     CancelChild,
@@ -28,7 +33,23 @@ from penstock.runtime.activities.performing import ActivityCall, Ownership
 from penstock.runtime.chains import own_labels, start_successor
 from penstock.runtime.ports.host import RunHost, RunSnapshot
 
-__all__ = ["ChildRuns", "RunEffects", "activity_call"]
+__all__ = [
+    "ChildRuns",
+    "ChildStarted",
+    "ChildStarter",
+    "RunEffects",
+    "activity_call",
+    "child_start",
+    "child_workflow",
+]
+
+
+class ChildStarted(msgspec.Struct, frozen=True):
+    """The child was started, or exists already."""
+
+
+ChildStarter: TypeAlias = Callable[[RunSnapshot, StartChild], Awaitable[Refused | ChildStarted | None]]
+"""Starts a child where somebody has to be asked first; None if nobody has, and the host starts it."""
 
 
 def activity_call(run: RunSnapshot, effect: PerformActivity, ownership: Ownership | None = None) -> ActivityCall:
@@ -47,11 +68,42 @@ def activity_call(run: RunSnapshot, effect: PerformActivity, ownership: Ownershi
     )
 
 
+async def child_workflow(host: RunHost, tenant: str, effect: StartChild) -> Workflow | Refused:
+    """Return the version that a child runs: the pinned one, or the newest."""
+    workflow = await host.workflow_named(effect.workflow_ref, tenant=tenant)
+    if workflow is None:
+        return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
+    if effect.version_pin in (None, workflow.hash):
+        return workflow
+    pinned = await host.workflow(str(effect.version_pin), tenant=tenant)
+    if pinned is None:
+        return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
+    return pinned
+
+
+def child_start(parent: RunState, effect: StartChild, at: int) -> inputs.StartRun:
+    """Return the start of a child, which inherits the principal and the trust of its parent."""
+    return inputs.StartRun(
+        at=at,
+        run_id=effect.child_id,
+        input=effect.input,
+        mode=parent.mode,
+        tenant=parent.tenant,
+        parent_run_id=parent.run_id,
+        depth=effect.depth,
+        client_kinds=parent.client_kinds,
+        started_by=parent.started_by,
+        starter=parent.starter,
+        untrusted=parent.untrusted,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class RunEffects:
     """Performs the effects of runs on other runs, through their host."""
 
     host: RunHost
+    start_child: ChildStarter | None = None
 
     async def perform(self, run: RunSnapshot, effect: Effect) -> Refused | None:
         """Perform an effect on other runs. Return the refusal of a successor that cannot start.
@@ -60,7 +112,7 @@ class RunEffects:
         """
         match effect:
             case StartChild():
-                await ChildRuns(self.host).start(run, effect)
+                await ChildRuns(self.host, self.start_child).start(run, effect)
             case StartSuccessor():
                 return await start_successor(self.host, run)
             case CancelChild():
@@ -104,6 +156,7 @@ class ChildRuns:
     """Performs the effects of parents on their child runs."""
 
     host: RunHost
+    starter: ChildStarter | None = None
 
     async def start(self, live: RunSnapshot, effect: StartChild) -> None:
         """Start a child unless it exists; if it has already ended, report its end to the parent again."""
@@ -129,28 +182,14 @@ class ChildRuns:
             await self.tell_parent(child)
 
     async def _begin(self, live: RunSnapshot, effect: StartChild) -> Refused | None:
-        tenant = live.state.tenant
-        workflow = await self.host.workflow_named(effect.workflow_ref, tenant=tenant)
-        if workflow is None:
-            return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
-        if effect.version_pin not in (None, workflow.hash):
-            pinned = await self.host.workflow(str(effect.version_pin), tenant=tenant)
-            if pinned is None:
-                return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
-            workflow = pinned
-        given = inputs.StartRun(
-            at=self.host.clock.now_ms(),
-            run_id=effect.child_id,
-            input=effect.input,
-            mode=live.state.mode,
-            tenant=tenant,
-            parent_run_id=live.state.run_id,
-            depth=effect.depth,
-            client_kinds=live.state.client_kinds,
-            started_by=live.state.started_by,
-            starter=live.state.starter,
-            untrusted=live.state.untrusted,
-        )
+        if self.starter is not None:
+            begun = await self.starter(live, effect)
+            if begun is not None:
+                return begun if isinstance(begun, Refused) else None
+        workflow = await child_workflow(self.host, live.state.tenant, effect)
+        if isinstance(workflow, Refused):
+            return workflow
+        given = child_start(live.state, effect, self.host.clock.now_ms())
         decision = await self.host.start(given, workflow_hash=workflow.hash, labels=own_labels(live.row.labels))
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
             return decision

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from penstock.base.errors import CorruptHistory
+from penstock.base.errors import CorruptHistory, Rejected
+from penstock.base.ids import in_run_tree
 from penstock.base.json import JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
@@ -40,7 +41,7 @@ from penstock.runtime.host.deciding import Decider, SlicedFold
 from penstock.runtime.host.definitions import StoredWorkflows
 from penstock.runtime.host.live_runs import LiveRuns
 from penstock.runtime.host.waiters import RunWatch, Transcripts, moved_within
-from penstock.runtime.host.writes import FastPath, first_row, first_write, next_write
+from penstock.runtime.host.writes import FastPath, first_row, first_write, next_write, usage_of
 from penstock.runtime.ports.commits import Commit, commit_of, in_this_context
 from penstock.runtime.ports.host import Committed, LiveRun, Moved, Transcript, Wanted
 from penstock.runtime.ports.platform import CallRecord
@@ -53,7 +54,6 @@ from penstock.runtime.ports.runs import (
     RunRow,
     RunStore,
     RunWrite,
-    in_run_tree,
 )
 from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.secrets import AnswerSeals, Sealer
@@ -133,6 +133,8 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
+        if self.trust.mode != "off" and (untrusted := await self.untrusted(workflow)) is not None:
+            return untrusted
         decision = self._decider.try_decide(workflow, _NOTHING, given)
         decision = decision or await self._decider.decide(workflow, _NOTHING, given)
         if isinstance(decision, Refused):
@@ -200,6 +202,9 @@ class EmbeddedHost(StoredWorkflows):
             row = live.row
             owner = row.owner if row.has_work and row.owner is not None else self._owner_of(row.run_id)
             write = next_write(row, live.state.seq, decision, effects, owner=owner, call=call)
+            used = usage_of(row, live.state, given)
+            if used is not None:
+                write = replace(write, usage=used)
             commit = commit_of(self.store.append(write))
             settled = partial(self._settled, live, replace(decision, effects=effects), write, given)
             commit.and_then(in_this_context(settled))
@@ -298,6 +303,8 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
+        if self.trust.mode != "off" and (untrusted := await self.untrusted(workflow)) is not None:
+            return untrusted
         at = self.clock.now_ms()
         # Stored in the same transaction: a crash in between would leave a run that no process continues.
         decision = await self._decider.decide(workflow, state, ContinueRun(at=at))
@@ -340,7 +347,10 @@ class EmbeddedHost(StoredWorkflows):
             self._outdated.discard(run_id)  # it moved while it was read, and may have been evicted since
         if stored is None or state is None:
             return None
-        workflow = await self.workflow(stored.row.definition_hash)
+        try:
+            workflow = await self.workflow(stored.row.definition_hash)
+        except Rejected as error:
+            raise CorruptHistory("DEFINITION_CHANGED", error.message, "restore a backup that has it") from error
         if workflow is None:
             message = f"the definition {stored.row.definition_hash[:12]} of run {run_id} is not in the store"
             raise CorruptHistory("DEFINITION_MISSING", message, "restore a backup that has it")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from penstock.base.errors import CorruptHistory
+from penstock.base.ids import in_run_tree
 from penstock.definitions.jq.expressions import Evaluator, InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
@@ -44,7 +45,6 @@ from penstock.runtime.activities.performing import (
     Unconfigured,
     input_of,
 )
-from penstock.runtime.ports.runs import in_run_tree
 
 __all__ = ["HostedRun", "MemoryHost", "Resolver"]
 

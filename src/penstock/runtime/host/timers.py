@@ -11,7 +11,7 @@ Above it: the driver. Below it: an `EffectHost`. Nothing is scheduled that a res
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from penstock.base import limits
@@ -21,7 +21,10 @@ from penstock.engine.outcomes import Refused
 from penstock.runtime.ports.host import EffectHost
 from penstock.runtime.ports.runs import RunRow
 
-__all__ = ["TimerLoop"]
+__all__ = ["Escalate", "TimerLoop"]
+
+Escalate = Callable[[str, str, inputs.FireTimer], Awaitable[bool]]
+"""Fires the timer of an approval that nobody decided, given the tenant and the id of its run; False if it did not."""
 
 # The longest pause between two checks of the timers: finds timers of other processes, and a clock that was set.
 _LOOK_SECONDS = 1.0
@@ -41,6 +44,9 @@ class TimerLoop:
 
     host: EffectHost
     report: Callable[[str, BaseException], None]
+    escalate: Escalate | None = None
+    """Who may decide about something is changed by this, so that it is audited; without it, such timers fire as all
+    others do."""
     is_draining: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _next_wake_at: int | None = None
@@ -128,6 +134,9 @@ class TimerLoop:
             for effect in [] if live is None else self.host.due(live, at=at):
                 if isinstance(effect, WakeUp):
                     given = inputs.FireTimer(at=at, kind=effect.kind, node_id=effect.node_id, visit=effect.visit)
+                    if effect.kind == "escalation" and self.escalate is not None and live is not None:
+                        fired = await self.escalate(live.state.tenant, run_id, given) or fired
+                        continue
                     fired = not isinstance(await self.host.send(run_id, given), Refused) or fired
         except Exception as error:  # one damaged run must not keep the others from waking
             self.report(run_id, error)

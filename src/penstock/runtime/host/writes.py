@@ -21,7 +21,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from penstock.engine.effects import Effect, PerformActivity, WakeUp
-from penstock.engine.inputs import Input
+from penstock.engine.inputs import CompleteActivity, FailActivity, Input
 from penstock.engine.outcomes import Accepted
 from penstock.engine.pages import Move
 from penstock.engine.pending import next_wake_up_at
@@ -32,8 +32,9 @@ from penstock.runtime.ports.commits import Commit, commit_of
 from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import Appended, AppendOutcome, RunRow, RunWrite, StoredRunChanges
+from penstock.runtime.ports.usage import RunUsage, reported_usage
 
-__all__ = ["FastPath", "first_row", "first_write", "is_work", "next_move", "next_owner", "next_write"]
+__all__ = ["FastPath", "first_row", "first_write", "is_work", "next_move", "next_owner", "next_write", "usage_of"]
 
 
 def first_row(
@@ -98,6 +99,24 @@ def next_write(
     if isinstance(page, Move):
         return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, move=page, same_index=same_index, call=call)
     return RunWrite(expected_seq=seq, expected_epoch=epoch, row=row, records=page, same_index=same_index, call=call)
+
+
+def usage_of(row: RunRow, state: RunState, given: Input) -> RunUsage | None:
+    """Return what a result used, and for whom: the principal that started its run, or the one that it acted for."""
+    extra = given.extra if isinstance(given, CompleteActivity | FailActivity) else None
+    reported = None if extra is None else reported_usage(extra)
+    if reported is None:
+        return None
+    starter = state.starter or {}
+    subject = starter.get("onBehalfOf") or starter.get("principal") or state.started_by
+    tokens, cost = reported
+    return RunUsage(
+        tenant=row.tenant,
+        subject=subject if isinstance(subject, str) else None,
+        at=given.at,
+        tokens=tokens,
+        cost=cost,
+    )
 
 
 def next_move(was: RunRow, move: Move, decision: Accepted) -> RunWrite:

@@ -11,9 +11,9 @@ It decides nothing: who may do what, and what an entry means, is decided above.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,13 +21,27 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import AUDIT_SUBJECT_CHARACTERS_MAX
 from penstock.definitions.canonical import canonical_json
 from penstock.engine.outcomes import Accepted
-from penstock.governance.audit_chain import ChainHead, ChainSeal
+from penstock.governance.audit.chain import ChainHead, RemovedRecords
+from penstock.governance.principals import KeyKind
+from penstock.runtime.ports.audit import (
+    AuditChains,
+    AuditEntry,
+    AuditHold,
+    AuditOutcome,
+    AuditPage,
+    AuditQuery,
+    AuditRecord,
+    Seal,
+    bounded_reasons,
+)
+from penstock.runtime.ports.usage import CallUses, StartQuota, UsageStore
 
 __all__ = [
     "ANY_ETAG",
     "RESTORED_MARK",
     "AuditChains",
     "AuditEntry",
+    "AuditHold",
     "AuditOutcome",
     "AuditPage",
     "AuditQuery",
@@ -45,6 +59,7 @@ __all__ = [
     "KeyReplaced",
     "KeyRow",
     "PlatformStore",
+    "RemovedRecords",
     "ResourceChanged",
     "ResourceDeleted",
     "ResourcePage",
@@ -75,6 +90,10 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     replaces: str | None = None
     toolset: str | None = None
     """The tools that its holder is offered; None for the server's default."""
+    kind: KeyKind = "service"
+    """What its holder is: a person, an agent or a service."""
+    groups: tuple[str, ...] = ()
+    """The groups that its holder belongs to."""
 
 
 class KeyPage(msgspec.Struct, frozen=True):
@@ -132,48 +151,6 @@ class Finished(msgspec.Struct, frozen=True):
 ClaimOutcome: TypeAlias = Claimed | InFlight | Finished
 
 
-AuditOutcome: TypeAlias = Literal["allowed", "refused", "failed"]
-"""`allowed`: the call was made; `refused`: it was not; `failed`: it failed, possibly after it changed something."""
-
-
-class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody did or was refused. `count` is above one if equal reads were aggregated."""
-
-    at: int
-    tenant: str
-    principal: str
-    surface: str
-    operation: str
-    outcome: AuditOutcome
-    code: str | None = None
-    subject: str | None = None
-    request_id: str | None = None
-    arguments_digest: str | None = None
-    count: int = 1
-    details: JsonObject = msgspec.field(default_factory=dict)
-
-
-class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry in its chain: `hash` covers the entry, its number and the previous hash."""
-
-    seq: int
-    entry: AuditEntry
-    previous_hash: str
-    hash: str
-
-
-Seal: TypeAlias = ChainSeal
-"""Seals the entries that stores append, inside their transactions."""
-
-
-class AuditChains(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the chains in a store: how many there are, and how many there should be."""
-
-    found: int
-    sealed: int | None
-    seal: str | None
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class CallRecord:
     """What a call leaves behind: its audit entry and, with an idempotency key, its claim and its answer.
@@ -196,6 +173,12 @@ class CallRecord:
     """Builds the answer of a call that changes a run from the run's decision; None if the decision is not enough."""
     provisional: bool = False
     """Whether the answer is preliminary: it is replaced when the call knows its final one."""
+    noted: dict[str, Any] = field(default_factory=dict)
+    """What `note` was given: fields of the entry, by name."""
+    quota: StartQuota | None = None
+    """The quotas of the run that the call starts, counted with the first record of that run."""
+    uses: CallUses = field(default_factory=CallUses)
+    """What was entered for policies that count calls; the gate takes it back if the call is not made."""
     stored: bool = False
     answered: bool = False
     """Whether the final answer is stored too."""
@@ -215,6 +198,32 @@ class CallRecord:
         if self.entry is not None:
             self.entry = _entry_about(self.entry, subject, details)
 
+    def note(
+        self,
+        *,
+        outcome: AuditOutcome | None = None,
+        reasons: Sequence[str] | None = None,
+        policy_version: str | None = None,
+        run_id: str | None = None,
+        draft_id: str | None = None,
+        approval_id: str | None = None,
+    ) -> None:
+        """Fill in fields of the entry as soon as they are known, by the gate or by a handler.
+
+        It works before the entry exists, for example for a call that is refused by a policy, and until it is stored.
+        """
+        given = {
+            "outcome": outcome,
+            "reasons": None if reasons is None else bounded_reasons(reasons),
+            "policy_version": policy_version,
+            "run_id": run_id,
+            "draft_id": draft_id,
+            "approval_id": approval_id,
+        }
+        self.noted.update({name: value for name, value in given.items() if value is not None})
+        if self.entry is not None:
+            self.entry = msgspec.structs.replace(self.entry, **self.noted)
+
     def each(self, changed: Iterable[tuple[str, JsonObject]]) -> None:
         """Make an entry for each thing that the call changes at once, with its details."""
         entry = self.entry
@@ -232,32 +241,6 @@ class CallRecord:
 def _entry_about(entry: AuditEntry, subject: str | None, details: Mapping[str, JsonValue]) -> AuditEntry:
     named = entry.subject if subject is None else subject[:AUDIT_SUBJECT_CHARACTERS_MAX]
     return msgspec.structs.replace(entry, subject=named, details={**entry.details, **details})
-
-
-class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which records of one tenant, newest first unless `oldest_first`.
-
-    All given conditions must hold; times are exclusive.
-    """
-
-    tenant: str
-    after_seq: int | None = None
-    before_seq: int | None = None
-    operation: str | None = None
-    principal: str | None = None
-    subject: str | None = None
-    outcome: str | None = None
-    since: int | None = None
-    until: int | None = None
-    oldest_first: bool = False
-    limit: int = 50
-
-
-class AuditPage(msgspec.Struct, frozen=True):
-    """Records of one tenant; `has_more` says that the limit cut them off, and the last `seq` where to continue."""
-
-    records: tuple[AuditRecord, ...]
-    has_more: bool
 
 
 class ResourceRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,7 +306,7 @@ class DeliveryPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-class PlatformStore(Protocol):
+class PlatformStore(UsageStore, Protocol):
     """Keeps everything but runs. When a method returns, its effect is stored; when it raises, nothing was."""
 
     async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
@@ -386,11 +369,36 @@ class PlatformStore(Protocol):
     async def audit_chains(self) -> AuditChains:
         """Return how many chains there are, and how many were sealed."""
 
-    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
-        """Delete the oldest records of a chain. The rest still verifies from its new first end, which is sealed again.
+    async def forget_audit(
+        self,
+        *,
+        tenant: str,
+        before_seq: int,
+        seal: Seal,
+        holds: Sequence[AuditHold] = (),
+        call: CallRecord | None = None,
+    ) -> int:
+        """Remove the oldest records of a chain that no hold covers; what is left of them is in `audit_removed`.
 
-        The newest record always stays, because the chain continues from it. May stop early to keep one transaction
-        short; 0 means that there is nothing left to delete.
+        The rest still verifies from its new first end, which is sealed again. The newest record always stays, because
+        the chain continues from it. Removes `AUDIT_REMOVED_AT_ONCE_MAX` at most; 0 means that nothing is left.
+        """
+
+    async def audit_removed(self, tenant: str, *, after_seq: int = 0, limit: int) -> tuple[RemovedRecords, ...]:
+        """Return the stretches of a chain that were removed and that end after a number, oldest first."""
+
+    async def redact_audit(
+        self,
+        *,
+        tenant: str,
+        seqs: Sequence[int],
+        names: Collection[str],
+        holds: Sequence[AuditHold] = (),
+        call: CallRecord | None = None,
+    ) -> int:
+        """Erase fields of records (`governance.audit.leaves.PERSONAL`) and return how many records changed.
+
+        Records that a hold covers, and records of earlier releases, stay as they are. The chain still verifies.
         """
 
     async def audit_tenants(self) -> tuple[str, ...]:

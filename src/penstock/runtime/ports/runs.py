@@ -17,11 +17,12 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from penstock.base.ids import DEFAULT_TENANT, chain_of
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.engine.pages import Move
 from penstock.engine.records import Record
 from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.usage import RunUsage, StartQuota
 
 __all__ = [
     "ANY",
@@ -57,25 +58,7 @@ __all__ = [
     "StoredRunReader",
     "WorkStore",
     "WorkerRow",
-    "in_run_tree",
 ]
-
-
-_DIGITS = frozenset("123456789")
-
-
-def in_run_tree(run_id: str, root_run_id: str | None) -> bool:
-    """Whether a run is the named one, of its chain, or a child run of these; without a name, every run is.
-
-    The id of a child run begins with that of its parent, the ids of a chain with that of its first run.
-    """
-    if root_run_id is None:
-        return True
-    first = chain_of(root_run_id)
-    if not run_id.startswith(first):
-        return False
-    rest = run_id[len(first) :]
-    return rest[:1] in ("", ":") or (rest[0] == "~" and rest[1:2] in _DIGITS)
 
 
 # `gc=False`: it holds plain JSON and cannot be part of a reference cycle, so the garbage collector can skip it.
@@ -127,6 +110,18 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expected_epoch: int = 0
     call: CallRecord | None = None
     """The record of the call that led to the decision, stored with it."""
+    usage: RunUsage | None = None
+    """What the result that led to the decision reports, counted with it."""
+
+    @property
+    def quota(self) -> StartQuota | None:
+        """The quotas that the start of a run counts against."""
+        return self.call.quota if self.expected_seq == 0 and self.call is not None else None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether something is counted with it, so that it may be refused."""
+        return self.usage is not None or self.quota is not None
 
     def committed(self) -> None:
         """Note that the decision is stored, with everything that belongs to it."""
@@ -438,7 +433,7 @@ class DefinitionChanges(Protocol):
         Storing one again that is not the newest makes it the newest: that is how to roll back, and how to restore a
         deleted name. With `expected_hash`, only if that is the newest now; None: only if there is none. The names of
         its tool, prompt, resource and webhooks belong to it from then on, until a newer version drops them or the
-        workflow is deleted; a name that another workflow has is refused.
+        workflow is deleted; a name that another workflow has is refused. A new signature makes a new version, too.
         """
 
     async def put_definitions(

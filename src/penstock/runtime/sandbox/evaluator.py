@@ -41,8 +41,9 @@ _encode = msgspec.json.Encoder().encode
 class SandboxedEvaluator:
     """An `Evaluator` that never blocks much longer than its time budget. It is thread-safe."""
 
-    def __init__(self, *, time_budget_ms: int = limits.JQ_TIME_BUDGET_MS) -> None:
-        self.pool = WorkerPool(workers_max=limits.JQ_WORKERS_MAX, time_budget_ms=time_budget_ms)
+    def __init__(self, *, time_budget_ms: int | None = None) -> None:
+        budget_ms = limits.JQ_TIME_BUDGET_MS if time_budget_ms is None else time_budget_ms
+        self.pool = WorkerPool(workers_max=limits.JQ_WORKERS_MAX, time_budget_ms=budget_ms)
         self.prompt = _PromptEvaluator()
         """An evaluator for callers that cannot wait: it raises `WouldWait` if a worker is needed."""
 

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_duration
 from penstock.definitions.model import ActivityDetail, Workflow
+from penstock.engine.approvers import Approvers, approvers_of
 from penstock.engine.records import Body, Record, commands, events, given
 from penstock.engine.state import COMPENSATION_PREFIX
 from penstock.engine.visits import RunVisits, apply
@@ -140,6 +141,11 @@ def _interrupted(body: events.InterruptRaised, workflow: Workflow) -> _Shown:
     return "wait", f"waiting for {whom}: {body.prompt or body.prompt_ref}"
 
 
+def _escalated(body: events.InterruptEscalated, workflow: Workflow) -> _Shown:
+    asked = approvers_of(body.approvers) or Approvers()
+    return "wait", f"not decided in time; asking {' or '.join((*asked.groups, *asked.users))}"
+
+
 def _note(note: str | None) -> str:
     """Format a note. A note proves nothing, so it is kept apart from the name of who acted."""
     return f" (note: {note})" if note else ""
@@ -211,6 +217,7 @@ _LINES: dict[type[object], _Line] = dict(
         _on(commands.CompleteNode, _completed),
         _on(commands.FailNode, _failed),
         _on(events.InterruptRaised, _interrupted),
+        _on(events.InterruptEscalated, _escalated),
         _plain(events.ActivityAsked, "wait", lambda body: f"waiting for a person: {body.prompt}"),
         _on(commands.ResumeInterrupt, _answered),
         _on(commands.StartTimer, _timer),

@@ -16,7 +16,9 @@ import asyncio
 import importlib
 import inspect
 import logging
+import sys
 import threading
+import traceback
 import typing
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
@@ -174,8 +176,19 @@ class _StepLogger(logging.LoggerAdapter[logging.Logger]):
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         # One frame more than the standard library expects between its own and the step's.
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
-        super().log(level, msg, *args, **kwargs)
+        if self._call.hidden:
+            msg, args = self._without_secrets(_line(msg, args), kwargs), ()
+            super().log(level, "%s", msg, **kwargs)
+        else:
+            super().log(level, msg, *args, **kwargs)
         self._observer.log(self._call, level, _line(msg, args))
+
+    def _without_secrets(self, line: str, kwargs: dict[str, Any]) -> str:
+        """Return a line without the secrets of the call, with the traceback that it was to have."""
+        given = kwargs.pop("exc_info", None)
+        error = given if isinstance(given, BaseException) else sys.exc_info()[1] if given else None
+        found = "" if error is None else "\n" + "".join(traceback.format_exception(error)).rstrip()
+        return self._call.masked(line + found)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {})}

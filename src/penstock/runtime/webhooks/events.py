@@ -42,6 +42,7 @@ _TYPES: dict[Change, tuple[EventType, str]] = {
     Change.RUN_STARTED: ("run.started", "running"),
     Change.ASKED: ("run.waiting", "waiting_input"),
     Change.ATTEMPT_ASKED: ("run.waiting", "waiting_input"),
+    Change.ESCALATED: ("run.waiting", "waiting_approval"),
     Change.OUTCOME_UNKNOWN: ("run.waiting", "waiting_decision"),
     Change.SIGNAL_AWAITED: ("run.waiting", "waiting_signal"),
     Change.RUN_PAUSED: ("run.paused", "paused"),
@@ -86,6 +87,8 @@ def run_events(records: Sequence[Record]) -> list[RunEvent]:
         if change is Change.SIGNAL_AWAITED and _place(record) in taken:
             continue  # the signal arrived before the run waited for it
         event_type, status = found
+        if change is Change.ASKED and record.payload.get("approvers") is not None:
+            status = "waiting_approval"
         found_events.append(
             RunEvent(
                 type=event_type,
@@ -118,6 +121,8 @@ def _details(kind: EventType, record: Record) -> JsonObject:
     details: JsonObject = {
         ours: payload[theirs] for theirs, ours in _EVENT_MEMBERS.items() if payload.get(theirs) is not None
     }
+    if change_of(record.name) is Change.ESCALATED:
+        details["reason"] = "escalated"
     if kind == "run.failed":
         message = payload.get("error")
         error: JsonObject = {"code": payload.get("code"), "message": message if isinstance(message, str) else None}

@@ -7,15 +7,26 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.app.settings.composite_types import Record, SecretString, SecretValue, Setting, StringList, Table
+from penstock.app.settings.composite_types import (
+    ListOrTable,
+    Record,
+    SecretString,
+    SecretValue,
+    Setting,
+    StringList,
+    Table,
+)
 from penstock.app.settings.declarations import Section
-from penstock.app.settings.formats import ALLOWED_HOST, NETWORK, SECRET_NAME, Format
+from penstock.app.settings.formats import ALLOWED_HOST, NETWORK, SCOPE, SECRET_NAME, Format
+from penstock.app.settings.graphs import GraphSettings, QueryFileSettings
+from penstock.app.settings.identity import IssuerSettings
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings
 from penstock.app.settings.rules import settings_problems
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.app.settings.types import AnyJson, Boolean, Choice, Duration, Integer, Number, String, ValueType
 from penstock.base.limits import DURATION_MS_MAX
+from penstock.governance.tokens.rules import ALGORITHMS
 
 # Anything a file may contain; `~` at the beginning is somebody's home, which is another path when it is read.
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(
@@ -38,10 +49,19 @@ VARIANTS: dict[type[Struct], list[tuple[str, str]]] = {
         ("url", "headers protocol timeout type disabled"),
     ],
     ModelSettings: [("provider base_url", "model api_key needs_key headers prices"), ("mock replies", "model")],
+    QueryFileSettings: [("file", "mcp")],
     AgentSettings: [
         ("url", "api_key headers trusted_origins poll_interval"),
         ("task_api url api_key", "poll_interval"),
         ("mcp server tool", ""),
+    ],
+    IssuerSettings: [
+        (
+            "issuer algorithms scope_map",
+            "jwks_url audience subject_claim tenant groups_claim group_map scopes_claim kind_claim agents services "
+            "introspection",
+        ),
+        ("issuer tenant_claim tenant_map", "tenant"),
     ],
 }
 # Members whose values depend on each other.
@@ -51,6 +71,9 @@ FIXED: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "replies": ("replies", st.dictionaries(st.just("*"), st.integers(0, 9))),
     "task_api": ("type", st.just("task_api")),
     "mcp": ("type", st.just("mcp")),
+    "algorithms": ("algorithms", st.lists(st.sampled_from(ALGORITHMS), min_size=1, max_size=3).map(tuple)),
+    "scope_map": ("scope_map", st.dictionaries(st.just("use"), st.just(("workflow:run", "execution:*")))),
+    "tenant_map": ("tenant_map", st.dictionaries(st.just("A 1"), st.just("acme"))),
 }
 
 
@@ -96,8 +119,12 @@ def _of_type(given: ValueType) -> st.SearchStrategy[Any]:
             return st.one_of(REFERENCES, st.just("Bearer ${secret:TOKEN}"))
         case SecretValue():
             return REFERENCES
+        case ListOrTable():
+            # Hypothesis writes strategies out in full, and warns if that gets long.
+            return st.deferred(lambda: st.one_of(_of_type(given.short), _of_type(given.table)))
         case Table():
-            return st.dictionaries(_text(given.names) if given.names else NAMES, _of_type(given.items), max_size=2)
+            names = _text(given.names) if given.names else NAMES
+            return st.deferred(lambda: st.dictionaries(names, _of_type(given.items), max_size=2))
         case Record():
             variants = VARIANTS.get(given.made, [(" ".join(member.name for member in given.members), "")])
             return st.one_of([_record(given, must.split(), may.split()) for must, may in variants])
@@ -135,12 +162,19 @@ def _record(given: Record, must: list[str], may: list[str]) -> st.SearchStrategy
             chosen[fixed[0]] = fixed[1]
         else:
             chosen[name] = _of_type(members[name].type)
-    return st.builds(given.made, **chosen)
+    made: st.SearchStrategy[Any] = st.builds(given.made, **chosen)
+    return made.filter(_fits) if given.made is GraphSettings else made
+
+
+def _fits(made: Any) -> bool:
+    return not list(made.problems())
 
 
 def _text(form: Format | None) -> st.SearchStrategy[str]:
     if form is ALLOWED_HOST:
         return st.sampled_from(["billing.internal", "*.example", "10.1.0.0/16", "::1"])
+    if form is SCOPE:
+        return st.sampled_from(["workflow:run", "orders.refund", "execution:*", "*"])
     if form is NETWORK:
         return st.sampled_from(["10.0.0.0/8", "127.0.0.1", "fd00::/8"])
     if form is None or form.pattern is None:

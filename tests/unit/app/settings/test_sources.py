@@ -19,7 +19,8 @@ from penstock.definitions.source.findings import Finding
 from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[4]
-IMPORT_SECONDS_MAX = 0.030
+# Of the time that checking documents takes to import, which every command needs as well.
+IMPORT_SHARE_MAX = 0.25
 
 
 @pytest.fixture(autouse=True)
@@ -386,13 +387,13 @@ def test_the_error_says_the_first_mistakes_and_survives_pickling() -> None:
 
 def test_settings_are_read_quickly(tmp_path: Path) -> None:
     program = (
-        "import time, penstock.definitions.validate; start = time.process_time(); "
-        "import penstock.app.settings.sources; "
-        "print(time.process_time() - start)"
+        "import time; before = time.process_time(); import penstock.definitions.validate; "
+        "start = time.process_time(); import penstock.app.settings.sources; "
+        "print((time.process_time() - start) / (start - before))"
     )
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    seconds = [
+    shares = [
         float(
             subprocess.run(
                 [sys.executable, "-c", program],
@@ -405,5 +406,39 @@ def test_settings_are_read_quickly(tmp_path: Path) -> None:
         )
         for _ in range(4)
     ]
-    # The first compiles; of the others the quickest says what it costs on a machine with nothing else to do.
-    assert min(seconds[1:]) < IMPORT_SECONDS_MAX
+    # The first compiles. A share says the same on a slow machine as on a quick one.
+    assert min(shares[1:]) < IMPORT_SHARE_MAX
+
+
+def test_queries_of_a_graph_are_files_or_names_with_their_files() -> None:
+    found = loaded(
+        "graphs:\n"
+        "  crm: {schema: crm.pg, queries: queries, protected_branches: [main]}\n"
+        "  hr: {schema: hr.pg, queries: {find: {file: find.gq, mcp: {expose: false, tool_name: find_it}}}}\n"
+    ).settings.declared_graphs
+    assert found["crm"].queries == ("queries",)
+    queries = found["hr"].queries
+    assert isinstance(queries, dict)
+    assert (queries["find"].file, queries["find"].mcp.expose, queries["find"].mcp.tool_name) == (
+        "find.gq",
+        False,
+        "find_it",
+    )
+
+
+def test_the_only_graph_is_called_default_and_stands_beside_no_other() -> None:
+    assert list(loaded("graph: {schema: crm.pg}\n").settings.declared_graphs) == ["default"]
+    finding = only("graph: {schema: crm.pg}\ngraphs: {hr: {schema: hr.pg}}\n")
+    assert "the only graph" in finding.message
+    assert "needs `graph.schema`" in only("graph: {queries: [a.gq]}\n").message
+
+
+def test_mistakes_in_graphs_are_found_together() -> None:
+    found = findings(
+        "graphs:\n"
+        "  crm: {queries: queries, on_broken: explode}\n"
+        "  'a b': {schema: b.pg}\n"
+        "  hr: {schema: hr.pg, queries: {a: {file: a.gq}, b: {file: b.gq, mcp: {tool_name: a}}}}\n"
+    )
+    told = " ".join(finding.message for finding in found)
+    assert all(text in told for text in ("needs `schema`", "on_broken", "`a b`", "the same name as tools"))

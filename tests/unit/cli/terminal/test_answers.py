@@ -1,5 +1,8 @@
 """Answers for people: tables, YAML and lines, none of which can steer a terminal."""
 
+import re
+import sys
+
 import pytest
 
 from penstock.base.json import JsonValue
@@ -22,6 +25,43 @@ def test_a_list_is_a_table_without_what_nobody_has(capsys: pytest.CaptureFixture
     assert lines[1].split() == ["a", "0" * 12, "yes", '["x",', '"y"]']
     assert lines[2].split() == ["long", "name", "1" * 12, "no", "[]"]
     assert lines[3] == "more: --cursor c2"
+
+
+def test_an_audit_record_is_shown_without_what_links_it_to_others(capsys: pytest.CaptureFixture[str]) -> None:
+    record: JsonValue = {
+        "seq": 1,
+        "operation": "key.create",
+        "salt": "0" * 32,
+        "previous_hash": "1" * 64,
+        "hash": "2" * 64,
+    }
+    print_answer({"items": [record]})
+    assert shown(capsys).splitlines()[0].split() == ["seq", "operation"]
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"), [(8, ["id"]), (9, ["id"]), (18, ["id", "name"]), (19, ["id", "name", "x"])]
+)
+def test_a_column_that_a_terminal_has_no_room_for_is_named_instead(
+    width: int, columns: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    print_answer({"items": [{"id": "a" * 9, "name": "b" * 5, "x": 1}]})
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown(capsys))
+    assert text.splitlines()[0].split() == columns
+    hidden = [name for name in ("id", "name", "x") if name not in columns]
+    assert ("too wide" in text, all(name in text for name in hidden)) == (bool(hidden), True)
+
+
+def test_rows_of_a_graph_are_a_table_with_the_version_that_was_read(capsys: pytest.CaptureFixture[str]) -> None:
+    answer: dict[str, JsonValue] = {"query_name": "q", "target": {"branch": "main"}, "graph_commit_id": "c_1"}
+    print_answer({**answer, "columns": [], "rows": [{"t.name": "Data", "people": 1}], "more": True})
+    assert [line.split() for line in shown(capsys).splitlines()[:2]] == [["t.name", "people"], ["Data", "1"]]
+    print_answer({**answer, "columns": [], "rows": [], "more": False})
+    assert shown(capsys) == "0 rows · branch main at c_1\n"
 
 
 def test_an_empty_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -100,13 +100,20 @@ def test_fields_of_answers_and_outputs_are_known() -> None:
     ]
 
 
-def test_a_fallback_or_a_second_approver_makes_an_output_unknown() -> None:
+def test_several_approvers_give_one_answer_and_its_fields_are_known() -> None:
     document = _native("""
-    - {id: ask, type: interrupt, message: x, approvers: {count: 2},
+    - {id: ask, type: interrupt, message: x, approvers: {count: 2}, decline: {approve: false},
        answer: {type: object, additionalProperties: false, properties: {approve: {type: boolean}}}}
+    - {id: done, type: end, output: {x: "${ .ask.approve }", y: "${ .ask.answers }"}}
+    """)
+    assert _pairs(document) == [("UNKNOWN_OUTPUT_FIELD", "/nodes/1/output/y")]
+
+
+def test_a_fallback_makes_an_output_unknown() -> None:
+    document = _native("""
     - {id: work, type: step, handler: x, on_error: {fallback: {other: 1}},
        output_schema: {type: object, additionalProperties: false, properties: {reference: {type: string}}}}
-    - {id: done, type: end, output: {x: "${ .work.other }", y: "${ .ask.answers }"}}
+    - {id: done, type: end, output: {x: "${ .work.other }"}}
     """)
     assert _pairs(document) == []
 

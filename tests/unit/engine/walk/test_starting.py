@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.jq.expressions import InProcessEvaluator
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.decide import decide
@@ -19,7 +20,7 @@ from penstock.engine.fork import fork
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.replay import Replayed, replay
 from penstock.engine.state import BufferedSignal, RunState
-from penstock.engine.walk.starting import successor_start
+from penstock.engine.walk.starting import secrets_of_input, successor_start
 from tests.unit.engine.runs import T0, Run, begin, compiled, native, published, start, step
 
 WAIT: JsonObject = {"id": "w", "type": "wait", "signal": "go"}
@@ -291,3 +292,53 @@ def test_records_of_releases_that_knew_no_chains_fold_as_before() -> None:
     old = replace(first, content={key: value for key, value in first.payload.items() if key != "chainDeadline"})
     state = fold([old, *run.records[1:]])
     assert (state.deadline, state.chain_deadline, state.generation) == (T0 + 5_000, None, 1)
+
+
+# --- secret input ---------------------------------------------------------------------------------
+
+SECRET_SCHEMA: JsonObject = {
+    "type": "object",
+    "required": ["password"],
+    "properties": {"password": {"type": "string", "writeOnly": True, "minLength": 8}, "n": {"type": "integer"}},
+}
+
+
+def test_secret_input_is_recorded_as_a_mask_and_its_seal_is_given_to_the_activity_alone() -> None:
+    workflow = native(step("use", with_={"a": "${ .input.password }"}), input=SECRET_SCHEMA)
+    given = inputs.StartRun(at=T0, run_id="run", input={"password": "long enough"}, sealed={"/password": "SEAL"})
+    assert secrets_of_input(workflow, given, InProcessEvaluator()) == {"/password": "long enough"}
+    decision = decide(workflow, RunState(), given)
+    assert isinstance(decision, Accepted)
+    first, *_, requested = (record.payload for record in decision.records)
+    assert (first["input"], first["secrets"]) == ({"password": "***"}, {"/password": "SEAL"})
+    assert (requested["arguments"], requested["secrets"]) == ({"a": "***"}, {"/a": "${answer:SEAL}"})
+    assert "long enough" not in str([record.payload for record in decision.records])
+    assert isinstance(replay(workflow, list(decision.records)), Replayed)
+    assert fold(decision.records).scopes[0].sealed == {"input": {"/password": "SEAL"}}
+
+
+def test_secret_input_that_no_host_sealed_is_lost_and_not_shown() -> None:
+    workflow = native(step("use", with_={"a": "${ .input.password }"}), input=SECRET_SCHEMA)
+    run = begin(workflow, {"password": "long enough"})
+    assert run.records[0].payload["secrets"] == {"/password": ""}
+    assert "long enough" not in str([record.payload for record in run.records])
+
+
+def test_unfit_secret_input_is_refused_without_being_told() -> None:
+    workflow = native(step("use"), input=SECRET_SCHEMA)
+    given = inputs.StartRun(at=T0, run_id="run", input={"password": "sh0rt"})
+    refused = decide(workflow, RunState(), given)
+    assert isinstance(refused, Refused)
+    assert "sh0rt" not in refused.message
+    assert secrets_of_input(workflow, given, InProcessEvaluator()) == {}
+
+
+def test_a_run_that_goes_on_with_unfit_secrets_fails_at_once_masked_and_replays() -> None:
+    before = only(step("make"), {"id": "again", "type": "continue_as_new", "input": {"password": "${ .make }", "n": 1}})
+    run = begin(before, {}).done("make", "sh0rt")
+    after = native(step("make"), input=SECRET_SCHEMA)
+    continued = next_run(run, after)
+    assert continued.told()[-1] == "ExecutionFailed"
+    assert continued.records[0].payload["input"] == {"password": "***", "n": 1}
+    assert "sh0rt" not in str([record.payload for record in continued.records])
+    assert isinstance(replay(after, continued.records), Replayed)

@@ -34,6 +34,14 @@ def view(status: str, *unknown: str) -> Any:
             question(approvers={"not_requester": True}),
             "an approval, but not by whoever started the execution: a person",
         ),
+        (
+            question(approvers={"group": "leads"}, escalates_at="2026-01-01T06:00:00.000Z"),
+            "others are asked at 2026-01-01T06:00:00.000Z",
+        ),
+        (
+            question(approvers={"groups": ["leads", "board"]}, escalated_at="2026-01-01T06:00:00.000Z"),
+            "by leads or board: a person gives it, never a call of a tool. It was escalated at 2026-01-01T06:00",
+        ),
         (question(ask={"kind": "sampling", "request": {}}), "That client answers, or a person"),
     ],
 )

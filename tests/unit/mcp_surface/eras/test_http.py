@@ -39,6 +39,10 @@ def _ignored(caller: object, answer: object) -> None:
     """For engines whose refusals nobody keeps."""
 
 
+def _unlimited(caller: object, state: object, message: object) -> None:
+    """No message comes too soon."""
+
+
 class OneByOne:
     """A client that says the next thing when the last one was answered."""
 
@@ -84,7 +88,7 @@ def test_a_client_hears_which_revision_there_is(only: str | None, answered: set[
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 def test_who_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(limits, "STREAM_SEND_SECONDS_MAX", 0.01)
-    somebody = Principal(id="somebody", tenant="default", scopes=frozenset())
+    somebody = Principal(id="somebody", tenant="default", kind="service", scopes=frozenset())
     services = SimpleNamespace(open_streams=OpenStreams(), limits=GateLimits())
     request = _REQUESTS[1] if version == "2025-11-25" else _REQUESTS[0]
     headers = {
@@ -115,7 +119,9 @@ def test_who_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, ve
         await asyncio.Event().wait()
 
     async def talk() -> None:
-        engine = SdkHttpBackend(McpServer("test", version="1"), McpOptions(), cast("Services", services), _ignored)
+        engine = SdkHttpBackend(
+            McpServer("test", version="1"), McpOptions(), cast("Services", services), _ignored, _unlimited
+        )
         await engine.start()
         await asyncio.wait_for(engine.handle(somebody, scope, receive, stuck), SECONDS_MAX)
         await engine.stop()

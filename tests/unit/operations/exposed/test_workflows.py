@@ -16,7 +16,7 @@ from penstock.base.json import JsonObject
 from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import AnsweredCall
-from penstock.operations.runs.capabilities import object_schema
+from penstock.operations.runs.tool_schemas import object_schema
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, DOUBLE, WAIT
 

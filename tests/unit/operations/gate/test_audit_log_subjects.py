@@ -27,20 +27,37 @@ MEMBERS = {
     ),
     "execution_id": (
         "execution.pause execution.resume execution.cancel execution.retry execution.fork execution.delete"
+        " execution.start_child execution.call_tool"
         " execution.signal execution.update execution.answer execution.submit_activity execution.lease_activity"
         " control.workflow_resume control.workflow_submit_activity control.workflow_signal control.workflow_cancel"
+        " execution.escalate"
     ),
     "schedule_id": ("schedule.update schedule.delete schedule.pause schedule.resume schedule.run_now schedule.start"),
     "name": "key.create",
     "key_id": "key.revoke key.rotate",
-    "id": "schema.create model.create tool.create agent.create",
+    "policy_id": "policy.put policy.delete",
+    "subject": "quota.set quota.reset",
+    "hold_id": "audit.release",
+    "issuer": "token.revoke",
+    "revocation_id": "token.restore",
+    "id": "schema.create model.create tool.create agent.create graph.create",
+    "graph_id": (
+        "graph.update graph.delete graph.schema_apply graph.branches_create graph.branches_delete graph.branches_merge"
+        " graph.mutate"
+        " graph.load graph.queries_put graph.queries_delete graph.configure graph.quarantine"
+    ),
     "schema_id": "schema.update schema.delete",
     "model_id": "model.update model.delete",
     "tool_id": "tool.update tool.delete",
     "agent_id": "agent.update agent.delete agent.execute",
     "endpoint_id": "webhook.update webhook.delete webhook.rotate webhook.test webhook.disable",
     "delivery_id": "delivery.retry",
-    "server": "upstream.refresh upstream.keep_listing upstream.accept_first",
+    "draft_id": "draft.approve draft.reject draft.commit draft.cancel draft.propose",
+    "operation": "draft.define preflight.run",
+    "principal": "grant.create",
+    "grant_id": "grant.delete",
+    "server": "upstream.refresh upstream.keep_listing upstream.accept_first upstream.begin_sign_in"
+    " upstream.complete_sign_in upstream.sign_out upstream.keep_grant",
 }
 # Where it takes more than one member, or another form, to say it.
 COMPOSED: list[tuple[str, dict[str, Any], str]] = [
@@ -53,11 +70,25 @@ COMPOSED: list[tuple[str, dict[str, Any], str]] = [
     ("upstream.accept", {"server": "shop", "tools": ["search", "pay"]}, "shop/search,pay"),
     ("upstream.revoke", {"server": "shop", "tool": "search"}, "shop/search"),
     ("upstream.call", {"server": "shop", "tool": "search"}, "shop/search"),
+    ("graph.query_run", {"graph_id": "crm", "name": "tasks"}, "crm/tasks"),
     ("upstream.define_call", {"server": "shop", "tool": "search"}, "shop/search"),
 ]
 # A new webhook has no name but the id that it gets; retention is about many things, and says how many; a restored file
 # has a record for each backup and trail.
-UNNAMED = {"webhook.create", "retention.forget_runs", "retention.forget_audit", "store.restore"}
+# A checkpoint, a hold and a new key have no name but what they get; whoever is erased is not named again.
+UNNAMED = {
+    "webhook.create",
+    "policy.load",
+    "graph.release",
+    "retention.forget_runs",
+    "retention.forget_audit",
+    "store.restore",
+    "audit.checkpoint",
+    "audit.keep_stamp",
+    "audit.hold",
+    "audit.redact",
+    "audit.rotate_key",
+}
 CASES = [
     *((name, {member: "it"}, "it") for member, names in MEMBERS.items() for name in names.split()),
     *COMPOSED,

@@ -28,12 +28,12 @@ def refusal(remote: str, *, at: int = AT, tenant: str = "-", code: str = "ROUTE_
         operation="http.request",
         outcome="refused",
         code=code,
-        details={"remote": remote},
+        remote=remote,
     )
 
 
 def key_of(entry: AuditEntry) -> RefusalKey:
-    remote = str(entry.details["remote"])
+    remote = str(entry.remote)
     return (entry.principal, entry.surface, entry.operation, entry.subject, entry.code, remote)
 
 
@@ -44,7 +44,7 @@ def came(gathered: GatheredRefusals, entry: AuditEntry, times: int = 1) -> None:
 
 
 def counts(entries: list[AuditEntry]) -> list[tuple[object, int]]:
-    return [(entry.details.get("remote"), entry.count) for entry in entries]
+    return [(entry.remote, entry.count) for entry in entries]
 
 
 def test_what_is_new_is_written_soon_and_what_came_again_at_the_end_of_the_minute() -> None:
@@ -85,7 +85,7 @@ def test_beyond_so_many_different_ones_one_record_counts_the_rest() -> None:
     assert (rest.operation, rest.outcome, rest.count) == (VARIOUS, "refused", 31)
     assert rest.details["codes"] == {"ROUTE_NOT_FOUND": 30, "BODY_TOO_LARGE": 1}
     named = [str(number) for number in range(limits.AUDIT_REFUSALS_KEPT_MAX, limits.AUDIT_REFUSALS_KEPT_MAX + 10)]
-    assert rest.details["remotes"] == named
+    assert rest.remote == " ".join(named)
 
 
 def test_what_could_not_be_written_comes_again_and_first() -> None:
@@ -108,7 +108,7 @@ def test_a_key_that_is_revoked_while_its_holder_is_asked_is_on_record_with_the_a
         await gate.flush()
         (record,) = (await gate.services.platform.audit(AuditQuery(tenant=ANONYMOUS_TENANT))).records
         entry = record.entry
-        assert (entry.outcome, entry.code, entry.details["remote"]) == ("refused", "KEY_REVOKED", "192.0.2.7")
+        assert (entry.outcome, entry.code, entry.remote) == ("refused", "KEY_REVOKED", "192.0.2.7")
 
     run(open_caller, test)
 

@@ -97,3 +97,47 @@ async def test_a_scope_of_a_document_that_is_much_like_another_one_is_told_by_va
             "did you mean workflow:run?",
         )
         assert checked["valid"]
+
+
+def test_a_key_says_what_its_holder_is_and_makes_nothing_above_that(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        agent = await caller.new_caller("*", kind="agent", groups=["support"])
+        service = await caller.new_caller("*", groups=["support"])
+        made = await service.call("key.create", name="helper", scopes=["*"], kind="agent", groups=["support"])
+        assert (made["key"]["kind"], made["key"]["groups"]) == ("agent", ["support"])
+        refused = await service.refusal("key.create", name="more", scopes=["workflow:read"], kind="person")
+        assert (refused.code, "person" in refused.message) == ("KEY_BEYOND_YOURS", True)
+        for wanted in ("person", "service"):  # a call like this of an agent waits until somebody approves it
+            held = await agent.call("key.create", name="more", scopes=["workflow:read"], kind=wanted)
+            ended = await caller.call("draft.approve", draft_id=held["held"]["draft_id"])
+            assert (ended["status"], ended["error"]["code"]) == ("failed", "KEY_BEYOND_YOURS")
+        rotated = await caller.call("key.rotate", key_id=made["key"]["id"])
+        assert (rotated["key"]["kind"], rotated["key"]["groups"]) == ("agent", ["support"])
+
+    run(open_caller, test)
+
+
+def test_nobody_gives_membership_in_a_group_that_they_do_not_have(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        member = await caller.new_caller("key:write", groups=["leads"])
+        made = await member.call("key.create", name="same", scopes=["key:write"], groups=["leads"])
+        assert made["key"]["groups"] == ["leads"]
+        refused = await member.refusal("key.create", name="more", scopes=["key:write"], groups=["leads", "finance"])
+        assert (refused.code, "finance" in refused.message) == ("KEY_BEYOND_YOURS", True)
+
+    run(open_caller, test)
+
+
+def test_the_first_record_of_a_run_names_the_kind_of_who_started_it(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call(
+            "workflow.create", document={"penstock": "v1", "name": "w", "nodes": [{"id": "d", "type": "end"}]}
+        )
+        agent = await caller.new_caller("*", kind="agent", groups=["support"])
+        started = await agent.call("workflow.execute", workflow_id="w", sync=True)
+        view = await caller.call("execution.status", execution_id=started["execution_id"])
+        assert view["started_by"]["principal_kind"] == "agent"
+        history = await caller.call("execution.history", execution_id=started["execution_id"])
+        assert history["items"][0]["payload"]["starter"]["groups"] == ["support"]
+
+    run(open_caller, test)

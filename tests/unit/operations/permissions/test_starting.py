@@ -175,7 +175,7 @@ async def test_to_try_an_activity_again_needs_what_a_start_needs(open_caller: Op
         await Shop(owner).open()
         without, holder = await owner.new_caller(*RIGHTS), await owner.new_caller(*RIGHTS, SCOPE)
         denied = await without.refusal("execution.retry", execution_id="known", node_id="done")
-        assert (denied.code, denied.details) == ("SCOPE_REQUIRED", {"scope": SCOPE})
+        assert (denied.code, denied.details) == ("SCOPE_REQUIRED", {"scope": SCOPE, "scopes": ["workflow:run", SCOPE]})
         # There is nothing to be tried again, which only whoever may do so is told.
         assert (await holder.refusal("execution.retry", execution_id="known", node_id="done")).code == "RUN_ENDED"
 

@@ -559,7 +559,7 @@ async def refusals(sender: Sender) -> set[tuple[str, str, str, int]]:
     """What the audit trail says of requests that were refused before any call: who, for whom, why, how often."""
     await sender.caller.gate.flush()
     listed = (await sender.caller.call("audit.list", operation="webhook.receive", outcome="refused"))["items"]
-    return {(item["principal"], item["details"]["on_behalf_of"], item["code"], item["count"]) for item in listed}
+    return {(item["principal"], item["acting_for"][0], item["code"], item["count"]) for item in listed}
 
 
 def test_a_trigger_of_a_revoked_key_neither_starts_nor_signals_anything(open_caller: OpenGate) -> None:

@@ -28,7 +28,14 @@ from penstock.cli.mcp.install.clients import (
     Scope,
 )
 from penstock.cli.mcp.install.files import Addition, Written, snippet, write_addition
-from penstock.cli.mcp.servers import ManagementOption, ToolsetOption, chosen_toolset, mcp_address
+from penstock.cli.mcp.servers import (
+    AsOwnerOption,
+    GraphOption,
+    ManagementOption,
+    ToolsetOption,
+    chosen_toolset,
+    mcp_address,
+)
 from penstock.cli.terminal.exits import exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import KEY_VARIABLE
@@ -63,7 +70,9 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
         typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
     ] = None,
     toolset: ToolsetOption = None,
+    graph: GraphOption = None,
     management: ManagementOption = False,
+    as_owner: AsOwnerOption = False,
     key_env: Annotated[
         str, typer.Option("--key-env", metavar="NAME", help="The variable of the environment that has the key.")
     ] = KEY_VARIABLE,
@@ -89,19 +98,20 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
         chosen = _scope(known, scope)
         _check_names(name, key_env)
         program = command or (_program() if chosen == "user" else _PROGRAM)
-        tools = chosen_toolset(toolset, management=management)
+        tools = chosen_toolset(toolset, management=management, graph=graph)
         listed = ("--toolset", tools) if tools else ()
         connection: Connection
         if server is not None:
-            if config is not None or database is not None or workflows:
-                raise UsageError("--server goes without --config, --db and --workflows: the server has its own")
+            if config is not None or database is not None or workflows or as_owner:
+                raise UsageError("--server goes without --config, --db, --workflows and --as-owner: it has its own")
             address = mcp_address(server, tools)
             bridge = ("mcp", "--profile", name, *listed)
             connection = _to_server(known, address, key_env, PipeConnection(command=program, arguments=bridge))
         else:
             placed = _Placed(here.project, known.workspace if chosen == "project" else None)
             files = _files(placed, config, database, workflows or [])
-            connection = PipeConnection(command=program, arguments=("mcp", *files, *listed))
+            owner = ("--as-owner",) if as_owner else ()
+            connection = PipeConnection(command=program, arguments=("mcp", *files, *listed, *owner))
         addition = Addition(
             name=name,
             entry=known.entry(connection, name),

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.audit import AuditPageView, AuditRecordView, Export, Verified
+from penstock.client.generated.views.audit import (
+    AuditKeyView,
+    AuditPageView,
+    AuditRecordView,
+    CheckpointPage,
+    CheckpointView,
+    ConsistencyProof,
+    Export,
+    HoldPage,
+    HoldView,
+    InclusionProof,
+    Redacted,
+    Verified,
+)
+from penstock.client.generated.views.shared import Deleted
 
 __all__ = ["AsyncAudit"]
 
@@ -23,7 +37,7 @@ class AsyncAudit:
         operation: str | None = None,
         principal: str | None = None,
         subject: str | None = None,
-        outcome: Literal["allowed", "failed", "refused"] | None = None,
+        outcome: str | None = None,
         since: str | None = None,
         until: str | None = None,
         strangers: bool | None = None,
@@ -58,7 +72,7 @@ class AsyncAudit:
         operation: str | None = None,
         principal: str | None = None,
         subject: str | None = None,
-        outcome: Literal["allowed", "failed", "refused"] | None = None,
+        outcome: str | None = None,
         since: str | None = None,
         until: str | None = None,
         strangers: bool | None = None,
@@ -82,19 +96,163 @@ class AsyncAudit:
             for item in page.items:
                 yield item
 
-    async def verify(self, *, seq: int | None = None, hash: str | None = None) -> Verified:
-        """Verify the audit trail.
-
-        Recomputes the whole chain of your tenant, and says where it was altered, cut or reordered, if it was. Its
-        two ends are sealed, so that records which are missing there are found too. With `seq` and `hash` of an
-        earlier answer it also says whether the trail was put back to an older state as a whole.
-        """
-        return await self._caller.invoke("audit.verify", {"seq": seq, "hash": hash}, Verified)
-
-    async def export(self, *, after_seq: int | None = None, limit: int | None = None) -> Export:
+    async def export(
+        self,
+        *,
+        after_seq: int | None = None,
+        strangers: bool | None = None,
+        format: Literal["cloudevents", "records"] | None = None,
+        limit: int | None = None,
+    ) -> Export:
         """Export audit records.
 
-        Oldest first and unfiltered, so that the chain can be verified elsewhere; go on after the last number while
-        there is more.
+        Oldest first and unfiltered, with the checkpoints that were signed and what stands for removed records, so
+        that the trail can be verified elsewhere; go on after `last_seq` while there is more.
         """
-        return await self._caller.invoke("audit.export", {"after_seq": after_seq, "limit": limit}, Export)
+        return await self._caller.invoke(
+            "audit.export", {"after_seq": after_seq, "strangers": strangers, "format": format, "limit": limit}, Export
+        )
+
+    async def verify(
+        self,
+        *,
+        seq: int | None = None,
+        hash: str | None = None,
+        against: str | None = None,
+        all_tenants: bool | None = None,
+    ) -> Verified:
+        """Verify the audit trail.
+
+        Recomputes the whole chain of your tenant, or of all tenants if you own the server, and says where it was
+        altered, cut or reordered, if it was. Its two ends are sealed, so that records which are missing there are
+        found too. With checkpoints that you kept elsewhere, or with `seq` and `hash` of an earlier answer, it also
+        says whether the trail was put back to an older state as a whole.
+        """
+        return await self._caller.invoke(
+            "audit.verify", {"seq": seq, "hash": hash, "against": against, "all_tenants": all_tenants}, Verified
+        )
+
+    async def checkpoint(self, *, idempotency_key: str | None = None) -> CheckpointView:
+        """Sign the audit trail as it is now.
+
+        Keep the note where nobody who can change the server's file can change it. Later, it shows whether any
+        record up to its size was altered, removed or inserted.
+        """
+        return await self._caller.invoke("audit.checkpoint", {}, CheckpointView, idempotency_key=idempotency_key)
+
+    async def checkpoints(self, *, limit: int | None = None, cursor: str | None = None) -> CheckpointPage:
+        """List signed checkpoints of the audit trail.
+
+        Newest first. Each proves the records up to its size to anybody who has the public key.
+        """
+        return await self._caller.invoke("audit.checkpoints", {"limit": limit, "cursor": cursor}, CheckpointPage)
+
+    async def checkpoints_all(self, *, limit: int | None = None) -> AsyncIterator[CheckpointView]:
+        """List signed checkpoints of the audit trail: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages("audit.checkpoints", {"limit": limit}, CheckpointPage):
+            for item in page.items:
+                yield item
+
+    async def key(self) -> AuditKeyView:
+        """Show the public key that verifies checkpoints.
+
+        Give it to whoever is to verify the trail, in a way that they trust.
+        """
+        return await self._caller.invoke("audit.key", {}, AuditKeyView)
+
+    async def rotate_key(self, *, idempotency_key: str | None = None) -> AuditKeyView:
+        """Sign with a new key from now on.
+
+        Old and new key sign a statement about each other, so that whoever trusts the old one can go on. The old
+        private key is deleted.
+        """
+        return await self._caller.invoke("audit.rotate_key", {}, AuditKeyView, idempotency_key=idempotency_key)
+
+    async def proof(self, seq: int, *, size: int | None = None) -> InclusionProof:
+        """Prove that a record is in the signed trail.
+
+        The answer has the record, the checkpoint and the hashes that connect them: enough to convince somebody who
+        has the public key, without showing any other record.
+        """
+        return await self._caller.invoke("audit.proof", {"seq": seq, "size": size}, InclusionProof)
+
+    async def consistency(self, *, from_size: int, size: int | None = None) -> ConsistencyProof:
+        """Prove that a checkpoint continues an earlier one.
+
+        Nothing that the earlier one covers was changed or removed since: the trail only grew.
+        """
+        return await self._caller.invoke("audit.consistency", {"from_size": from_size, "size": size}, ConsistencyProof)
+
+    async def hold(
+        self,
+        *,
+        reason: str,
+        subject: str | None = None,
+        principal: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> HoldView:
+        """Hold audit records.
+
+        Retention does not remove them, and nobody can erase anything in them, until the hold is released.
+        """
+        return await self._caller.invoke(
+            "audit.hold",
+            {"reason": reason, "subject": subject, "principal": principal, "since": since, "until": until},
+            HoldView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def holds(self, *, limit: int | None = None, cursor: str | None = None) -> HoldPage:
+        """List legal holds."""
+        return await self._caller.invoke("audit.holds", {"limit": limit, "cursor": cursor}, HoldPage)
+
+    async def holds_all(self, *, limit: int | None = None) -> AsyncIterator[HoldView]:
+        """List legal holds: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages("audit.holds", {"limit": limit}, HoldPage):
+            for item in page.items:
+                yield item
+
+    async def release(self, hold_id: str, *, idempotency_key: str | None = None) -> Deleted:
+        """Release a legal hold.
+
+        What it covered is removed and can be erased again like everything else.
+        """
+        return await self._caller.invoke(
+            "audit.release", {"hold_id": hold_id}, Deleted, idempotency_key=idempotency_key
+        )
+
+    async def redact(
+        self,
+        *,
+        principal: str | None = None,
+        subject: str | None = None,
+        seq: int | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        fields: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        after_seq: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Redacted:
+        """Erase personal data in audit records.
+
+        The records stay, and so do their hashes: the trail still verifies, and says that something was erased. This
+        cannot be undone.
+        """
+        return await self._caller.invoke(
+            "audit.redact",
+            {
+                "principal": principal,
+                "subject": subject,
+                "seq": seq,
+                "since": since,
+                "until": until,
+                "fields": fields,
+                "limit": limit,
+                "after_seq": after_seq,
+            },
+            Redacted,
+            idempotency_key=idempotency_key,
+        )

@@ -17,8 +17,9 @@ class AsyncSystem:
     async def health(self) -> Health:
         """Ask whether the server is well.
 
-        Looks at the store, and at runs that do not move although there is work to do for them. Probes of load
-        balancers use /healthz and /readyz, which need no key.
+        Looks at the store, and at runs that do not move although there is work to do for them. Tenants other than
+        the default one see only what decides whether the server takes work. Probes of load balancers use /healthz
+        and /readyz, which need no key.
         """
         return await self._caller.invoke("system.health", {}, Health)
 
@@ -32,13 +33,16 @@ class AsyncSystem:
     async def metrics(self) -> Metrics:
         """Read the server's counters.
 
-        The same figures that /metrics gives to Prometheus, as JSON.
+        The same figures that /metrics gives to Prometheus, as JSON. Those of the whole server are for the default
+        tenant; others read how much they use themselves: runs that have not ended, and runs, tokens and cost since
+        midnight UTC.
         """
         return await self._caller.invoke("system.metrics", {}, Metrics)
 
     async def operations(self) -> Operations:
-        """List what can be called.
+        """List what you can call.
 
-        Every operation with its schema, scopes and REST path.
+        Every operation that your scopes allow and that policies would permit with some arguments, with its schema,
+        scopes and REST path.
         """
         return await self._caller.invoke("system.operations", {}, Operations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from penstock.client.caller import Caller
 from penstock.client.generated.views.key import KeyPage, KeyView, NewKey
@@ -24,6 +25,8 @@ class Keys:
         expires_in: str | None = None,
         tenant: str | None = None,
         toolset: str | None = None,
+        kind: Literal["agent", "person", "service"] | None = None,
+        groups: str | Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> NewKey:
         """Create an API key.
@@ -33,7 +36,15 @@ class Keys:
         """
         return self._caller.invoke(
             "key.create",
-            {"name": name, "scopes": scopes, "expires_in": expires_in, "tenant": tenant, "toolset": toolset},
+            {
+                "name": name,
+                "scopes": scopes,
+                "expires_in": expires_in,
+                "tenant": tenant,
+                "toolset": toolset,
+                "kind": kind,
+                "groups": groups,
+            },
             NewKey,
             idempotency_key=idempotency_key,
         )

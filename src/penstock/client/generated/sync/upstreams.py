@@ -8,7 +8,13 @@ from typing import Any, Literal
 from penstock.client.caller import Caller
 from penstock.client.generated.views.execution import ExecutionResult
 from penstock.client.generated.views.shared import Deleted
-from penstock.client.generated.views.upstream import AcceptedTools, UpstreamPage, UpstreamToolPage
+from penstock.client.generated.views.upstream import (
+    AcceptedTools,
+    BegunSignIn,
+    SignInView,
+    UpstreamPage,
+    UpstreamToolPage,
+)
 
 __all__ = ["Upstreams"]
 
@@ -20,10 +26,10 @@ class Upstreams:
         self._caller = caller
 
     def list(self) -> UpstreamPage:
-        """List the MCP servers whose tools are imported.
+        """List the MCP servers whose tools are imported, and those that somebody signs in to.
 
-        Each with how the connection stands and how many of its tools are pinned, changed, new, gone or excluded.
-        Look at the tools of one with upstream.tools.
+        Each with how the connection and the sign-in stand and how many of its tools are pinned, changed, new, gone
+        or excluded. Look at the tools of one with upstream.tools.
         """
         return self._caller.invoke("upstream.list", {}, UpstreamPage)
 
@@ -89,3 +95,53 @@ class Upstreams:
             ExecutionResult,
             idempotency_key=idempotency_key,
         )
+
+    def begin_sign_in(
+        self,
+        server: str,
+        *,
+        redirect_uri: str,
+        scopes: str | Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> BegunSignIn:
+        """Begin to sign in to a server.
+
+        Finds its authorization server and gives the address at which a person signs in. What they come back with
+        goes to upstream.complete_sign_in within ten minutes. The command `penstock upstream sign-in` does both.
+        """
+        return self._caller.invoke(
+            "upstream.begin_sign_in",
+            {"server": server, "redirect_uri": redirect_uri, "scopes": scopes},
+            BegunSignIn,
+            idempotency_key=idempotency_key,
+        )
+
+    def complete_sign_in(
+        self,
+        server: str,
+        *,
+        state: str,
+        code: str | None = None,
+        iss: str | None = None,
+        error: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SignInView:
+        """Complete a sign-in to a server.
+
+        Takes the parameters that the person came back with, checks that they belong to the sign-in that has begun
+        and come from its authorization server, and exchanges the code for tokens, which are stored encrypted.
+        """
+        return self._caller.invoke(
+            "upstream.complete_sign_in",
+            {"server": server, "state": state, "code": code, "iss": iss, "error": error},
+            SignInView,
+            idempotency_key=idempotency_key,
+        )
+
+    def sign_out(self, server: str, *, idempotency_key: str | None = None) -> Deleted:
+        """Sign out of a server.
+
+        Deletes the tokens and tells the authorization server. Calls of its tools fail until somebody signs in
+        again.
+        """
+        return self._caller.invoke("upstream.sign_out", {"server": server}, Deleted, idempotency_key=idempotency_key)

@@ -16,6 +16,7 @@ __all__ = [
     "ExecutionResult",
     "ExecutionSummary",
     "ExecutionView",
+    "HeldView",
     "HistoryPage",
     "NodeView",
     "QueryAnswer",
@@ -124,7 +125,23 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     answered_by: str = "people"
     decline: Any = None
     ask: dict[str, Any] | None = None
+    sign_in: bool = False
+    votes: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    escalates_at: str | None = None
+    escalated_at: str | None = None
     execution_id: str | None = None
+
+
+class HeldView(msgspec.Struct, frozen=True, kw_only=True):
+    """That a call waits for approval: which, why, until when, and where to look."""
+
+    draft_id: str
+    operation: str
+    reason: str
+    digest: str
+    expires_at: str
+    look: str
+    denied_code: str | None = None
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +155,7 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     error: ErrorView | None = None
     questions: list[QuestionView] = msgspec.field(default_factory=list)
+    held: HeldView | None = None
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +182,7 @@ class SignalWaitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A moment at which the execution goes on by itself: wait, retry, timeout or run."""
+    """A moment at which the execution goes on by itself: wait, retry, escalation, timeout or run."""
 
     kind: str
     due_at: str | None
@@ -198,6 +216,7 @@ class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     credential: str | None
     on_behalf_of: str | None
+    principal_kind: str | None = None
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):

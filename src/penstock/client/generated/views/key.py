@@ -23,6 +23,8 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: str | None
     replaces: str | None
     toolset: str | None = None
+    kind: str = "service"
+    groups: list[str] = msgspec.field(default_factory=list)
 
 
 class KeyPage(msgspec.Struct, frozen=True, kw_only=True):

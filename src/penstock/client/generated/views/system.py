@@ -28,7 +28,7 @@ class Information(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server counts, by name."""
+    """What the server counts, by name; for a tenant other than the default one, what it counts of that tenant."""
 
     metrics: dict[str, float]
 

@@ -6,7 +6,16 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["AcceptedTool", "AcceptedTools", "UpstreamPage", "UpstreamToolPage", "UpstreamToolView", "UpstreamView"]
+__all__ = [
+    "AcceptedTool",
+    "AcceptedTools",
+    "BegunSignIn",
+    "SignInView",
+    "UpstreamPage",
+    "UpstreamToolPage",
+    "UpstreamToolView",
+    "UpstreamView",
+]
 
 
 class AcceptedTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +35,29 @@ class AcceptedTools(msgspec.Struct, frozen=True, kw_only=True):
     accepted: list[AcceptedTool]
 
 
+class BegunSignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign-in that has begun."""
+
+    server: str
+    authorization_url: str
+    issuer: str
+    scopes: list[str]
+    expires_at: str | None
+
+
+class SignInView(msgspec.Struct, frozen=True, kw_only=True):
+    """How the sign-in to a server stands."""
+
+    server: str
+    status: str
+    issuer: str | None = None
+    scopes: list[str] = msgspec.field(default_factory=list)
+    expires_at: str | None = None
+    renews: bool = False
+    signed_in_at: str | None = None
+    signed_in_by: str | None = None
+
+
 class UpstreamView(msgspec.Struct, frozen=True, kw_only=True):
     """A server whose tools are imported, and how many of them stand how."""
 
@@ -39,6 +71,7 @@ class UpstreamView(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     since: str | None = None
     changed_at: str | None = None
+    sign_in: SignInView | None = None
 
 
 class UpstreamPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ __all__ = [
     "Difference",
     "FindingView",
     "Imported",
+    "SignatureView",
     "Validation",
     "WorkflowPage",
     "WorkflowSummary",
@@ -53,6 +54,15 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     skipped: list[str]
 
 
+class SignatureView(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a workflow is signed with a trusted key."""
+
+    verified: bool
+    key_id: str | None = None
+    code: str | None = None
+    message: str | None = None
+
+
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """What a check of a document found."""
 
@@ -92,3 +102,4 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     document: dict[str, Any]
     input_schema: dict[str, Any] | None
     output_schema: dict[str, Any] | None
+    signature: SignatureView | None = None

@@ -1,4 +1,4 @@
-"""Activities: step, llm_call, tool_call, http and agent_delegate. The run requests work from an executor.
+"""Activities: step, llm_call, tool_call, http, query and agent_delegate. The run requests work from an executor.
 
 Results arrive through `walk.activities`. Compensations are activities too and are requested here.
 

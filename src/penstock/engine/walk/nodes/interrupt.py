@@ -54,6 +54,7 @@ def _raising(turn: Turn, scope: Scope, node: Node, activation: Activation) -> No
             decline=detail.decline,
             deadline=deadline_of(turn, node),
             checkpoint=turn.workflow.checkpointing.strategy == "after_each_node",
+            escalates_at=None if detail.escalate_ms is None else turn.at + detail.escalate_ms,
         )
     )
 

@@ -42,7 +42,7 @@ def rules_of(node_type: NodeType) -> NodeRules[Any]:  # noqa: C901, PLR0912  # a
             return flow.SET_STATE
         case NodeType.CONTINUE_AS_NEW:
             return continue_as_new.CONTINUE_AS_NEW
-        case NodeType.STEP | NodeType.LLM_CALL | NodeType.TOOL_CALL | NodeType.HTTP:
+        case NodeType.STEP | NodeType.LLM_CALL | NodeType.TOOL_CALL | NodeType.HTTP | NodeType.QUERY:
             return activity.ACTIVITY
         case NodeType.AGENT_DELEGATE:
             return activity.AGENT_DELEGATE

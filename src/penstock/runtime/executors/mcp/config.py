@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.upstreams.oauth.model import BearerSource
 
 __all__ = ["CLIENT", "DEFAULT_ALLOWED_COMMANDS", "McpServerConfig", "ServerProblem", "command_name", "read_servers"]
 
@@ -40,6 +41,8 @@ class McpServerConfig:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     protocol: str = "auto"
     timeout_ms: int | None = None
+    bearer: BearerSource | None = field(default=None, repr=False)
+    """Gives requests their token, if the server wants OAuth."""
 
     def __post_init__(self) -> None:
         if (self.command is None) == (self.url is None):

@@ -15,7 +15,7 @@ Above it: `app` loads this module only when servers are configured (extra `mcp`)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from secrets import token_hex
@@ -52,11 +52,12 @@ from penstock.runtime.executors.mcp.questions import (
 )
 from penstock.runtime.executors.mcp.results import TOOL_RESPONSE, check_result, outcome_of
 from penstock.runtime.executors.mcp.sdk_internals import is_client_unusable, is_connection_closed, is_session_gone
-from penstock.runtime.executors.mcp.session import UNSENT, McpSession
+from penstock.runtime.executors.mcp.session import UNAUTHORIZED, UNSENT, McpSession
 from penstock.runtime.executors.mcp.session_pool import McpSessionPool
 from penstock.runtime.executors.mcp.tool_listing import ServerWatch, listed_tools
 from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE
 from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.upstreams.oauth.model import AUTHORIZATION_CODES
 from penstock.runtime.upstreams.tools import NoGuard, ToolGuard, UpstreamTool
 
 __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
@@ -136,10 +137,10 @@ class McpToolExecutor:
             return refused
         kept = resumed(call.activity.resume, call.activity.answer)
         if kept.open() is not None:
-            return _without_secrets(call, next_question(wanted.who, kept))
+            return self._without_secrets(call, wanted, next_question(wanted.who, kept))
         live = self._resume_or_start(call, wanted, kept)
         outcome = live if isinstance(live, ActivityError) else await self._wait_for_outcome(call, wanted, live)
-        return _without_secrets(call, outcome)
+        return self._without_secrets(call, wanted, outcome)
 
     async def look(self, server: str) -> None:
         """List the tools of a server now and inform the guard. Raises what the server or the library raises."""
@@ -169,6 +170,10 @@ class McpToolExecutor:
         tools = await listed_tools(server, client)
         await self._guard.tools_listed(server, tools)
         return tools
+
+    def _without_secrets(self, call: ActivityCall, wanted: _Wanted, outcome: ActivityOutcome) -> ActivityOutcome:
+        bearer = self.servers[wanted.server].bearer
+        return _without_secrets((*call.hidden, *(() if bearer is None else bearer.secrets())), outcome)
 
     def _watch_refusal(self, server: str) -> str | None:
         refused = self._refusal(_Wanted(server, "", {}))
@@ -381,9 +386,9 @@ def _wanted(call: ActivityCall) -> _Wanted | ActivityError:
     return _Wanted(server, tool, arguments)
 
 
-def _without_secrets(call: ActivityCall, outcome: ActivityOutcome) -> ActivityOutcome:
+def _without_secrets(hidden: Sequence[str], outcome: ActivityOutcome) -> ActivityOutcome:
     """Mask the secrets that were sent in the server's texts, which are stored in history and shown to people."""
-    for secret in call.hidden:
+    for secret in hidden:
         if isinstance(outcome, ActivityAsks):
             outcome = replace(outcome, question=truncated(outcome.question, hidden=secret))
         elif isinstance(outcome, ActivityError):
@@ -395,6 +400,10 @@ def _mcp_failure(
     call: ActivityCall, wanted: _Wanted, error: MCPError, connection: McpSession | None
 ) -> ActivityError | _SendAgain:
     data = error.data if isinstance(error.data, dict) else {}
+    refused = data.get(UNAUTHORIZED)
+    if isinstance(refused, dict) and refused.get("code") in AUTHORIZATION_CODES:
+        # The server has answered nothing but this, so the call took no effect.
+        return _failure(wanted, error, str(refused.get("code")), retryable=refused.get("retryable") is True)
     if TOO_LARGE in data or TOO_LARGE in error.message or (connection is not None and connection.flooded):
         message = f"{wanted.who}: {TOO_LARGE}; at most {limits.MCP_CONTENT_BYTES_MAX} bytes of a result are taken"
         return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)

@@ -39,22 +39,27 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.base import limits
+from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject
 from penstock.runtime.executors.mcp.checked_messages import CheckedReader
 from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.executors.mcp.oauth.challenges import challenge_of
 from penstock.runtime.executors.mcp.questions import ElicitationRouter
 from penstock.runtime.executors.mcp.stdio import StdioIntake, bounded_stdio
 from penstock.runtime.executors.outbound.bounded_body import ACCEPTED_ENCODING, TOO_LARGE, BodyMode, ResponseLimits
 from penstock.runtime.executors.outbound.httpx2_limits import ResponseTooLarge, is_event_stream, limit_response
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
+from penstock.runtime.upstreams.oauth.model import BearerSource, authorization_failed
 from penstock.runtime.upstreams.tools import UpstreamTool
 
-__all__ = ["UNSENT", "McpSession", "SessionOwner", "ToolLister"]
+__all__ = ["UNAUTHORIZED", "UNSENT", "McpSession", "SessionOwner", "ToolLister"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
 # In the data of our own errors: the request has not left this machine, so it may be sent again.
 UNSENT = "penstock/unsent"
+# In the data of our own errors: there is no token for the request. It has the code and whether another try may help.
+UNAUTHORIZED = "penstock/unauthorized"
 _ANSWER = ResponseLimits(bytes_max=limits.UPSTREAM_ANSWER_BYTES_MAX, tokens_max=limits.UPSTREAM_ANSWER_TOKENS_MAX)
 _CONNECT_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 0.5
@@ -71,14 +76,21 @@ _NOT_TOLD = (INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND)
 class _AnsweringClient(httpx2.AsyncClient):
     """Turns a failed request into a response that reports the failure.
 
-    The library lets one request that cannot be sent end the whole session, with every call in progress.
+    The library lets one request that cannot be sent end the whole session, with every call in progress. It also gives
+    each request its token, here and not as `auth` of the client: a refusal is then read within the same limits as
+    everything else, and requests do not wait for each other.
     """
+
+    def __init__(self, name: str = "", bearer: BearerSource | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._name = name
+        self._bearer = bearer
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send the request. If it cannot be sent, return an error response."""
         try:
             # Always as a stream: otherwise the whole body is in memory before it can be limited.
-            response = await super().send(request, **{**options, "stream": True})
+            response = await self._authorized(request, {**options, "stream": True})
             try:
                 events = is_event_stream(response) and options.get("stream", False)
                 limit_response(response, _ANSWER, BodyMode.EVENTS if events else BodyMode.WHOLE)
@@ -88,6 +100,10 @@ class _AnsweringClient(httpx2.AsyncClient):
                 await response.aclose()
                 raise
             return response
+        except PenstockError as error:  # there is no token for the request
+            message = f"{error.message}; {error.hint}" if error.hint else error.message
+            found = {"code": error.code, "retryable": isinstance(error, Unavailable)}
+            return _refusal(request, INVALID_REQUEST, message, {UNAUTHORIZED: found})
         except ResponseTooLarge as error:
             return _refusal(request, INVALID_REQUEST, str(error), {TOO_LARGE: True})
         except httpx2.DecodingError as error:
@@ -96,6 +112,23 @@ class _AnsweringClient(httpx2.AsyncClient):
             unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
             message = f"Connection closed: {type(error).__name__}"
             return _refusal(request, CONNECTION_CLOSED, message, {UNSENT: unsent})
+
+    async def _authorized(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """Send the request with a token, and again with another one if the server refuses it."""
+        bearer = self._bearer
+        if bearer is None:
+            return await super().send(request, **options)
+        token = await bearer.token()
+        for renewals in range(limits.OAUTH_RENEWALS_MAX + 1):
+            if token is not None:
+                request.headers["authorization"] = f"Bearer {token}"
+            response = await super().send(request, **options)
+            challenge = challenge_of(response)
+            if challenge is None:
+                return response
+            await response.aclose()
+            token = await bearer.renewed(challenge, token, again=renewals > 0)
+        raise authorization_failed(self._name, "it refuses every token")
 
 
 def _refusal(request: httpx2.Request, code: int, message: str, data: dict[str, Any]) -> httpx2.Response:
@@ -318,7 +351,9 @@ class McpSession:
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
             headers = {**config.headers, "accept-encoding": ACCEPTED_ENCODING}
             async with (
-                _AnsweringClient(headers=headers, timeout=timeout, verify=await trusted_certificates()) as http,
+                _AnsweringClient(
+                    self.name, config.bearer, headers=headers, timeout=timeout, verify=await trusted_certificates()
+                ) as http,
                 # Events are limited below the library, like everything else.
                 streamable_http_client(config.url, http_client=http, max_sse_event_size=None) as (reader, writer),
             ):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from typing import TYPE_CHECKING
 
 from penstock.base import limits
@@ -163,7 +164,10 @@ class _ThreadObserver:
 def _failed(step: RegisteredStep, call: ActivityCall, error: BaseException) -> ActivityError:
     extra = {"run_id": call.run_id, "node_id": call.activity.node_id, "attempt": call.activity.attempt}
     if isinstance(error, StepFailed):
-        _LOGGER.info("step %s failed: %s", step.name, error, extra=extra)
+        _LOGGER.info("step %s failed: %s", step.name, call.masked(str(error)), extra=extra)
+    elif call.hidden:
+        told = call.masked("".join(traceback.format_exception(error)).rstrip())
+        _LOGGER.warning("step %s failed\n%s", step.name, told, extra=extra)
     else:
         _LOGGER.warning("step %s failed", step.name, exc_info=error, extra=extra)
     return failed(error)

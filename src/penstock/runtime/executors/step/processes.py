@@ -229,7 +229,7 @@ class StepProcesses:
             if reply is None:
                 raise asyncio.CancelledError("another process has taken over")
             if reply.traceback is not None:
-                _LOGGER.warning("step %s failed in its process\n%s", step.name, reply.traceback)
+                _LOGGER.warning("step %s failed in its process\n%s", step.name, call.masked(reply.traceback))
             return reply.outcome
         message = f"the process of {step.name} ended without an answer (exit code {reply.exit_code})"
         return ActivityError(message, "STEP_PROCESS_DIED")

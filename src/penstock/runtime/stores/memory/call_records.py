@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from penstock.base.json import JsonObject
-from penstock.governance.audit_chain import GENESIS_HASH, ChainHead
+from penstock.governance.audit.chain import GENESIS_HASH, ChainHead, RemovedRecords
+from penstock.governance.audit.leaves import entry_fields, leaf_hash
 from penstock.runtime.ports.platform import (
     AuditEntry,
     AuditRecord,
@@ -22,6 +23,7 @@ from penstock.runtime.ports.platform import (
     InFlight,
     Seal,
 )
+from penstock.runtime.stores.memory.usage import MemoryUsage
 from penstock.runtime.stores.rules.writes import check_text, claim_lost, is_refusal
 
 __all__ = ["MemoryCallRecords"]
@@ -46,6 +48,8 @@ class MemoryCallRecords:
     before_audit: Callable[[], None] = lambda: None
     chains: dict[str, list[AuditRecord]] = field(default_factory=dict)
     heads: dict[str, ChainHead] = field(default_factory=dict)
+    removed: dict[str, list[RemovedRecords]] = field(default_factory=dict)
+    usage: MemoryUsage = field(default_factory=MemoryUsage)
     _calls: dict[_CallName, _Call] = field(default_factory=dict)
 
     # --- with a change ---------------------------------------------------------------------------
@@ -135,6 +139,24 @@ class MemoryCallRecords:
             self.chains.setdefault(record.entry.tenant, []).append(record)
         for tenant in {record.entry.tenant for record in records}:
             self.seal_head(tenant, seal)
+
+    def remove(self, tenant: str, records: Sequence[AuditRecord], seal: Seal) -> None:
+        """Remove records of a chain. Only their leaves stay, one stretch for each."""
+        stretches = [
+            RemovedRecords(
+                first_seq=record.seq,
+                last_seq=record.seq,
+                previous_hash=record.previous_hash,
+                last_hash=record.hash,
+                leaves=leaf_hash(entry_fields(record.entry), record.seq),
+            )
+            for record in records
+        ]
+        sealed = [*self.removed.get(tenant, []), *(seal.removed(tenant, stretch) for stretch in stretches)]
+        self.removed[tenant] = sorted(sealed, key=lambda stretch: stretch.first_seq)
+        gone = {record.seq for record in records}
+        self.chains[tenant] = [record for record in self.chains[tenant] if record.seq not in gone]
+        self.seal_head(tenant, seal)
 
     def seal_head(self, tenant: str, seal: Seal) -> None:
         """Seal the two ends of a chain as it is now."""

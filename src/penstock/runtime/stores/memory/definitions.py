@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from penstock.definitions.canonical import is_newly_signed
 from penstock.definitions.claims import claimed_names
 from penstock.runtime.ports.runs import (
     ANY,
@@ -48,25 +49,32 @@ class MemoryDefinitions:
         conflict = definition_conflict(expected_hash, current_hash)
         if conflict is not None:
             return conflict
-        if current_hash != definition.hash:
-            taken = self._taken(definition)
-            if taken is not None:
-                return taken
-            first = self.by_hash(definition.hash, None)
-            if first is not None:
-                definition = replace(definition, version=first.version, document=first.document)
-            self._newest[definition.name, definition.tenant] = len(self._versions)
-            self._versions.append(definition)
+        first = self.by_hash(definition.hash, None)
+        signs = first is not None and is_newly_signed(first.document, definition.document)
+        if current_hash == definition.hash and not signs:
+            return DefinitionPut()
+        taken = self._taken(definition)
+        if taken is not None:
+            return taken
+        if signs:
+            self._versions = [
+                replace(row, document=definition.document) if row.hash == definition.hash else row
+                for row in self._versions
+            ]
+        if first is not None:
+            document = definition.document if signs else first.document
+            definition = replace(definition, version=first.version, document=document)
+        self._newest[definition.name, definition.tenant] = len(self._versions)
+        self._versions.append(definition)
         return DefinitionPut()
 
     def put_all(self, definitions: Sequence[tuple[DefinitionRow, str | None]]) -> DefinitionPut | DefinitionRefused:
         """Put definitions in order; put none of them if one is refused."""
-        versions, newest = len(self._versions), dict(self._newest)
+        versions, newest = list(self._versions), dict(self._newest)
         for definition, expected_hash in definitions:
             outcome = self.put(definition, expected_hash)
             if not isinstance(outcome, DefinitionPut):
-                del self._versions[versions:]
-                self._newest = newest
+                self._versions, self._newest = versions, newest
                 return DefinitionRefused(definition.name, outcome)
         return DefinitionPut()
 

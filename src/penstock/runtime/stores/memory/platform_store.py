@@ -6,20 +6,24 @@ Above it: `app` and the conformance suite. Nothing survives the process.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
+from msgspec import json
 from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
-from penstock.governance.audit_chain import ChainHead
+from penstock.governance.audit.chain import ChainHead, RemovedRecords
+from penstock.governance.audit.leaves import redact_entry
+from penstock.governance.quotas import UsageRow
 from penstock.runtime.ports.platform import (
     ANY_ETAG,
     AuditChains,
     AuditEntry,
+    AuditHold,
     AuditPage,
     AuditQuery,
     AuditRecord,
@@ -41,6 +45,7 @@ from penstock.runtime.ports.platform import (
     ResourceRow,
     Seal,
 )
+from penstock.runtime.ports.usage import BucketLevel, BucketUse, PolicyTotal, PolicyUse, TakenUses
 from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.rules.listings import (
     cut_page,
@@ -189,18 +194,55 @@ class MemoryPlatformStore:
         count = len(self.calls.heads)
         return AuditChains(found=count, sealed=count or None, seal=None)
 
-    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
-        """Drop the oldest records of a chain, all but the newest."""
+    async def forget_audit(
+        self,
+        *,
+        tenant: str,
+        before_seq: int,
+        seal: Seal,
+        holds: Sequence[AuditHold] = (),
+        call: CallRecord | None = None,
+    ) -> int:
+        """Remove the oldest records of a chain that nothing holds, all but the newest."""
         self.before_write("forget_audit")
         chain = self.calls.chains.get(tenant, [])
-        older = sum(record.seq < before_seq for record in chain[:-1])
-        count = min(older, limits.RETENTION_BATCH_RECORDS_MAX)
-        if count:
+        older = (record for record in chain[:-1] if record.seq < before_seq and not _is_held(record, holds))
+        removed = list(islice(older, limits.AUDIT_REMOVED_AT_ONCE_MAX))
+        if removed:
             self.calls.check(call)
-            del chain[:count]
-            self.calls.seal_head(tenant, seal)
+            self.calls.remove(tenant, removed, seal)
             self.calls.keep(call)
-        return count
+        return len(removed)
+
+    async def audit_removed(self, tenant: str, *, after_seq: int = 0, limit: int) -> tuple[RemovedRecords, ...]:
+        """What was removed of a chain."""
+        found = (stretch for stretch in self.calls.removed.get(tenant, []) if stretch.last_seq > after_seq)
+        return tuple(islice(found, platform_page_size(limit)))
+
+    async def redact_audit(
+        self,
+        *,
+        tenant: str,
+        seqs: Sequence[int],
+        names: Collection[str],
+        holds: Sequence[AuditHold] = (),
+        call: CallRecord | None = None,
+    ) -> int:
+        """Erase fields of records that nothing holds."""
+        self.before_write("redact_audit")
+        chain = self.calls.chains.get(tenant, [])
+        changed = {}
+        for index, record in enumerate(chain):
+            if record.seq in seqs and not _is_held(record, holds):
+                entry = redact_entry(record.entry, names)
+                if entry is not None:
+                    changed[index] = replace(record, entry=entry)
+        if changed:
+            self.calls.check(call)
+            for index, record in changed.items():
+                chain[index] = record
+            self.calls.keep(call)
+        return len(changed)
 
     async def audit_tenants(self) -> tuple[str, ...]:
         """Every tenant that has records."""
@@ -357,6 +399,35 @@ class MemoryPlatformStore:
 
     # --- marks -----------------------------------------------------------------------------------
 
+    async def usage(self, tenant: str, subject: str, *, at: int) -> UsageRow:
+        """What a subject used on the day of a time, and how many of its runs have not ended."""
+        return self.calls.usage.of(tenant, subject, at)
+
+    async def forget_usage(self, *, before_day: int, now: int) -> int:
+        """Drop the counts of days before a day, and buckets that are full again."""
+        self.before_write("forget_usage")
+        return self.calls.usage.forget(before_day=before_day, now=now)
+
+    async def storage_bytes(self, tenant: str) -> int:
+        """How many bytes the resources of a tenant take; nothing else of this store is ever written as bytes."""
+        return sum(len(json.encode(row.body)) for row in self._resources.values() if row.tenant == tenant)
+
+    async def exchange_buckets(self, taken: Sequence[BucketUse], *, at: int) -> tuple[BucketLevel, ...]:
+        """Take from token buckets."""
+        self.before_write("exchange_buckets")
+        return self.calls.usage.exchange(taken, at)
+
+    async def take_uses(self, uses: Sequence[PolicyUse], asked: Sequence[PolicyTotal]) -> TakenUses:
+        """Enter calls that policies count, and return totals."""
+        if uses:
+            self.before_write("take_uses")
+        return self.calls.usage.take(uses, asked)
+
+    async def release_uses(self, ids: Collection[int]) -> None:
+        """Take back calls that were not made."""
+        self.before_write("release_uses")
+        self.calls.usage.release(ids)
+
     async def mark(self, name: str) -> JsonValue:
         """The small value stored under a name."""
         return self._marks.get(name)
@@ -381,6 +452,10 @@ def _later(one: int | None, other: int | None) -> int | None:
     return max((moment for moment in (one, other) if moment is not None), default=None)
 
 
+def _is_held(record: AuditRecord, holds: Sequence[AuditHold]) -> bool:
+    return any(hold.covers(record.entry) for hold in holds)
+
+
 def _matches(record: AuditRecord, query: AuditQuery) -> bool:
     entry = record.entry
     return (
@@ -392,6 +467,7 @@ def _matches(record: AuditRecord, query: AuditQuery) -> bool:
         and query.outcome in (None, entry.outcome)
         and (query.since is None or entry.at > query.since)
         and (query.until is None or entry.at < query.until)
+        and not _is_held(record, query.not_held_by)
     )
 
 

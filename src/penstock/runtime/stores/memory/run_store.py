@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from penstock.base.ids import chain_of
+from penstock.base.ids import chain_of, in_run_tree
 from penstock.engine.records import Record
 from penstock.runtime.ports.commits import settled
 from penstock.runtime.ports.platform import CallRecord
@@ -36,7 +36,6 @@ from penstock.runtime.ports.runs import (
     SequenceConflict,
     StoredRun,
     WorkerRow,
-    in_run_tree,
 )
 from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.memory.definitions import MemoryDefinitions
@@ -73,6 +72,11 @@ class MemoryRunStore:
     _numbered: int = 0
     _mark: int = 0
 
+    def __post_init__(self) -> None:
+        self.calls.usage.open_runs = lambda tenant: {
+            run_id for run_id, kept in self._runs.items() if kept.row.tenant == tenant and not kept.row.terminal
+        }
+
     async def open(self) -> None:
         """Nothing to prepare."""
 
@@ -91,6 +95,8 @@ class MemoryRunStore:
             return SequenceConflict()
         if kept is not None and kept.row.epoch != write.expected_epoch:
             return SequenceConflict()
+        if write.quota is not None:
+            self.calls.usage.check(write.quota)
         self.calls.check(write.call)
         if kept is None:
             self._numbered += 1
@@ -102,6 +108,10 @@ class MemoryRunStore:
             kept.row = replace(kept.row, seq=write.row.seq, updated_at=write.row.updated_at)
         else:
             kept.row = _moved(kept.row, write.row)
+        if write.quota is not None:
+            self.calls.usage.start(write.quota, write.row.run_id)
+        if write.usage is not None:
+            self.calls.usage.add(write.usage)
         self.calls.keep(write.call)
         return Appended()
 

@@ -25,6 +25,8 @@ __all__ = ["SqliteDatabase"]
 
 T = TypeVar("T")
 _READERS = 4
+# Queries of graphs may take seconds. They have threads of their own, so that reads of runs never wait for them.
+_SLOW_READERS = 4
 
 
 class SqliteDatabase:
@@ -37,9 +39,12 @@ class SqliteDatabase:
         self.open_writer: GroupCommitWriter | None = None
         """None while the file is not open. Only the hot path reads this attribute; everything else uses `writer`."""
         self._readers: ThreadPoolExecutor | None = None
+        self._slow_readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
         self._on_loop: sqlite3.Connection | None = None
+        self._copier: sqlite3.Connection | None = None
+        self._copying = threading.Lock()
         self._unknown_marks = 0
         self._mark: int | None = None
 
@@ -67,21 +72,24 @@ class SqliteDatabase:
             raise explain(error, self.path) from error
         self._local = threading.local()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
+        self._slow_readers = ThreadPoolExecutor(_SLOW_READERS, thread_name_prefix="penstock-slow-reader")
         self.open_writer = GroupCommitWriter(
             connection, self.path, busy_timeout_ms=self._busy_timeout_ms, gathered=gathered
         )
 
     async def close(self) -> None:
         """Commit what is waiting and close every connection, the writer's last, which leaves a single file behind."""
-        writer, readers, self.open_writer, self._readers = self.open_writer, self._readers, None, None
-        if writer is None or readers is None:
+        writer, readers, slow_readers = self.open_writer, self._readers, self._slow_readers
+        self.open_writer = self._readers = self._slow_readers = None
+        if writer is None or readers is None or slow_readers is None:
             return
         await writer.stop()
         await asyncio.to_thread(readers.shutdown)
+        await asyncio.to_thread(slow_readers.shutdown)
         for connection in self._reading:
             connection.close()
         self._reading.clear()
-        self._on_loop = None
+        self._on_loop = self._copier = None
         await asyncio.to_thread(writer.close)
 
     async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
@@ -89,6 +97,35 @@ class SqliteDatabase:
         if self._readers is None:
             raise self._closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._in_reader, query)
+
+    async def read_slowly(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query that may take long, on a thread that other reads do not wait for."""
+        if self._slow_readers is None:
+            raise self._closed()
+        return await asyncio.get_running_loop().run_in_executor(self._slow_readers, self._in_reader, query)
+
+    async def checkpoint(self) -> None:
+        """Copy the log into the file on a thread of its own, which holds up nobody.
+
+        The writer does it too, at the end of a transaction, but then everybody waits for it. Whoever writes much calls
+        this in between, so that it never comes to that.
+        """
+        if self._slow_readers is None:
+            raise self._closed()
+        await asyncio.get_running_loop().run_in_executor(self._slow_readers, self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        if not self._copying.acquire(blocking=False):
+            return  # another thread does it
+        try:
+            if self._copier is None:
+                self._copier = connect(self.path, mode="rw", busy_timeout_ms=0)
+                self._reading.append(self._copier)
+            self._copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        finally:
+            self._copying.release()
 
     def _in_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)

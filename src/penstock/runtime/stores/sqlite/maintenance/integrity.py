@@ -26,7 +26,7 @@ from penstock.runtime.stores.sqlite.codec import definition_of, run_columns, run
 from penstock.runtime.stores.sqlite.history.payloads import altered_payloads, has_payloads
 from penstock.runtime.stores.sqlite.history.reader import PAGES, HistoryReader
 from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, altered_shapes
-from penstock.runtime.stores.sqlite.platform.audit_records import broken_links
+from penstock.runtime.stores.sqlite.platform.audit.records import broken_links
 from penstock.runtime.stores.sqlite.runs.text_index import is_indexed
 
 __all__ = ["IntegrityProblem", "IntegrityReport", "audit", "damaged_report"]

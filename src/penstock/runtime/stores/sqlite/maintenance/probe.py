@@ -17,7 +17,7 @@ from contextlib import closing
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
-from penstock.runtime.stores.sqlite.platform.audit_records import probe_audit
+from penstock.runtime.stores.sqlite.platform.audit.records import probe_audit
 from penstock.runtime.stores.sqlite.schema.files import connect
 
 __all__ = ["StoreProbe"]

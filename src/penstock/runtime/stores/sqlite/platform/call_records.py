@@ -4,7 +4,7 @@ All functions take a connection. Those that write run inside a transaction of th
 can write during it, so what they read cannot change before they finish. In a row without an answer, `until` is when the
 call stops being in flight; in a row with one, it is when the answer expires.
 
-Above it: both stores and `runs.appending`, whose changes are stored together with these. Below it: `audit_records`,
+Above it: both stores and `runs.appending`, whose changes are stored together with these. Below it: `audit.records`,
 `codec`.
 """
 
@@ -28,7 +28,7 @@ from penstock.runtime.ports.platform import (
 from penstock.runtime.stores.rules.writes import claim_lost, is_refusal
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 from penstock.runtime.stores.sqlite.group_commit import GroupCommitWriter
-from penstock.runtime.stores.sqlite.platform.audit_records import append_audit
+from penstock.runtime.stores.sqlite.platform.audit.records import append_audit
 
 __all__ = ["change", "forget_calls", "keep_calls", "record_call", "release_call", "stored_call"]
 

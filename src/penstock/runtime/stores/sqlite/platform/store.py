@@ -9,13 +9,15 @@ Above it: `app` and the conformance suite. Below it: `database`, and one module 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 
 from penstock.base.json import JsonValue
-from penstock.governance.audit_chain import ChainHead
+from penstock.governance.audit.chain import ChainHead, RemovedRecords
+from penstock.governance.quotas import UsageRow
 from penstock.runtime.ports.platform import (
     AuditChains,
     AuditEntry,
+    AuditHold,
     AuditPage,
     AuditQuery,
     CallRecord,
@@ -37,11 +39,15 @@ from penstock.runtime.ports.platform import (
     ResourceRow,
     Seal,
 )
+from penstock.runtime.ports.usage import BucketLevel, BucketUse, PolicyTotal, PolicyUse, TakenUses
+from penstock.runtime.stores.rules.listings import platform_page_size
 from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
-from penstock.runtime.stores.sqlite.platform import api_keys, audit_heads, audit_records, call_records
+from penstock.runtime.stores.sqlite.platform import api_keys, call_records, policy_uses
 from penstock.runtime.stores.sqlite.platform import deliveries as delivery_rows
 from penstock.runtime.stores.sqlite.platform import resources as resource_rows
+from penstock.runtime.stores.sqlite.platform import usage as usage_rows
+from penstock.runtime.stores.sqlite.platform.audit import heads, records, removal
 
 __all__ = ["SqlitePlatformStore"]
 
@@ -127,27 +133,60 @@ class SqlitePlatformStore:
         """Append to the chains of the entries' tenants, all in one job."""
         given = tuple(entries)
         return self._database.writer.submit(
-            lambda connection: audit_records.append_audit(connection, given, seal),
+            lambda connection: records.append_audit(connection, given, seal),
             is_long=len(given) > _ENTRIES_ON_LOOP_MAX,
         )
 
     async def audit(self, query: AuditQuery) -> AuditPage:
         """Records of a tenant."""
-        return await self._database.read(lambda connection: audit_records.read_audit(connection, query))
+        return await self._database.read(lambda connection: records.read_audit(connection, query))
 
     async def audit_head(self, tenant: str) -> ChainHead | None:
         """The sealed ends of a tenant's chain."""
-        return await self._database.read(lambda connection: audit_heads.read_head(connection, tenant))
+        return await self._database.read(lambda connection: heads.read_head(connection, tenant))
 
     async def audit_chains(self) -> AuditChains:
         """The number of chains found and the number sealed."""
-        return await self._database.read(audit_heads.read_chains)
+        return await self._database.read(heads.read_chains)
 
-    async def forget_audit(self, *, tenant: str, before_seq: int, seal: Seal, call: CallRecord | None = None) -> int:
-        """Drop the oldest records of a chain."""
+    async def forget_audit(
+        self,
+        *,
+        tenant: str,
+        before_seq: int,
+        seal: Seal,
+        holds: Sequence[AuditHold] = (),
+        call: CallRecord | None = None,
+    ) -> int:
+        """Remove the oldest records of a chain that nothing holds."""
         return await call_records.change(
             self._database.writer,
-            lambda connection: audit_records.forget_audit(connection, tenant=tenant, before_seq=before_seq, seal=seal),
+            lambda connection: removal.forget_audit(
+                connection, tenant=tenant, before_seq=before_seq, seal=seal, holds=holds
+            ),
+            call,
+            happened=bool,
+            is_long=True,
+        )
+
+    async def audit_removed(self, tenant: str, *, after_seq: int = 0, limit: int) -> tuple[RemovedRecords, ...]:
+        """What was removed of a chain."""
+        size = platform_page_size(limit)
+        return await self._database.read(lambda connection: removal.read_removed(connection, tenant, after_seq, size))
+
+    async def redact_audit(
+        self,
+        *,
+        tenant: str,
+        seqs: Sequence[int],
+        names: Collection[str],
+        holds: Sequence[AuditHold] = (),
+        call: CallRecord | None = None,
+    ) -> int:
+        """Erase fields of records that nothing holds."""
+        return await call_records.change(
+            self._database.writer,
+            lambda connection: removal.redact_audit(connection, tenant=tenant, seqs=seqs, names=names, holds=holds),
             call,
             happened=bool,
             is_long=True,
@@ -155,7 +194,7 @@ class SqlitePlatformStore:
 
     async def audit_tenants(self) -> tuple[str, ...]:
         """Every tenant that has records."""
-        return await self._database.read(audit_records.audit_tenants)
+        return await self._database.read(records.audit_tenants)
 
     # --- resources -------------------------------------------------------------------------------
 
@@ -265,6 +304,34 @@ class SqlitePlatformStore:
         )
 
     # --- marks -----------------------------------------------------------------------------------
+
+    async def usage(self, tenant: str, subject: str, *, at: int) -> UsageRow:
+        """What a subject used on the day of a time, and how many of its runs have not ended."""
+        return await self._database.read(lambda connection: usage_rows.usage(connection, tenant, subject, at))
+
+    async def forget_usage(self, *, before_day: int, now: int) -> int:
+        """Delete the counts of days before a day, and buckets that are full again."""
+        return await self._database.writer.submit(
+            lambda connection: usage_rows.forget_usage(connection, before_day=before_day, now=now)
+        )
+
+    async def storage_bytes(self, tenant: str) -> int:
+        """How many bytes a tenant stores."""
+        return await self._database.read(lambda connection: usage_rows.storage_bytes(connection, tenant))
+
+    async def exchange_buckets(self, taken: Sequence[BucketUse], *, at: int) -> tuple[BucketLevel, ...]:
+        """Take from token buckets that the processes of this file share."""
+        return await self._database.writer.submit(lambda connection: usage_rows.exchange_buckets(connection, taken, at))
+
+    async def take_uses(self, uses: Sequence[PolicyUse], asked: Sequence[PolicyTotal]) -> TakenUses:
+        """Enter calls that policies count, and return totals."""
+        if not uses:
+            return await self._database.read(lambda connection: policy_uses.take_uses(connection, (), asked))
+        return await self._database.writer.submit(lambda connection: policy_uses.take_uses(connection, uses, asked))
+
+    async def release_uses(self, ids: Collection[int]) -> None:
+        """Take back calls that were not made."""
+        await self._database.writer.submit(lambda connection: policy_uses.release_uses(connection, ids))
 
     async def mark(self, name: str) -> JsonValue:
         """The small value stored under a name."""

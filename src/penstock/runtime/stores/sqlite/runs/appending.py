@@ -21,6 +21,7 @@ from penstock.runtime.stores.sqlite.group_commit import NotTogetherError
 from penstock.runtime.stores.sqlite.history.payloads import PageSplitter, drop_uses, keep
 from penstock.runtime.stores.sqlite.history.shapes import ShapeNumbers
 from penstock.runtime.stores.sqlite.platform.call_records import keep_calls
+from penstock.runtime.stores.sqlite.platform.usage import add_usage, count_start
 from penstock.runtime.stores.sqlite.runs.row_keys import KeyMaker
 from penstock.runtime.stores.sqlite.runs.text_index import TextIndexQueue
 from penstock.runtime.stores.sqlite.schema.sql_functions import indexed_text
@@ -160,6 +161,7 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, state: WriterS
         connection.executemany(_INSERT_HISTORY, [(key, *page) for page in append.further])
     if append.payloads:
         keep(connection, key, append.payloads)
+    _count(connection, write)
     keep_calls(connection, (write.call,))
     state.remember(row, key)
     return _APPENDED
@@ -169,8 +171,7 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
     """Store many decisions: the same rows as with `append_run`, with one statement for all rows of a kind."""
     if len(appends) == 1:
         return [append_run(connection, appends[0], state)]
-    if len({append.write.row.run_id for append in appends}) < len(appends):
-        raise NotTogetherError  # decisions of one run must be stored in the order in which they were submitted
+    _refuse_together(appends)
     changes: dict[str, list[tuple[object, ...]]] = {}
     pages: list[tuple[object, ...]] = []
     further: list[tuple[object, ...]] = []
@@ -197,6 +198,22 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
     connection.executemany(_INSERT_HISTORY, pages + further)
     keep_calls(connection, [append.write.call for append in appends])
     return [_APPENDED] * len(appends)
+
+
+def _refuse_together(appends: list[RunAppend]) -> None:
+    """Raise if decisions have to be stored one by one."""
+    if len({append.write.row.run_id for append in appends}) < len(appends):
+        raise NotTogetherError  # decisions of one run must be stored in the order in which they were submitted
+    if any(append.write.is_counted for append in appends):
+        raise NotTogetherError  # a start that is above its quota is refused alone
+
+
+def _count(connection: sqlite3.Connection, write: RunWrite) -> None:
+    """Count what a decision uses. Raises if the start of a run is above a quota, which rolls it back."""
+    if write.quota is not None:
+        count_start(connection, write.quota, write.row.run_id)
+    if write.usage is not None:
+        add_usage(connection, write.usage)
 
 
 def _index_change(write: RunWrite, key: int) -> tuple[str, tuple[object, ...]]:

@@ -12,9 +12,12 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from penstock.base import limits
+from penstock.definitions.canonical import is_newly_signed, signature_of
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
@@ -33,7 +36,7 @@ from penstock.runtime.stores.rules.listings import (
     number_position,
 )
 from penstock.runtime.stores.rules.writes import definition_conflict
-from penstock.runtime.stores.sqlite.codec import definition_of
+from penstock.runtime.stores.sqlite.codec import decode_json, definition_of
 from penstock.runtime.stores.sqlite.runs.claimed_names import release_names, take_names
 
 __all__ = [
@@ -59,6 +62,7 @@ _NEWEST = (
 
 _NEWEST_NUMBERED = _NEWEST.replace(" FROM ", ", w.number FROM ", 1)
 
+_DOCUMENT = msgspec.json.Decoder(dict[str, Any])
 _NUMBER_MAX = (1 << 63) - 1
 _CHARACTER_MAX = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -85,7 +89,8 @@ def put_definition(
     conflict = definition_conflict(expected_hash, current)
     if conflict is not None:
         return conflict
-    if current == definition.hash:
+    signs = _signs_stored(connection, definition)
+    if current == definition.hash and not signs:
         return DefinitionPut()
     taken = take_names(connection, definition)
     if taken is not None:
@@ -100,6 +105,8 @@ def put_definition(
             definition.created_at,
         ),
     )
+    if signs:
+        connection.execute("UPDATE definitions SET document = ? WHERE hash = ?", (document, definition.hash))
     number = connection.execute(
         "INSERT INTO definition_versions (tenant, name, hash, created_at, created_by) VALUES (?,?,?,?,?)",
         (*place, definition.hash, definition.created_at, definition.created_by),
@@ -110,6 +117,14 @@ def put_definition(
         (*place, definition.hash, number),
     )
     return DefinitionPut()
+
+
+def _signs_stored(connection: sqlite3.Connection, definition: DefinitionRow) -> bool:
+    """Whether a definition is stored already, and has a signature that the stored one does not have."""
+    if signature_of(definition.document) is None:
+        return False
+    found = connection.execute("SELECT document FROM definitions WHERE hash = ?", (definition.hash,)).fetchone()
+    return found is not None and is_newly_signed(decode_json(_DOCUMENT, found[0]), definition.document)
 
 
 def put_definitions(

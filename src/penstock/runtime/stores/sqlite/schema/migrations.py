@@ -15,7 +15,7 @@ from penstock.base.errors import Rejected, Unavailable
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate"]
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 15
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -248,6 +248,162 @@ _HEADS_TABLE = """
     ) WITHOUT ROWID;
     INSERT INTO marks (name, value) SELECT 'audit_unsealed', 'true' WHERE EXISTS (SELECT 1 FROM audit);
     """
+# Keys of earlier releases did not say what their holder is. A service acts directly, as these keys did.
+_PRINCIPAL_COLUMNS = """
+    ALTER TABLE api_keys ADD COLUMN kind TEXT NOT NULL DEFAULT 'service';
+    ALTER TABLE api_keys ADD COLUMN groups TEXT NOT NULL DEFAULT '[]';
+    """
+# Records of earlier releases lack these fields, and their seals do not cover them.
+_AUDIT_COLUMNS = """
+    ALTER TABLE audit ADD COLUMN principal_kind TEXT;
+    ALTER TABLE audit ADD COLUMN principal_name TEXT;
+    ALTER TABLE audit ADD COLUMN acting_for BLOB;
+    ALTER TABLE audit ADD COLUMN credential TEXT;
+    ALTER TABLE audit ADD COLUMN client TEXT;
+    ALTER TABLE audit ADD COLUMN remote TEXT;
+    ALTER TABLE audit ADD COLUMN trace_id TEXT;
+    ALTER TABLE audit ADD COLUMN reasons BLOB;
+    ALTER TABLE audit ADD COLUMN policy_version TEXT;
+    ALTER TABLE audit ADD COLUMN run_id TEXT;
+    ALTER TABLE audit ADD COLUMN draft_id TEXT;
+    ALTER TABLE audit ADD COLUMN approval_id TEXT;
+    """
+# What retention removes leaves a row here, for many records at a time.
+_EVIDENCE_TABLES = """
+    ALTER TABLE audit ADD COLUMN salt TEXT;
+    ALTER TABLE audit ADD COLUMN redacted BLOB;
+    CREATE TABLE audit_removed (
+        tenant TEXT NOT NULL,
+        first_seq INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL,
+        previous_hash TEXT NOT NULL,
+        last_hash TEXT NOT NULL,
+        leaves BLOB NOT NULL,
+        seal TEXT NOT NULL,
+        PRIMARY KEY (tenant, first_seq)
+    );
+    CREATE INDEX audit_removed_by_end ON audit_removed (tenant, last_seq);
+    """
+# Nothing of what was used before is known; quotas count from here on.
+_USAGE_TABLES = """
+    CREATE TABLE usage_counts (
+        tenant TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        day INTEGER NOT NULL,
+        runs INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        cost INTEGER NOT NULL,
+        PRIMARY KEY (tenant, subject, day)
+    ) WITHOUT ROWID;
+    CREATE TABLE quota_runs (
+        tenant TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        PRIMARY KEY (tenant, subject, run_id)
+    ) WITHOUT ROWID;
+    CREATE TABLE rate_buckets (
+        bucket TEXT PRIMARY KEY,
+        tokens REAL NOT NULL,
+        at INTEGER NOT NULL,
+        full_at INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    """
+# Calls that policies count. Amounts of earlier calls are not known: the audit log has digests of arguments.
+_POLICY_TABLES = """
+    CREATE TABLE policy_uses (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        tenant TEXT NOT NULL,
+        action TEXT NOT NULL,
+        field TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        resource TEXT NOT NULL,
+        run TEXT NOT NULL,
+        amount INTEGER NOT NULL,
+        at INTEGER NOT NULL
+    );
+    CREATE INDEX policy_uses_by_action ON policy_uses (tenant, action, field, at, principal, resource, run, amount);
+    CREATE INDEX policy_uses_by_time ON policy_uses (at);
+    """
+# The tables of node and edge types are made with each graph (`graphs.type_tables`). Numbers of graphs and branches are
+# never used twice, because statements and snapshots name them.
+_GRAPH_TABLES = """
+    CREATE TABLE graphs (
+        graph INTEGER PRIMARY KEY AUTOINCREMENT,
+        tenant TEXT NOT NULL,
+        name TEXT NOT NULL,
+        next_seq INTEGER NOT NULL,
+        schema_version INTEGER NOT NULL,
+        oldest_schema INTEGER NOT NULL DEFAULT 1,
+        created_at INTEGER NOT NULL,
+        created_by TEXT,
+        deleted INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE UNIQUE INDEX graphs_by_name ON graphs (tenant, name) WHERE deleted = 0;
+    CREATE TABLE graph_schemas (
+        graph INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        source TEXT NOT NULL,
+        schema BLOB NOT NULL,
+        layout BLOB NOT NULL,
+        PRIMARY KEY (graph, version)
+    );
+    CREATE TABLE graph_branches (
+        branch INTEGER PRIMARY KEY AUTOINCREMENT,
+        graph INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        head_seq INTEGER NOT NULL,
+        oldest_seq INTEGER NOT NULL DEFAULT 0,
+        load_id TEXT,
+        created_at INTEGER NOT NULL,
+        created_by TEXT,
+        updated_at INTEGER NOT NULL,
+        deleted INTEGER NOT NULL DEFAULT 0
+    );
+    CREATE UNIQUE INDEX graph_branches_by_name ON graph_branches (graph, name) WHERE deleted = 0;
+    CREATE TABLE graph_lineage (
+        branch INTEGER NOT NULL,
+        from_seq INTEGER NOT NULL,
+        parent INTEGER,
+        fork_seq INTEGER,
+        PRIMARY KEY (branch, from_seq)
+    ) WITHOUT ROWID;
+    CREATE INDEX graph_lineage_by_parent ON graph_lineage (parent) WHERE parent IS NOT NULL;
+    CREATE TABLE graph_commits (
+        graph INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        commit_id TEXT NOT NULL,
+        branch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        parent_seq INTEGER,
+        merged_seq INTEGER,
+        actor TEXT,
+        message TEXT,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (graph, seq)
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX graph_commits_by_id ON graph_commits (graph, commit_id);
+    CREATE INDEX graph_commits_by_branch ON graph_commits (branch, seq);
+    CREATE TABLE graph_loads (
+        load_id TEXT PRIMARY KEY,
+        graph INTEGER NOT NULL,
+        branch INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        purpose TEXT NOT NULL,
+        mode TEXT,
+        base_branch TEXT,
+        branch_created INTEGER NOT NULL,
+        records INTEGER NOT NULL,
+        counts BLOB NOT NULL,
+        ended INTEGER NOT NULL DEFAULT 0,
+        touched_at INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE graph_garbage (
+        table_name TEXT NOT NULL,
+        column_name TEXT NOT NULL,
+        PRIMARY KEY (table_name, column_name)
+    ) WITHOUT ROWID;
+    """
 
 MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
@@ -259,6 +415,12 @@ MIGRATIONS: dict[int, str] = {
     7: _NAME_TABLE,
     8: _SHAPE_TABLE,
     9: _HEADS_TABLE,
+    10: _PRINCIPAL_COLUMNS,
+    11: _AUDIT_COLUMNS,
+    12: _EVIDENCE_TABLES,
+    13: _USAGE_TABLES,
+    14: _POLICY_TABLES,
+    15: _GRAPH_TABLES,
 }
 
 

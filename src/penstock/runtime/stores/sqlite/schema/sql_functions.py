@@ -1,7 +1,7 @@
 """Our functions that SQL statements call: which text matches, what is indexed of a run, which names a document claims.
 
 Above it: `files` and `vacuum`, because the tables of the file need them; `runs.text_index`. Below it: `rules.search`,
-`definitions.claims`.
+`definitions.claims`, `graph_functions`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from penstock.base.ids import RUN_ID_TIME_CHARACTERS
 from penstock.definitions.claims import claimed_names
 from penstock.runtime.stores.rules.search import generated_id_in, run_words, search_words, text_matches
 from penstock.runtime.stores.sqlite.codec import encode_json, labels_of
+from penstock.runtime.stores.sqlite.schema.graph_functions import register_graph_functions
 
 __all__ = ["WORD_MARK", "indexed_text", "register_functions"]
 
@@ -39,6 +40,7 @@ def register_functions(connection: sqlite3.Connection) -> None:
     connection.create_function("text_matches", 5, matches, deterministic=True)
     connection.create_function("indexed_text", 4, indexed, deterministic=True)
     connection.create_function("claimed_names", 2, claimed, deterministic=True)
+    register_graph_functions(connection)
 
 
 def indexed_text(tenant: str, run_id: str, workflow_name: str, label_values: Iterable[str]) -> str:

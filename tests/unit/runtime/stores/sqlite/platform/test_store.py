@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PenstockError
-from penstock.governance.audit_chain import ChainVerified
+from penstock.governance.audit.chain import ChainVerified
 from penstock.runtime.ports.platform import AuditQuery, InFlight
 from penstock.runtime.ports.runs import Appended
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, restore
-from penstock.runtime.stores.sqlite.platform.audit_records import audit_statement
+from penstock.runtime.stores.sqlite.platform.audit.records import audit_statement
 from penstock.runtime.stores.sqlite.platform.deliveries import deliveries_statement
 from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore

@@ -1,0 +1,152 @@
+"""Settings of identity: the issuers whose access tokens are accepted, and of the principal of a pipe.
+
+Above it: `model`. Below it: `composite_types`, `formats`. `app.identity` builds what the gate needs from them.
+"""
+
+# No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from penstock.app.settings.composite_types import Field
+from penstock.app.settings.formats import ALGORITHM, ISSUER_NAME, PRINCIPAL, SCOPE, SCOPE_NAME, SECURE_URL, TENANT
+from penstock.app.settings.named import ItemProblem
+from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
+from penstock.base import limits
+from penstock.base.scopes import SCOPE_HINT, is_scope
+from penstock.governance.tokens.rules import ALGORITHMS
+
+__all__ = ["IntrospectionSettings", "IssuerSettings", "OauthSettings", "PipeSettings"]
+
+_References = EnvironmentReference | FileReference | CommandReference
+
+
+class IntrospectionSettings(Struct, frozen=True, kw_only=True):
+    """Where an issuer is asked about tokens that say nothing themselves (RFC 7662)."""
+
+    url: Annotated[str, Field("The introspection endpoint of the issuer.", format=SECURE_URL)]
+    client_id: Annotated[str, Field("The client that this server is at the issuer.")]
+    client_secret: Annotated[_References, Field("Where the secret of that client is to be found.")]
+
+
+class IssuerSettings(Struct, frozen=True, kw_only=True):
+    """An issuer of access tokens. Its name here is part of the ids of its principals (`token:NAME:SUBJECT`)."""
+
+    issuer: Annotated[str, Field("The issuer exactly as its tokens name it (`iss`).", format=SECURE_URL)]
+    jwks_url: Annotated[
+        str | None, Field("Where its signing keys are; unless set, its metadata says so.", format=SECURE_URL)
+    ] = None
+    audience: Annotated[
+        tuple[str, ...],
+        Field("What its tokens call this server (`aud`); unless set, `server.public_url` with `server.mcp.path`."),
+    ] = ()
+    algorithms: Annotated[
+        tuple[str, ...],
+        Field(f"The algorithms that it may sign with, some of {', '.join(ALGORITHMS)}.", format=ALGORITHM),
+    ] = ALGORITHMS
+    subject_claim: Annotated[str, Field("The claim that says who the caller is.")] = "sub"
+    tenant: Annotated[str, Field("The tenant that its callers belong to, if no claim says it.", format=TENANT)] = (
+        "default"
+    )
+    tenant_claim: Annotated[str | None, Field("The claim that names the tenant of a caller.")] = None
+    tenant_map: Annotated[
+        Mapping[str, str],
+        Field("The tenant for each value of that claim; without entries, the values are names of tenants."),
+    ] = {}
+    groups_claim: Annotated[str, Field("The claim that lists the groups of a caller; dots lead into objects.")] = (
+        "groups"
+    )
+    group_map: Annotated[
+        Mapping[str, str],
+        Field(
+            "The group here for each group of the issuer; others count for nothing. Without entries, all count, with "
+            "the name of the issuer and a dot in front."
+        ),
+    ] = {}
+    scopes_claim: Annotated[
+        str | None,
+        Field("The claim that has the scopes, as text or as a list; unless set, `scope`, or else `scp`."),
+    ] = None
+    scope_map: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Field(
+            "The scopes here for each scope of the issuer; others count for nothing. Without entries, scopes count as "
+            "they are, except those with `*`.",
+            format=SCOPE_NAME,
+        ),
+    ] = {}
+    kind_claim: Annotated[
+        str | None, Field("The claim that says what a caller is: `person`, `agent` or `service`.")
+    ] = None
+    agents: Annotated[tuple[str, ...], Field("Client ids whose tokens stand for agents.")] = ()
+    services: Annotated[
+        tuple[str, ...],
+        Field("Client ids whose tokens stand for services; so do all that a client got for itself."),
+    ] = ()
+    introspection: Annotated[
+        IntrospectionSettings | None, Field("How to ask about tokens that are no JWTs; without, they are refused.")
+    ] = None
+
+    def problems(self) -> Iterator[ItemProblem]:
+        """Check the algorithms, and what claims are mapped to."""
+        if not self.algorithms:
+            yield ItemProblem("algorithms", "must name at least one", f"choose from {', '.join(ALGORITHMS)}")
+        for scope in (scope for given in self.scope_map.values() for scope in given):
+            if not is_scope(scope):
+                yield ItemProblem("scope_map", f"has {scope!r}, which is not a scope", SCOPE_HINT)
+        for tenant in self.tenant_map.values():
+            if not TENANT.fits(tenant):
+                yield ItemProblem("tenant_map", f"has {tenant!r}, which is not {TENANT.expected}")
+        if self.tenant_map and self.tenant_claim is None:
+            yield ItemProblem("tenant_map", "needs `tenant_claim`, whose values it maps")
+
+
+class PipeSettings(Struct, frozen=True, kw_only=True):
+    """Who the assistant is that starts `penstock mcp` on a file. Unless set, an agent of the user who starts it."""
+
+    owner: Annotated[bool, Field("Whether it is the owner of the file, who may do everything.", "--as-owner")] = False
+    name: Annotated[
+        str | None, Field("What it is called; unless set, like the user of the operating system.", format=PRINCIPAL)
+    ] = None
+    kind: Annotated[
+        Literal["agent", "person", "service"],
+        Field("What it is; calls of an agent may have to wait for a person."),
+    ] = "agent"
+    scopes: Annotated[
+        tuple[str, ...],
+        Field(
+            "What it may do; unless set, run what is exposed and follow its runs, and use the operations that "
+            "`server.mcp.toolset` offers.",
+            format=SCOPE,
+        ),
+    ] = ()
+    groups: Annotated[
+        tuple[str, ...], Field("The groups that it belongs to, for policies and approvals.", format=PRINCIPAL)
+    ] = ()
+
+
+class OauthSettings(Struct, frozen=True, kw_only=True):
+    """Callers who sign in at an issuer and come with its access token, on every surface over HTTP."""
+
+    issuers: Annotated[
+        Mapping[str, IssuerSettings],
+        Field("The issuers whose tokens are accepted, by name; none means keys only.", format=ISSUER_NAME),
+    ] = {}
+    scopes: Annotated[
+        tuple[str, ...],
+        Field(
+            "The scopes that clients are told to ask for, in the issuer's words; unless set, those that it takes to "
+            "run exposed workflows and to follow their runs."
+        ),
+    ] = ()
+    standing_authority: Annotated[
+        timedelta,
+        Field(
+            "How long schedules and webhooks that were made with a token act with its scopes; saving them again "
+            "renews it.",
+            minimum=60,
+        ),
+    ] = timedelta(milliseconds=limits.STANDING_AUTHORITY_MS)

@@ -1,0 +1,58 @@
+"""Graphs: what one query, load, merge or clean-up may use."""
+
+__all__ = [
+    "GRAPH_BRANCH_NAME_CHARACTERS_MAX",
+    "GRAPH_CHAIN_DEPTH_MAX",
+    "GRAPH_CONFLICTS_MAX",
+    "GRAPH_ENTITY_ID_CHARACTERS_MAX",
+    "GRAPH_EXPORT_PIECE_MAX",
+    "GRAPH_LOAD_PIECE_MAX",
+    "GRAPH_LOAD_PIECE_ROWS_AT_ONCE",
+    "GRAPH_MERGE_ROWS_AT_ONCE",
+    "GRAPH_MUTATION_SECONDS",
+    "GRAPH_PAGE_MAX",
+    "GRAPH_PIECES_BEFORE_CHECKPOINT",
+    "GRAPH_QUERY_SECONDS",
+    "GRAPH_RESULT_BYTES_MAX",
+    "GRAPH_ROWS_MAX",
+    "GRAPH_STATEMENTS_KEPT_MAX",
+    "GRAPH_SWEEP_ROWS_MAX",
+    "GRAPH_VIOLATIONS_MAX",
+]
+
+# Rows of one answer; more are read page by page. An assistant cannot use more, and a server must hold them in memory.
+GRAPH_ROWS_MAX = 10_000
+# How long one query may run: a reader thread is busy for it, and there are few.
+GRAPH_QUERY_SECONDS = 10.0
+# How long a step of a mutation may look for what it changes: everybody who writes waits for it.
+GRAPH_MUTATION_SECONDS = 1.0
+# Bytes of one answer, estimated as its cells are read; an answer is copied a few times on its way out.
+GRAPH_RESULT_BYTES_MAX = 33_554_432
+# Constraints that one refused change reports; a file of another kind breaks one in every record.
+GRAPH_VIOLATIONS_MAX = 100
+# Conflicts that one refused merge reports; people settle them one by one.
+GRAPH_CONFLICTS_MAX = 1_000
+# Records that a caller adds to a load at once, so that memory stays bounded.
+GRAPH_LOAD_PIECE_MAX = 5_000
+# Records that one transaction writes: some milliseconds, since steps of runs wait for it.
+GRAPH_LOAD_PIECE_ROWS_AT_ONCE = 200
+# Pieces after which the log is copied into the file, beside the writer. A piece with random edges changes some hundred
+# pages, so the log stays below STORE_CHECKPOINT_PAGES, at which the writer would stop to copy it.
+GRAPH_PIECES_BEFORE_CHECKPOINT = 8
+# Changes that a merge writes in one transaction. A merge with more is written piece by piece, invisible until its end.
+GRAPH_MERGE_ROWS_AT_ONCE = 500
+# Records in one piece of an export.
+GRAPH_EXPORT_PIECE_MAX = 1_000
+# Graphs, commits or differences on one page.
+GRAPH_PAGE_MAX = 1_000
+# Row versions that one transaction of a clean-up removes; see GRAPH_LOAD_PIECE_ROWS_AT_ONCE.
+GRAPH_SWEEP_ROWS_MAX = 1_000
+# Characters of a branch name; it stands in addresses and in audit records.
+GRAPH_BRANCH_NAME_CHARACTERS_MAX = 200
+# Characters of a node's or an edge's identifier; each is in several indexes.
+GRAPH_ENTITY_ID_CHARACTERS_MAX = 1_000
+# Branches that a read may look at, one forked from the other. Each makes reads slower, and SQLite's parser has a limit;
+# a branch at this depth is flattened before it can be forked.
+GRAPH_CHAIN_DEPTH_MAX = 16
+# Compiled statements that a store keeps: one for each query, depth of branches and schema.
+GRAPH_STATEMENTS_KEPT_MAX = 1_024

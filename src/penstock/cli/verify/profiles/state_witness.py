@@ -1,0 +1,198 @@
+"""Profile `state-witness`: an action that was decided on one state is not carried out on another.
+
+A preflight shows a witness of the state that it saw, and its hash. The hash is compared when an action is proposed with
+it, and always when it is executed; a difference is a 409 and the end of the draft.
+"""
+
+from __future__ import annotations
+
+from secrets import token_hex
+
+from penstock.cli.verify.checks import CheckFailed, Profile, expect
+from penstock.cli.verify.kit import LEDGER, App, Kit, digest_of, executed, high_risk_enabled
+from penstock.cli.verify.target import Answer, Json, expect_data, expect_refused
+
+__all__ = ["STATE_WITNESS"]
+
+STATE_WITNESS = Profile("state-witness", "An action decided on one state is not carried out on another.")
+
+_DELETE, _UPDATE = "transaction.delete", "transaction.update"
+_FAILED = ("agent.precondition_failed",)
+_DRIFT = "The world has moved on: what was agreed to is no longer what would happen."
+
+
+async def _seen(app: App, target: str, action: str = _DELETE) -> Json:
+    payload = {"transactionId": target, **({"title": "new"} if action == _UPDATE else {})}
+    return expect_data(await app.preflight(action, payload))
+
+
+def _witness_hash(seen: Json) -> str:
+    found = seen.get("stateWitnessHash")
+    if not isinstance(found, str):
+        raise CheckFailed("a `stateWitnessHash`", seen)
+    return found
+
+
+def _expect_mismatch(answer: Answer, *reasons: str) -> None:
+    expect_refused(answer, 409, codes=_FAILED)
+    details = answer.body.get("details")
+    reason = details.get("reason") if isinstance(details, dict) else None
+    expect(reason in reasons, f"details.reason {' or '.join(reasons)}", answer)
+
+
+async def _gone(kit: Kit, target: str) -> bool:
+    """Whether a transaction is gone, as a preflight of its deletion sees it."""
+    answer = await (await kit.shared_app()).preflight(_DELETE, {"transactionId": target})
+    witness = answer.data.get("stateWitness")
+    return not answer.is_success or (isinstance(witness, dict) and witness.get("is_deleted") is True)
+
+
+@STATE_WITNESS.check("A preflight shows a witness of the state and its hash.", "Without it nobody notices a change.")
+async def witness_is_shown(kit: Kit) -> None:
+    seen = await _seen(await kit.app(), await kit.transaction())
+    expect(isinstance(seen.get("stateWitness"), dict), "a `stateWitness`", seen)
+    _witness_hash(seen)
+
+
+@STATE_WITNESS.check(
+    "The hash is the SHA-256 of the witness in canonical JSON (RFC 8785).",
+    "Whoever shows a witness to an approver must be able to check the hash.",
+)
+async def witness_is_hashed(kit: Kit) -> None:
+    seen = await _seen(await kit.app(), await kit.transaction())
+    wanted = digest_of(seen.get("stateWitness"))
+    expect(_witness_hash(seen) == wanted, wanted, seen)
+
+
+@STATE_WITNESS.check("The witness stays the same while nothing changes.", "A witness of the time refuses everything.")
+async def witness_is_stable(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    first = _witness_hash(await _seen(app, target))
+    await kit.change(await kit.transaction())
+    second = _witness_hash(await _seen(app, target))
+    expect(first == second, "the same hash", (first, second))
+
+
+@STATE_WITNESS.check("The witness changes with the thing.", "A witness that never changes witnesses nothing.")
+async def witness_follows_state(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    first = _witness_hash(await _seen(app, target))
+    await kit.change(target)
+    second = _witness_hash(await _seen(app, target))
+    expect(first != second, "another hash", first)
+
+
+@STATE_WITNESS.check("An action with the current hash is accepted.", "A check that refuses everything proves nothing.")
+async def current_hash(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    found = _witness_hash(await _seen(app, target))
+    await app.proposed(_DELETE, {"transactionId": target}, stateWitnessHash=found)
+
+
+@STATE_WITNESS.check("An action with an outdated hash is a 409 when it is proposed.", _DRIFT)
+async def outdated_hash(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    found = _witness_hash(await _seen(app, target))
+    await kit.change(target)
+    answer = await app.act(_DELETE, {"transactionId": target}, stateWitnessHash=found)
+    _expect_mismatch(answer, "state_witness_mismatch")
+
+
+@STATE_WITNESS.check("An invented hash is a 409.", _DRIFT)
+async def invented_witness(kit: Kit) -> None:
+    app = await kit.app()
+    answer = await app.act(_DELETE, {"transactionId": await kit.transaction()}, stateWitnessHash="0" * 64)
+    _expect_mismatch(answer, "state_witness_mismatch")
+
+
+@STATE_WITNESS.check("A hash for an action that has no witness is a 409.", "A check that is skipped silently is none.")
+async def unsupported_witness(kit: Kit) -> None:
+    app = await kit.app()
+    answer = await app.act("transactions.export_csv", {"ledgerId": LEDGER}, stateWitnessHash="0" * 64)
+    _expect_mismatch(answer, "state_witness_unsupported", "state_witness_mismatch")
+
+
+@STATE_WITNESS.check("A draft whose state has changed is not executed when it is approved.", _DRIFT)
+async def drift_before_approval(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    found = _witness_hash(await _seen(app, target))
+    draft = await app.proposed(_DELETE, {"transactionId": target}, stateWitnessHash=found)
+    await kit.change(target)
+    _expect_mismatch(await kit.approve(draft), "state_witness_mismatch")
+    expect(not await _gone(kit, target), "the transaction, unchanged", target)
+
+
+@STATE_WITNESS.check(
+    "The state is compared at approval even if the agent sent no hash.",
+    "An agent that leaves the hash out must not get more than one that sends it.",
+)
+async def drift_without_hash(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    draft = await app.proposed(_DELETE, {"transactionId": target})
+    await kit.change(target)
+    _expect_mismatch(await kit.approve(draft), "state_witness_mismatch")
+    expect(not await _gone(kit, target), "the transaction, unchanged", target)
+
+
+@STATE_WITNESS.check(
+    "A drifted draft has ended, and says so.",
+    "A draft that is confirmed and was never executed misleads everybody who reads it.",
+)
+async def drifted_draft_ends(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    draft = await app.proposed(_DELETE, {"transactionId": target})
+    await kit.change(target)
+    await kit.approve(draft)
+    status = await kit.draft_status(draft)
+    expect(status in ("failed", "canceled"), "status `failed`", await kit.draft(draft))
+    again = await kit.approve(draft)
+    expect(again.is_enveloped_refusal, "a refusal of a second approval", again)
+
+
+@STATE_WITNESS.check("A drifted action can be proposed again.", "A dead end makes people work around the control.")
+async def drifted_action_is_proposed_again(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    draft = await app.proposed(_DELETE, {"transactionId": target})
+    await kit.change(target)
+    await kit.approve(draft)
+    second = await app.proposed(_DELETE, {"transactionId": target})
+    expect_data(await kit.approve(second))
+    expect(await _gone(kit, target), "the transaction, deleted", target)
+
+
+@STATE_WITNESS.check("A handle of an outdated state executes nothing.", _DRIFT)
+async def drift_after_handle(kit: Kit) -> None:
+    app, target = await kit.app(auto_execute=high_risk_enabled()), await kit.transaction()
+    handle = (await _seen(app, target)).get("preflightId")
+    await kit.change(target)
+    more = {"execute": True, "justification": "a duplicate", "idempotencyKey": token_hex(8), "preflightId": handle}
+    answer = await app.act(_DELETE, None, **more)
+    execution = answer.data.get("execution")
+    expect(not (isinstance(execution, dict) and execution.get("status") == "success"), "no execution", answer)
+    expect(not await _gone(kit, target), "the transaction, unchanged", answer)
+
+
+@STATE_WITNESS.check("An action whose thing was deleted meanwhile is a 409.", _DRIFT)
+async def deleted_before_approval(kit: Kit) -> None:
+    app, other, target = await kit.app(), await kit.app(), await kit.transaction()
+    draft = await app.proposed(_UPDATE, {"transactionId": target, "title": "new"})
+    expect_data(await kit.approve(await other.proposed(_DELETE, {"transactionId": target})))
+    answer = await kit.approve(draft)
+    expect_refused(answer, 404, 409)
+
+
+@STATE_WITNESS.check("Of two actions decided on one state, the first alone is executed.", _DRIFT)
+async def two_on_one_state(kit: Kit) -> None:
+    app, target = await kit.app(), await kit.transaction()
+    drafts = [await app.proposed(_UPDATE, {"transactionId": target, "title": f"t{number}"}) for number in (1, 2)]
+    first, second = [await kit.approve(draft) for draft in drafts]
+    expect_data(first)
+    _expect_mismatch(second, "state_witness_mismatch")
+
+
+@STATE_WITNESS.check("With an unchanged state the handle executes.", "A check that refuses everything proves nothing.")
+async def unchanged_state_executes(kit: Kit) -> None:
+    app, target = await kit.app(auto_execute=high_risk_enabled()), await kit.transaction()
+    handle = (await _seen(app, target)).get("preflightId")
+    more = {"execute": True, "justification": "a duplicate", "idempotencyKey": token_hex(8), "preflightId": handle}
+    executed(await app.act(_DELETE, None, **more))

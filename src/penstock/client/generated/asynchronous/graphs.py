@@ -1,0 +1,496 @@
+"""Operations on graph, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from penstock.client.caller import AsyncCaller
+from penstock.client.generated.views.graph import (
+    BranchDifference,
+    BranchGone,
+    BranchList,
+    BranchView,
+    ChangeAnswer,
+    ChangesOfCommit,
+    ChangesPage,
+    CommitList,
+    CommitView,
+    Exported,
+    GraphHealth,
+    GraphList,
+    GraphView,
+    LoadAnswer,
+    Merged,
+    QueryCheck,
+    QueryList,
+    QueryPlan,
+    QueryView,
+    ReadAnswer,
+    SchemaOfGraph,
+    SchemaOutcome,
+    SnapshotView,
+)
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["AsyncGraphs"]
+
+
+class AsyncGraphs:
+    """Operations on graph."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def list(self) -> GraphList:
+        """List the graphs."""
+        return await self._caller.invoke("graph.list", {}, GraphList)
+
+    async def get(self, graph_id: str) -> GraphView:
+        """Get a graph: what is in it, and what callers may do with it."""
+        return await self._caller.invoke("graph.get", {"graph_id": graph_id}, GraphView)
+
+    async def create(
+        self,
+        *,
+        id: str,
+        schema: str,
+        title: str | None = None,
+        description: str | None = None,
+        allow_adhoc: bool | None = None,
+        protected_branches: str | Sequence[str] | None = None,
+        tools_max: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> GraphView:
+        """Create an empty graph with a schema.
+
+        Load its nodes and edges with graph.load, and store queries with graph.queries_put: each becomes a tool.
+        """
+        return await self._caller.invoke(
+            "graph.create",
+            {
+                "id": id,
+                "schema": schema,
+                "title": title,
+                "description": description,
+                "allow_adhoc": allow_adhoc,
+                "protected_branches": protected_branches,
+                "tools_max": tools_max,
+            },
+            GraphView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def update(
+        self,
+        graph_id: str,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        allow_adhoc: bool | None = None,
+        protected_branches: str | Sequence[str] | None = None,
+        tools_max: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> GraphView:
+        """Change how a graph is offered: its words, its protected branches, whether it takes queries of callers."""
+        return await self._caller.invoke(
+            "graph.update",
+            {
+                "graph_id": graph_id,
+                "title": title,
+                "description": description,
+                "allow_adhoc": allow_adhoc,
+                "protected_branches": protected_branches,
+                "tools_max": tools_max,
+            },
+            GraphView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def delete(self, graph_id: str, *, idempotency_key: str | None = None) -> Deleted:
+        """Delete a graph with all its branches, commits and stored queries."""
+        return await self._caller.invoke(
+            "graph.delete", {"graph_id": graph_id}, Deleted, idempotency_key=idempotency_key
+        )
+
+    async def health(self, graph_id: str) -> GraphHealth:
+        """Say how a graph stands: its head, and which stored queries do not fit its schema any more."""
+        return await self._caller.invoke("graph.health", {"graph_id": graph_id}, GraphHealth)
+
+    async def snapshot(self, graph_id: str, *, branch: str | None = None, snapshot: str | None = None) -> SnapshotView:
+        """Show the present version of a branch.
+
+        Pass `graph_commit_id` as `snapshot` to several reads, so that all of them see the same version.
+        """
+        return await self._caller.invoke(
+            "graph.snapshot", {"graph_id": graph_id, "branch": branch, "snapshot": snapshot}, SnapshotView
+        )
+
+    async def schema_get(self, graph_id: str) -> SchemaOfGraph:
+        """Get the schema of a graph: its types of nodes and edges, with their properties."""
+        return await self._caller.invoke("graph.schema_get", {"graph_id": graph_id}, SchemaOfGraph)
+
+    async def schema_apply(
+        self,
+        graph_id: str,
+        *,
+        schema: str,
+        dry_run: bool | None = None,
+        allow_data_loss: bool | None = None,
+        if_graph_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> SchemaOutcome:
+        """Give a graph another schema, or (`dry_run`) show the steps to it.
+
+        Refused if a stored query would not fit it, if the data break a new constraint, or if a step is not
+        supported. What is dropped can still be read in older snapshots, unless `allow_data_loss` is set.
+        """
+        return await self._caller.invoke(
+            "graph.schema_apply",
+            {
+                "graph_id": graph_id,
+                "schema": schema,
+                "dry_run": dry_run,
+                "allow_data_loss": allow_data_loss,
+                "if_graph_commit": if_graph_commit,
+            },
+            SchemaOutcome,
+            idempotency_key=idempotency_key,
+        )
+
+    async def branches_list(self, graph_id: str) -> BranchList:
+        """List the branches of a graph."""
+        return await self._caller.invoke("graph.branches_list", {"graph_id": graph_id}, BranchList)
+
+    async def branches_create(
+        self,
+        graph_id: str,
+        *,
+        name: str,
+        source: str | None = None,
+        snapshot: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> BranchView:
+        """Create a branch.
+
+        It begins with everything that the other branch has, and takes no room until something is changed on it.
+        """
+        return await self._caller.invoke(
+            "graph.branches_create",
+            {"graph_id": graph_id, "name": name, "source": source, "snapshot": snapshot},
+            BranchView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def branches_delete(self, graph_id: str, name: str, *, idempotency_key: str | None = None) -> BranchGone:
+        """Delete a branch.
+
+        Its commits can still be read as snapshots until garbage collection. A branch that others were forked from
+        stays. Deleting a protected branch waits for approval.
+        """
+        return await self._caller.invoke(
+            "graph.branches_delete", {"graph_id": graph_id, "name": name}, BranchGone, idempotency_key=idempotency_key
+        )
+
+    async def diff(
+        self,
+        graph_id: str,
+        *,
+        source: str,
+        target: str | None = None,
+        source_snapshot: str | None = None,
+        target_snapshot: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> BranchDifference:
+        """Compare two branches, or two commits: what the source has otherwise than the target."""
+        return await self._caller.invoke(
+            "graph.diff",
+            {
+                "graph_id": graph_id,
+                "source": source,
+                "target": target,
+                "source_snapshot": source_snapshot,
+                "target_snapshot": target_snapshot,
+                "limit": limit,
+                "cursor": cursor,
+            },
+            BranchDifference,
+        )
+
+    async def branches_merge(
+        self,
+        graph_id: str,
+        *,
+        source: str,
+        target: str | None = None,
+        delete_branch: bool | None = None,
+        if_graph_commit: str | None = None,
+        if_source_commit: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Merged:
+        """Merge a branch into another one.
+
+        Everything that changed on the source since they were one is brought to the target, as one commit. If both
+        changed the same things differently, nothing is merged, and every conflict is listed. A merge into a
+        protected branch waits for approval.
+        """
+        return await self._caller.invoke(
+            "graph.branches_merge",
+            {
+                "graph_id": graph_id,
+                "source": source,
+                "target": target,
+                "delete_branch": delete_branch,
+                "if_graph_commit": if_graph_commit,
+                "if_source_commit": if_source_commit,
+                "message": message,
+            },
+            Merged,
+            idempotency_key=idempotency_key,
+        )
+
+    async def commits_list(
+        self, graph_id: str, *, branch: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> CommitList:
+        """List the commits of a graph, newest first.
+
+        With a branch: those of the branch, and of the branches that it was forked from, up to where it was.
+        """
+        return await self._caller.invoke(
+            "graph.commits_list", {"graph_id": graph_id, "branch": branch, "limit": limit, "cursor": cursor}, CommitList
+        )
+
+    async def commits_get(self, graph_id: str, commit_id: str) -> CommitView:
+        """Get a commit."""
+        return await self._caller.invoke(
+            "graph.commits_get", {"graph_id": graph_id, "commit_id": commit_id}, CommitView
+        )
+
+    async def commits_changes(
+        self, graph_id: str, commit_id: str, *, limit: int | None = None, cursor: str | None = None
+    ) -> ChangesOfCommit:
+        """Show what a commit changed, compared with the commit before it."""
+        return await self._caller.invoke(
+            "graph.commits_changes",
+            {"graph_id": graph_id, "commit_id": commit_id, "limit": limit, "cursor": cursor},
+            ChangesOfCommit,
+        )
+
+    async def changes_poll(
+        self, graph_id: str, *, branch: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> ChangesPage:
+        """Follow the changes of a branch.
+
+        Answers with whole commits, oldest first, and a cursor. Ask again with `after` set to it to get what came
+        later.
+        """
+        return await self._caller.invoke(
+            "graph.changes_poll", {"graph_id": graph_id, "branch": branch, "after": after, "limit": limit}, ChangesPage
+        )
+
+    async def queries_list(self, graph_id: str, *, filter: str | None = None) -> QueryList:
+        """List the stored queries of a graph that you may run, with their parameters.
+
+        Run one with graph.query_run, or with its own tool.
+        """
+        return await self._caller.invoke("graph.queries_list", {"graph_id": graph_id, "filter": filter}, QueryList)
+
+    async def queries_get(self, graph_id: str, name: str) -> QueryView:
+        """Get a stored query with its source."""
+        return await self._caller.invoke("graph.queries_get", {"graph_id": graph_id, "name": name}, QueryView)
+
+    async def queries_put(
+        self,
+        graph_id: str,
+        name: str,
+        *,
+        source: str,
+        expose: bool | None = None,
+        tool_name: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> QueryView:
+        """Store a query, or replace it: from then on it is a tool.
+
+        It is checked against the schema of the graph. The name is that of the declaration. A query that is not
+        exposed is in no list of tools, and can be run by its name.
+        """
+        return await self._caller.invoke(
+            "graph.queries_put",
+            {"graph_id": graph_id, "name": name, "source": source, "expose": expose, "tool_name": tool_name},
+            QueryView,
+            idempotency_key=idempotency_key,
+        )
+
+    async def queries_delete(self, graph_id: str, name: str, *, idempotency_key: str | None = None) -> Deleted:
+        """Delete a stored query; its tool is gone with it."""
+        return await self._caller.invoke(
+            "graph.queries_delete", {"graph_id": graph_id, "name": name}, Deleted, idempotency_key=idempotency_key
+        )
+
+    async def queries_validate(self, graph_id: str, *, source: str, schema: str | None = None) -> QueryCheck:
+        """Check queries against the schema of a graph, without storing anything."""
+        return await self._caller.invoke(
+            "graph.queries_validate", {"graph_id": graph_id, "source": source, "schema": schema}, QueryCheck
+        )
+
+    async def queries_explain(
+        self,
+        graph_id: str,
+        name: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        run: bool | None = None,
+    ) -> QueryPlan:
+        """Explain how a stored query is run: what it looks up, and what it reads as a whole."""
+        return await self._caller.invoke(
+            "graph.queries_explain",
+            {"graph_id": graph_id, "name": name, "params": params, "branch": branch, "snapshot": snapshot, "run": run},
+            QueryPlan,
+        )
+
+    async def query_run(
+        self,
+        graph_id: str,
+        name: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        if_graph_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ReadAnswer | ChangeAnswer:
+        """Run a stored query, exposed or not.
+
+        Its parameters go into `params`. A read answers with rows, a mutation with what it changed. Whole numbers of
+        64 bits are texts in rows.
+        """
+        answer: ReadAnswer | ChangeAnswer = await self._caller.invoke_any(
+            "graph.query_run",
+            {
+                "graph_id": graph_id,
+                "name": name,
+                "params": params,
+                "branch": branch,
+                "snapshot": snapshot,
+                "limit": limit,
+                "offset": offset,
+                "if_graph_commit": if_graph_commit,
+            },
+            (ReadAnswer, ChangeAnswer),
+            idempotency_key=idempotency_key,
+        )
+        return answer
+
+    async def query(
+        self,
+        graph_id: str,
+        *,
+        query: str,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> ReadAnswer:
+        """Run a query that you write yourself, if the graph allows that.
+
+        The answer names the version that was read: pass it as `snapshot` to read the same version again.
+        """
+        return await self._caller.invoke(
+            "graph.query",
+            {
+                "graph_id": graph_id,
+                "query": query,
+                "name": name,
+                "params": params,
+                "branch": branch,
+                "snapshot": snapshot,
+                "limit": limit,
+                "offset": offset,
+            },
+            ReadAnswer,
+        )
+
+    async def mutate(
+        self,
+        graph_id: str,
+        *,
+        query: str,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        branch: str | None = None,
+        if_graph_commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ChangeAnswer:
+        """Run a mutation that you write yourself, if the graph allows that.
+
+        It is one commit on the branch, or nothing. With `if_graph_commit` it is refused if the branch has moved on.
+        """
+        return await self._caller.invoke(
+            "graph.mutate",
+            {
+                "graph_id": graph_id,
+                "query": query,
+                "name": name,
+                "params": params,
+                "branch": branch,
+                "if_graph_commit": if_graph_commit,
+            },
+            ChangeAnswer,
+            idempotency_key=idempotency_key,
+        )
+
+    async def load(
+        self,
+        graph_id: str,
+        *,
+        data: str,
+        mode: Literal["append", "merge", "overwrite"] | None = None,
+        branch: str | None = None,
+        source: str | None = None,
+        if_graph_commit: str | None = None,
+        message: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> LoadAnswer:
+        """Load nodes and edges, all of them or none.
+
+        The load is one commit on the branch. With `source`, a branch that does not exist is forked first, which
+        needs the right to create branches.
+        """
+        return await self._caller.invoke(
+            "graph.load",
+            {
+                "graph_id": graph_id,
+                "data": data,
+                "mode": mode,
+                "branch": branch,
+                "source": source,
+                "if_graph_commit": if_graph_commit,
+                "message": message,
+            },
+            LoadAnswer,
+            idempotency_key=idempotency_key,
+        )
+
+    async def export(
+        self,
+        graph_id: str,
+        *,
+        branch: str | None = None,
+        snapshot: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+    ) -> Exported:
+        """Export the nodes and edges of a version, page by page, as graph.load takes them."""
+        return await self._caller.invoke(
+            "graph.export",
+            {"graph_id": graph_id, "branch": branch, "snapshot": snapshot, "offset": offset, "limit": limit},
+            Exported,
+        )

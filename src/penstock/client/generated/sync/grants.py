@@ -1,0 +1,66 @@
+"""Operations on grant, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.client.caller import Caller
+from penstock.client.generated.views.grant import GrantPage, GrantView
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["Grants"]
+
+
+class Grants:
+    """Operations on grant."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def create(
+        self,
+        *,
+        principal: str,
+        capabilities: str | Sequence[str],
+        expires_in: str,
+        high_risk: bool | None = None,
+        note: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> GrantView:
+        """Let an agent act by itself for a while.
+
+        Under the preset `strict`, everything that an agent changes waits for approval. What a grant covers does
+        not, until the grant ends; what could do harm also needs a preflight, an idempotency key and a
+        justification.
+        """
+        return self._caller.invoke(
+            "grant.create",
+            {
+                "principal": principal,
+                "capabilities": capabilities,
+                "expires_in": expires_in,
+                "high_risk": high_risk,
+                "note": note,
+            },
+            GrantView,
+            idempotency_key=idempotency_key,
+        )
+
+    def list(self, *, limit: int | None = None, cursor: str | None = None) -> GrantPage:
+        """List what agents may do by themselves.
+
+        Those that have ended are listed, too, until somebody deletes them.
+        """
+        return self._caller.invoke("grant.list", {"limit": limit, "cursor": cursor}, GrantPage)
+
+    def list_all(self, *, limit: int | None = None) -> Iterator[GrantView]:
+        """List what agents may do by themselves: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("grant.list", {"limit": limit}, GrantPage):
+            yield from page.items
+
+    def delete(self, grant_id: str, *, idempotency_key: str | None = None) -> Deleted:
+        """End a grant now.
+
+        From then on, what it covered waits for approval again.
+        """
+        return self._caller.invoke("grant.delete", {"grant_id": grant_id}, Deleted, idempotency_key=idempotency_key)

@@ -1,0 +1,74 @@
+"""Operations on quota, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import UNSET, UnsetType
+
+from penstock.client.caller import Caller
+from penstock.client.generated.views.quota import QuotaEntry, QuotaPage, QuotaView
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["Quotas"]
+
+
+class Quotas:
+    """Operations on quota."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def get(self, subject: str, *, tenant: str | None = None) -> QuotaView:
+        """Read what a tenant or a key may use, and what it has used today."""
+        return self._caller.invoke("quota.get", {"subject": subject, "tenant": tenant}, QuotaView)
+
+    def list(self, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None) -> QuotaPage:
+        """List quotas that were changed.
+
+        Everything else has the quotas of the settings.
+        """
+        return self._caller.invoke("quota.list", {"tenant": tenant, "limit": limit, "cursor": cursor}, QuotaPage)
+
+    def list_all(self, *, tenant: str | None = None, limit: int | None = None) -> Iterator[QuotaEntry]:
+        """List quotas that were changed: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("quota.list", {"tenant": tenant, "limit": limit}, QuotaPage):
+            yield from page.items
+
+    def set(
+        self,
+        subject: str,
+        *,
+        tenant: str | None = None,
+        runs_at_once: int | UnsetType | None = UNSET,
+        runs_per_day: int | UnsetType | None = UNSET,
+        tokens_per_day: int | UnsetType | None = UNSET,
+        cost_per_day: float | UnsetType | None = UNSET,
+        storage_bytes: int | UnsetType | None = UNSET,
+        idempotency_key: str | None = None,
+    ) -> QuotaView:
+        """Set what a tenant or a key may use.
+
+        Holds for the next start; runs that are under way go on. What is left out is as the settings have it, and
+        null lifts a quota. Only the operator sets the quotas of a whole tenant.
+        """
+        return self._caller.invoke(
+            "quota.set",
+            {
+                "subject": subject,
+                "tenant": tenant,
+                "runs_at_once": runs_at_once,
+                "runs_per_day": runs_per_day,
+                "tokens_per_day": tokens_per_day,
+                "cost_per_day": cost_per_day,
+                "storage_bytes": storage_bytes,
+            },
+            QuotaView,
+            idempotency_key=idempotency_key,
+        )
+
+    def reset(self, subject: str, *, tenant: str | None = None, idempotency_key: str | None = None) -> Deleted:
+        """Let a tenant or a key have the quotas of the settings again."""
+        return self._caller.invoke(
+            "quota.reset", {"subject": subject, "tenant": tenant}, Deleted, idempotency_key=idempotency_key
+        )

@@ -1,0 +1,157 @@
+"""What is hashed of an audit record: its leaf in the Merkle tree, in which personal data can be erased later.
+
+A leaf is the SHA-256 of a zero byte and the canonical JSON of `{"commitments": ..., "entry": ..., "seq": ...}`. Fields
+that may name a person are not in `entry`. `commitments` has a salted hash of each of them instead, so the leaf stays
+the same when such a field is erased together with its salt (`redact`). Whoever has the salt can verify the value;
+whoever has not cannot guess it.
+
+Every record has a random salt, from which those of its personal fields are derived (SHAKE256). Erasing some of the
+fields replaces the common salt by the salts of those that remain. Records of earlier releases have no salt; their leaf
+covers all fields in clear, and nothing in them can be erased.
+
+Above it: `chain` seals leaves, `trails` verifies exported ones, stores erase. Below it: canonical JSON. It draws no
+salts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.base.json import JsonObject, JsonValue, is_flat
+from penstock.definitions.canonical import canonical_json
+
+__all__ = [
+    "ERASED",
+    "PERSONAL",
+    "SALT_BYTES",
+    "canonical_fields",
+    "entry_fields",
+    "leaf_hash",
+    "redact",
+    "redact_entry",
+]
+
+T = TypeVar("T", bound=msgspec.Struct)
+PERSONAL = ("principal", "principal_name", "acting_for", "remote", "client", "subject")
+"""The fields that can be erased, because they may name a person or a machine of theirs."""
+ERASED = "erased"
+"""What an erased principal is shown as; other fields are empty."""
+SALT_BYTES = 16
+# These tell how to verify a record and are not part of what is hashed.
+_BESIDE = ("salt", "redacted")
+_SCALARS = frozenset({str, int})
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def entry_fields(entry: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of an entry that are set, as JSON."""
+    return {
+        name: list(value) if type(value) is tuple else value
+        for name, value in msgspec.structs.asdict(entry).items()
+        if value is not None
+    }
+
+
+def leaf_hash(fields: Mapping[str, Any], seq: int) -> bytes:
+    """Return the leaf of a record; raise ValueError if it cannot have been recorded like that.
+
+    `fields` are those that are set, as `entry_fields` returns them or as an exported record has them.
+    """
+    return hashlib.sha256(b"\x00" + _covered(fields, seq)).digest()
+
+
+def _covered(fields: Mapping[str, Any], seq: int) -> bytes:
+    if "salt" not in fields and "redacted" not in fields:
+        return canonical_fields({"entry": {**fields}, "seq": seq})
+    entry: JsonObject = {name: value for name, value in fields.items() if name not in _HIDDEN}
+    return canonical_fields({"commitments": _commitments(fields), "entry": entry, "seq": seq})
+
+
+_HIDDEN = frozenset((*PERSONAL, *_BESIDE))
+_PLACES = tuple((name, number * SALT_BYTES, (number + 1) * SALT_BYTES) for number, name in enumerate(PERSONAL))
+
+
+def _commitments(fields: Mapping[str, Any]) -> JsonObject:
+    try:
+        if (redacted := fields.get("redacted")) is not None:
+            salts: Mapping[str, str] = redacted["salts"]
+            found: JsonObject = {**redacted["commitments"]}
+            for name in PERSONAL:
+                if name in fields and name not in found:
+                    found[name] = _commitment(bytes.fromhex(salts[name]), fields[name])
+            return found
+        # Records are made all the time and changed hardly ever, so this is the short way.
+        joined = _joined_salts(fields["salt"])
+        return {name: _commitment(joined[start:end], fields[name]) for name, start, end in _PLACES if name in fields}
+    except (KeyError, TypeError) as error:
+        raise ValueError("a personal field has no salt") from error
+
+
+def _joined_salts(common: str) -> bytes:
+    """Return the salts of all personal fields one after another; none of them tells anything about the others."""
+    return hashlib.shake_256(bytes.fromhex(common)).digest(len(PERSONAL) * SALT_BYTES)
+
+
+def _commitment(salt: bytes, value: JsonValue) -> str:
+    text = value if type(value) is str else canonical_json(value, exact_integers=True).decode()
+    return hashlib.sha256(salt + text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def redact(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any] | None:
+    """Return the fields of a record with some of them erased; None if there is nothing to erase.
+
+    A record of an earlier release, which has no salt, cannot be changed.
+    """
+    redacted = fields.get("redacted")
+    done: Mapping[str, str] = redacted["commitments"] if redacted else {}
+    wanted = [name for name in PERSONAL if name in names and name in fields and name not in done]
+    if not wanted or (fields.get("salt") is None and redacted is None):
+        return None
+    made = _commitments(fields)
+    kept = [name for name in PERSONAL if name in fields and name not in done and name not in wanted]
+    if redacted:
+        salts = {name: redacted["salts"][name] for name in kept}
+    else:
+        joined = _joined_salts(fields["salt"])
+        salts = {name: joined[start:end].hex() for name, start, end in _PLACES if name in kept}
+    erased = {**done, **{name: made[name] for name in wanted}}
+    remaining = {name: value for name, value in fields.items() if name not in wanted and name != "salt"}
+    if "principal" in wanted:
+        remaining["principal"] = ERASED
+    return {**remaining, "redacted": {"commitments": erased, "salts": salts}}
+
+
+def redact_entry(entry: T, names: Collection[str]) -> T | None:
+    """Return an entry with some of its fields erased; None if there is nothing to erase."""
+    fields = redact(entry_fields(entry), names)
+    if fields is None:
+        return None
+    erased = {name: None for name in PERSONAL if name not in fields}
+    if fields["principal"] == ERASED:
+        erased["principal"] = fields["principal"]
+    return msgspec.structs.replace(entry, **erased, salt=None, redacted=fields["redacted"])
+
+
+def canonical_fields(sealed: JsonObject) -> bytes:
+    """Return the canonical JSON of what is hashed or sealed: an object whose members are numbers, texts and objects.
+
+    Nearly all entries consist of strings and integers, which the fast encoder writes in canonical form.
+    """
+    entry = sealed["entry"]
+    if isinstance(entry, dict) and all(type(value) in _SCALARS or _is_plain(value) for value in entry.values()):
+        try:
+            return _encode_sorted(sealed)
+        except (UnicodeEncodeError, OverflowError):
+            pass  # a lone surrogate, or an integer of more than 64 bits
+    return canonical_json(sealed, exact_integers=True)
+
+
+def _is_plain(value: JsonValue) -> bool:
+    """Whether the fast encoder writes this value as canonical JSON: no fractions, and no keys that sort differently."""
+    if type(value) is list:
+        return all(type(item) is str for item in value)
+    return is_flat(value) and (type(value) is not dict or all(map(str.isascii, value)))

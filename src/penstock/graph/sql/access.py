@@ -1,0 +1,87 @@
+"""How the rows of a node variable can be found: by identifier, by a key, by an index, or only by reading all.
+
+Above it: `patterns`. Below it: `walking`, `emitting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+
+from penstock.graph.schema.model import Base, Index, Key, NodeType, Scalar, Unique
+from penstock.graph.schema.model import Enum as EnumType
+from penstock.graph.sql.emitting import Scope
+from penstock.graph.sql.walking import free_variables
+from penstock.graph.typing.patterns import (
+    Comparator,
+    Compare,
+    FieldValue,
+    MetaField,
+    MetaValue,
+    NodeVariable,
+    TypedCondition,
+    TypedExpression,
+)
+
+__all__ = ["Access", "find_access", "identifier_values", "indexed_columns", "is_text_key"]
+
+
+class Access(Enum):
+    """From the best to the worst."""
+
+    SINGLE = auto()
+    INDEX = auto()
+    SCAN = auto()
+
+
+def is_text_key(type_: NodeType) -> bool:
+    """Whether the key is a single text, which is then the identifier itself."""
+    if type_.key is None or len(type_.key) != 1:
+        return False
+    value = type_.by_name[type_.key[0]].type
+    return isinstance(value, EnumType) or value == Scalar(Base.STRING)
+
+
+def indexed_columns(type_: NodeType) -> tuple[tuple[str, ...], ...]:
+    """The properties that have an index of their own, in the order in which they are declared."""
+    found = []
+    for each in type_.constraints:
+        if isinstance(each, Unique | Index) or (isinstance(each, Key) and not is_text_key(type_)):
+            found.append(each.properties)
+    return tuple(dict.fromkeys(found))
+
+
+def _equal_to(
+    node: NodeVariable, conditions: Iterable[TypedCondition], scope: Scope
+) -> list[tuple[FieldValue | MetaValue, TypedExpression]]:
+    """What fields of a node must be equal to, as far as that is known before the node is."""
+    found: list[tuple[FieldValue | MetaValue, TypedExpression]] = []
+    for each in conditions:
+        if not isinstance(each, Compare) or each.comparator is not Comparator.EQUAL:
+            continue
+        for own, other in ((each.left, each.right), (each.right, each.left)):
+            if not isinstance(own, FieldValue | MetaValue) or own.variable != node.name:
+                continue
+            if all(scope.find(name) is not None for name in free_variables(other)):
+                found.append((own, other))
+    return found
+
+
+def find_access(node: NodeVariable, conditions: Iterable[TypedCondition], scope: Scope) -> Access:
+    """The best way to find a node."""
+    equal = _equal_to(node, conditions, scope)
+    fixed = {own.name for own, _ in equal if isinstance(own, FieldValue)}
+    if any(isinstance(own, MetaValue) and own.field is MetaField.ID for own, _ in equal):
+        return Access.SINGLE
+    if any(isinstance(each, Key | Unique) and fixed.issuperset(each.properties) for each in node.type.constraints):
+        return Access.SINGLE
+    return Access.INDEX if any(each[0] in fixed for each in indexed_columns(node.type)) else Access.SCAN
+
+
+def identifier_values(node: NodeVariable, conditions: Iterable[TypedCondition], scope: Scope) -> list[TypedExpression]:
+    """What the identifier of a node must be equal to because its key is, if the key is a single text."""
+    if not is_text_key(node.type) or node.type.key is None:
+        return []
+    (key,) = node.type.key
+    equal = _equal_to(node, conditions, scope)
+    return [other for own, other in equal if isinstance(own, FieldValue) and own.name == key]

@@ -1,0 +1,150 @@
+"""What the parts of one statement share: its bound values, fresh names, where variables come from, what a view shows.
+
+**Visibility.** A view is a chain of branches `b0`, `b1`, … from the branch itself down to the one that all come from,
+each with the last commit of it that is seen: `s0`, `s1`, …. A row is visible if its own branch is in the chain, its
+version is valid at that branch's commit, and no nearer branch has a valid version of the same entity, be it dead or
+not.
+
+Above it: `conditions`, `hops`, `patterns`, `reads`, `mutations`, and the statements of the stores that need no query.
+Below it: `dialects`, `layout`, `statement`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from penstock.graph.schema.model import Base, Scalar, ValueType
+from penstock.graph.sql.dialects import Dialect
+from penstock.graph.sql.layout import Layout, Table
+from penstock.graph.sql.statement import Bound
+from penstock.graph.typing.patterns import ConstantList, ConstantValue, NowValue, ParameterValue
+
+__all__ = ["EdgeSource", "Emitter", "Given", "NodeSource", "NotCompilableError", "Scope", "Source", "visible"]
+
+Given: TypeAlias = ConstantValue | ConstantList | ParameterValue | NowValue
+
+
+class NotCompilableError(Exception):
+    """The dialect cannot express a query exactly. `code` and the message go to whoever registers the query."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code, self.message = code, message
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSource:
+    """Where a node variable comes from. Without `alias`, only its identifier is known."""
+
+    id: str
+    table: Table
+    type_name: str
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSource:
+    """Where an edge variable comes from. All are SQL expressions."""
+
+    id: str
+    src: str
+    dst: str
+    type: str
+    columns: Mapping[str, str]
+
+
+Source: TypeAlias = NodeSource | EdgeSource
+
+
+@dataclass(slots=True)
+class Scope:
+    """The variables that are bound so far, and those of the blocks around."""
+
+    outer: Scope | None = None
+    own: dict[str, Source] = field(default_factory=dict)
+
+    def find(self, name: str) -> Source | None:
+        """Where a variable comes from; None if it is not bound yet."""
+        found = self.own.get(name)
+        return found if found is not None or self.outer is None else self.outer.find(name)
+
+    def node(self, name: str) -> NodeSource:
+        """A node variable that is bound."""
+        found = self.find(name)
+        assert isinstance(found, NodeSource)
+        return found
+
+    def edge(self, name: str) -> EdgeSource:
+        """An edge variable that is bound."""
+        found = self.find(name)
+        assert isinstance(found, EdgeSource)
+        return found
+
+
+class Emitter:
+    """Collects the values of a statement, and gives out names."""
+
+    def __init__(self, dialect: Dialect, layout: Layout, depth: int, needed: frozenset[str] = frozenset()) -> None:
+        self.dialect = dialect
+        self.layout = layout
+        self.depth = depth
+        self.needed = needed
+        """The variables whose properties are read."""
+        self.bound: list[Bound] = []
+        self.scans = 0
+        self._names: dict[str, int] = {}
+        self._parameters: dict[tuple[str, ValueType], str] = {}
+
+    def name(self, prefix: str) -> str:
+        """A name that is not used yet."""
+        number = self._names[prefix] = self._names.get(prefix, -1) + 1
+        return f"{prefix}{number}"
+
+    def given(self, value: Given) -> str:
+        """A placeholder for a value of the query."""
+        match value:
+            case ParameterValue(name, type_, _):
+                known = self._parameters.get((name, type_))
+                if known is None:
+                    known = self._parameters[name, type_] = self.name("a")
+                    self.bound.append(Bound(known, "parameter", type_, parameter=name))
+                return self.dialect.placeholder(known)
+            case NowValue():
+                known = self._parameters.get(("", value.type))
+                if known is None:
+                    known = self._parameters["", value.type] = self.name("a")
+                    self.bound.append(Bound(known, "now", Scalar(Base.DATE_TIME)))
+                return self.dialect.placeholder(known)
+            case ConstantValue(constant, type_) | ConstantList(constant, type_):
+                placeholder = self.name("k")
+                self.bound.append(Bound(placeholder, "constant", type_, value=constant))
+                return self.dialect.placeholder(placeholder)
+
+    def constant(self, value: str) -> str:
+        """A placeholder for a text that the compiler itself gives."""
+        return self.given(ConstantValue(value, Scalar(Base.STRING)))
+
+    def visible(self, alias: str, table: Table) -> str:
+        """The condition that the view shows a row."""
+        return visible(self.dialect, alias, table, self.depth)
+
+
+def visible(dialect: Dialect, alias: str, table: Table, depth: int, *, prefix: str = "") -> str:
+    """The condition that a view of so many branches shows a row. `prefix` distinguishes two views in one statement."""
+
+    def valid(row: str, level: int) -> str:
+        branch = dialect.placeholder(f"{prefix}b{level}")
+        seq = dialect.placeholder(f"{prefix}s{level}")
+        return f"{row}.br = {branch} AND {row}.c_from <= {seq} AND {row}.c_to > {seq}"
+
+    if depth == 1:
+        return f"{valid(alias, 0)} AND {alias}.dead = 0"
+    levels = [f"({valid(alias, 0)})"]
+    for level in range(1, depth):
+        nearer = " OR ".join(f"({valid('nearer', each)})" for each in range(level))
+        hidden = f"EXISTS (SELECT 1 FROM {table.name} AS nearer WHERE nearer.id = {alias}.id AND ({nearer}))"
+        levels.append(f"({valid(alias, level)} AND NOT {hidden})")
+    branches = ", ".join(dialect.placeholder(f"{prefix}b{level}") for level in range(depth))
+    return f"{alias}.br IN ({branches}) AND {alias}.dead = 0 AND ({' OR '.join(levels)})"

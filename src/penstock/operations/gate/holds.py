@@ -1,0 +1,335 @@
+"""The stage of the gate that holds calls until somebody approves them.
+
+`settle` says whether a call waits: by the preset, by what its operation or document says, and by what a policy asks
+for. A handler that finds out later that it would start something that has to wait raises `HoldRequired` before it has
+changed anything, and the whole call waits. A call that waits becomes a run (`Holder`); this module only says what
+exactly is to be approved. When the run makes the call, it comes through the gate again with the approval as proof, and
+`settle` checks directly before the effect that it is the call that was approved: the same principal, arguments, schema,
+state and policies, before the approval expires.
+
+Above it: `pipeline`, what starts runs. Below it: `governance.holds` decides, `governance.approvals` digests. How a held
+call is stored, shown and made is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from hmac import compare_digest
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from penstock.base.errors import Conflict, Rejected, Unavailable
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.keyed_digests import keyed_digest
+from penstock.definitions.canonical import canonical_json
+from penstock.definitions.schemas.compiled import CompiledSchema, apply_defaults, load_schema
+from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values
+from penstock.governance.approvals import CallBinding, digest_of, value_digest
+from penstock.governance.holds import (
+    Approval,
+    CallFacts,
+    Escalation,
+    Grant,
+    Hold,
+    Preset,
+    WriteProof,
+    auto_execution_denied,
+    hold_of,
+)
+from penstock.governance.policy.outcomes import ApprovalRequired, approvals_suffice
+from penstock.operations.catalogue.capability import Governance, Reply
+from penstock.operations.gate.context import Context, HoldChoices, Principal, Request, Services, WriteIntent
+from penstock.operations.gate.policy_stage import Decided
+
+__all__ = [
+    "DraftDesk",
+    "HoldRequired",
+    "HoldStage",
+    "Holder",
+    "PendingCall",
+    "argument_secrets",
+    "binding_of",
+    "facts_of",
+    "is_approved",
+    "policy_approvals",
+]
+
+_CHANGED = "propose it again; what was approved is not done any more"
+_DANGEROUS = frozenset({"high", "critical"})
+_PREFLIGHT = "preflight"
+
+
+class HoldRequired(Exception):
+    """Raised by a handler before it has changed anything: the call has to wait."""
+
+    def __init__(self, hold: Hold, governance: Governance) -> None:
+        super().__init__(hold.reason)
+        self.hold = hold
+        self.governance = governance
+
+
+class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that has to wait: why, and what exactly would be approved."""
+
+    hold: Hold
+    binding: CallBinding
+    digest: str
+    governance: Governance
+
+
+class Holder(Protocol):
+    """Stores a held call as a run, and answers its caller."""
+
+    async def hold(self, context: Context, pending: PendingCall) -> Reply[Any]:
+        """Start the run that asks for approval, with the record of the call; return what the caller is told."""
+
+
+PreflightMatch: TypeAlias = Literal["none", "mismatch", "matches"]
+
+
+class DraftDesk(Protocol):
+    """Knows what agents may do by themselves, and shows calls before they are made."""
+
+    def needs_grant(self, principal: Principal) -> bool:
+        """Whether what a principal changes waits unless a grant covers it, whatever the preset is."""
+
+    async def grants(self, context: Context) -> tuple[Grant, ...]:
+        """Return the grants of the caller."""
+
+    async def used_preflight(self, context: Context) -> PreflightMatch:
+        """Use up the preflight that a call names, and return whether it is of exactly this call.
+
+        Raise `Rejected` if there is no such preflight, or it is somebody else's.
+        """
+
+    async def preview(self, context: Context, hold: Hold | None) -> Reply[Any]:
+        """Return what a call would do, with a handle for making it. Nothing else is changed."""
+
+
+class HoldStage:
+    """Decides whether calls wait, and checks those that were approved."""
+
+    def __init__(self, services: Services) -> None:
+        self.holder: Holder | None = None
+        """Without one, calls that would have to wait are refused."""
+        self.desk: DraftDesk | None = None
+        self.call: Callable[[Request], Awaitable[Any]] | None = None
+        """Makes a call through the gate, for operations that make one for their caller."""
+        self._choices: HoldChoices = services.holds
+
+    async def settle(self, context: Context, decided: Decided | None) -> Reply[Any] | None:
+        """Hold a call that has to wait, and return what its caller is told; None if it is made now.
+
+        Most calls are settled by a look at the preset and at who calls. An approved call is checked once more.
+        """
+        request, capability = context.request, context.capability
+        if request.approval is not None:
+            await self._release(context, decided)
+            return None
+        asked, intent = policy_approvals(decided), request.intent
+        if capability.approvals is not None and not request.by_owner:
+            asked = (*asked, *await capability.approvals(context, context.given))
+        if intent is not None and intent.state_witness_hash is not None:
+            await _check_witness(context, intent.state_witness_hash)
+        if not asked and not _may_wait(self._preset_for(request), request, capability.governance):
+            return None
+        facts = facts_of(request, capability.governance, changes=not capability.annotations.read_only)
+        hold = await self.hold_of(context, facts, asked)
+        looks = intent is not None and intent.only_look
+        if hold is None and not looks:
+            return None
+        wanted = await self._found(context, hold)
+        if looks:
+            return await self._preview(context, wanted.hold if wanted is not None else None)
+        return None if wanted is None else await self.hold(context, wanted)
+
+    async def _found(self, context: Context, hold: Hold | None) -> HoldRequired | None:
+        """Find what a call is about, before anybody is asked; return why it waits, and what of.
+
+        What does not exist is refused as it would be if the call were made. What the call would start may have to wait
+        by itself, for further people.
+        """
+        capability = context.capability
+        try:
+            if capability.find is not None:
+                await capability.find(context, context.given)
+        except HoldRequired as own:
+            if hold is None or hold.reason == "requested":
+                return own
+            approvals = tuple(dict.fromkeys((*hold.approvals, *own.hold.approvals)))
+            return HoldRequired(msgspec.structs.replace(hold, approvals=approvals), own.governance)
+        return None if hold is None else HoldRequired(hold, capability.governance)
+
+    def _preset_for(self, request: Request) -> Preset:
+        """Return the preset that holds for a caller."""
+        needs_grant = self.desk is not None and self.desk.needs_grant(request.principal)
+        return "strict" if needs_grant else self._choices.preset
+
+    async def _preview(self, context: Context, hold: Hold | None) -> Reply[Any]:
+        if self.desk is None:
+            raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
+        return await self.desk.preview(context, hold)
+
+    async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
+        """Return why a call waits; None if it is made now."""
+        preset = self._preset_for(context.request)
+        denied = None
+        if preset == "strict" and facts.by_agent and facts.changes:
+            denied = await self._denied(context, facts)
+        return hold_of(preset, facts, policy=asked, default=self._choices.approval, denied_code=denied)
+
+    async def _denied(self, context: Context, facts: CallFacts) -> str | None:
+        """Return why an agent may not make this change by itself."""
+        desk, request = self.desk, context.request
+        if desk is None:
+            return "AUTO_EXECUTE_DISABLED"
+        intent = request.intent or WriteIntent()
+        match: PreflightMatch = "none"
+        if intent.preflight_id is not None and not intent.only_look:
+            if _PREFLIGHT not in context.found_out:
+                context.found_out[_PREFLIGHT] = await desk.used_preflight(context)
+            match = context.found_out[_PREFLIGHT]
+        proof = WriteProof(
+            preflight="matches" if intent.only_look else match,
+            has_idempotency_key=request.idempotency_key is not None or intent.only_look,
+            has_justification=bool(intent.justification) or intent.only_look,
+        )
+        return auto_execution_denied(
+            context.capability.name, facts.risk, await desk.grants(context), proof, context.now_ms()
+        )
+
+    async def hold(self, context: Context, wanted: HoldRequired) -> Reply[Any]:
+        """Hold a call, and return what its caller is told."""
+        if self.holder is None:
+            message = f"{context.capability.name} waits for approval, and nothing here keeps calls that wait"
+            raise Unavailable("NOT_CONFIGURED", message, "call it on the server (`penstock serve`)")
+        binding = await binding_of(context, context.now_ms() + self._choices.draft_ms)
+        pending = PendingCall(
+            hold=wanted.hold, binding=binding, digest=digest_of(binding), governance=wanted.governance
+        )
+        return await self.holder.hold(context, pending)
+
+    async def _release(self, context: Context, decided: Decided | None) -> None:
+        """Refuse an approved call that is not what was approved any more. Runs directly before the effect."""
+        approval = context.request.approval
+        if approval is None:
+            raise TypeError("only an approved call is released")
+        if approval.expires_at <= context.now_ms():
+            raise Conflict("APPROVAL_EXPIRED", "the approval has expired", _CHANGED)
+        binding = await binding_of(context, approval.expires_at)
+        enough = decided is None or is_approved(context.request, decided)
+        if not enough or not compare_digest(digest_of(binding).encode(), approval.digest.encode()):
+            message = "what the call would do, or who has to approve it, has changed since it was approved"
+            raise Conflict("DRAFT_DRIFTED", message, _CHANGED, {"digest": approval.digest})
+        context.call.note(outcome="executed")
+
+
+def policy_approvals(decided: Decided | None) -> tuple[Approval, ...]:
+    """Return whose approval the policies ask for; nobody's if they permit the call."""
+    if decided is None or not isinstance(decided.outcome, ApprovalRequired):
+        return ()
+    return tuple(
+        Approval(
+            groups=item.approvers,
+            count=item.quorum,
+            not_requester=True,
+            escalation=None
+            if item.escalate_after_ms is None
+            else Escalation(after_ms=item.escalate_after_ms, groups=item.escalate_to),
+        )
+        for item in decided.outcome.requirements
+    )
+
+
+def is_approved(request: Request, decided: Decided) -> bool:
+    """Whether a call has every approval that the policies ask for now."""
+    outcome = decided.outcome
+    if not isinstance(outcome, ApprovalRequired):
+        return True
+    return request.approval is not None and approvals_suffice(outcome.requirements, request.approval.votes)
+
+
+def _may_wait(preset: Preset, request: Request, governance: Governance) -> bool:
+    """Whether a call may have to wait, as far as that can be said without looking anything up."""
+    if request.intent is not None and (request.intent.wants_draft or request.intent.only_look):
+        return governance.holdable
+    if preset == "open" or request.from_inside or request.by_owner or not governance.holdable:
+        return False
+    return governance.draft != "never" or (
+        request.by_agent and (preset == "strict" or governance.confirm or governance.risk in _DANGEROUS)
+    )
+
+
+def facts_of(request: Request, governance: Governance, *, changes: bool = True) -> CallFacts:
+    """Return what decides whether a call waits."""
+    return CallFacts(
+        changes=changes and not request.from_inside,
+        by_agent=request.by_agent,
+        by_owner=request.by_owner,
+        risk=governance.risk,
+        confirm=governance.confirm,
+        draft=governance.draft,
+        approval=governance.approval,
+        wants_draft=request.intent is not None and request.intent.wants_draft,
+        caller=request.principal.id,
+    )
+
+
+async def _check_witness(context: Context, expected: str) -> None:
+    """Refuse a call whose caller looked at another state than the present one."""
+    witness = context.capability.witness
+    state = None if witness is None else await witness(context, context.given)
+    if state is None:
+        message = f"{context.capability.name} depends on no state that a hash could stand for"
+        raise Conflict("WITNESS_UNSUPPORTED", message, "leave the hash out")
+    if not compare_digest(value_digest(state).encode(), expected.encode()):
+        raise Conflict("WITNESS_MISMATCH", "the state has changed since it was looked at", "look again")
+
+
+async def binding_of(context: Context, expires_at: int) -> CallBinding:
+    """Return what an approval of a call is bound to."""
+    capability, principal = context.capability, context.principal
+    witness: JsonValue = None
+    if capability.witness is not None:
+        witness = await capability.witness(context, context.given)
+    return CallBinding(
+        principal=principal.id,
+        tenant=principal.tenant,
+        capability=capability.name,
+        schema_version=capability.schema_version,
+        arguments=await _bound_arguments(context),
+        state_witness=witness,
+        policy_version=context.policy_version,
+        expires_at=expires_at,
+    )
+
+
+async def _bound_arguments(context: Context) -> JsonValue:
+    """Return the arguments with their defaults; secrets as keyed digests, which differ if the secrets differ."""
+    capability, given = context.capability, context.given
+    plain: JsonValue
+    if isinstance(given, msgspec.Struct):
+        plain = msgspec.json.decode(msgspec.json.encode(given))  # lists, and nothing but JSON
+    else:
+        plain = apply_defaults(capability.input_schema, context.request.arguments)
+    pepper = context.services.pepper
+    hidden: JsonObject = {
+        pointer: {"secretDigest": keyed_digest(pepper, b"argument\0" + canonical_json(value, exact_integers=True))}
+        for pointer, value in (await argument_secrets(context, plain)).items()
+    }
+    return with_values(plain, hidden) if hidden else plain
+
+
+async def argument_secrets(context: Context, arguments: JsonValue) -> dict[str, JsonValue]:
+    """Return the secret parts of arguments by their JSON pointers, as the capability or its schema marks them."""
+    capability = context.capability
+    schema = load_schema(capability.input_schema)
+    if isinstance(schema, CompiledSchema):
+        found = secrets_in(schema, arguments)
+        if capability.secrets is not None and isinstance(arguments, dict):
+            found |= await capability.secrets(context, arguments)
+        return found
+    if secret_paths(capability.input_schema):
+        raise Rejected("INVALID_ARGUMENTS", f"the schema of {capability.name} has secrets that cannot be found")
+    return {}

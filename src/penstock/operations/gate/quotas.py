@@ -1,0 +1,114 @@
+"""Quotas: what a tenant and a key may use at most, as the settings say and as operators changed it for some.
+
+The quotas of a start are given to the store, which counts it in the transaction that stores the run, or refuses it: so
+any number of processes keep them exactly. What a quota says is read again after a second, and at once after a change by
+this process. Stored bytes are measured now and then, because measuring reads much; they are compared before a start.
+
+Above it: `permissions.admission`, `operations.quotas`. Below it: the platform port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.governance.principals import Principal
+from penstock.governance.quotas import TENANT_SUBJECT, QuotaLimits, quota_exceeded
+from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.usage import StartQuota, SubjectQuota
+
+__all__ = ["QUOTA_KIND", "TENANT_QUOTA", "QuotaChoices", "Quotas", "merged", "subject_named", "subject_of"]
+
+QUOTA_KIND = "quota"
+"""The kind of the resources that hold changed quotas, by tenant and subject."""
+TENANT_QUOTA = "tenant"
+"""The name of the quotas of a whole tenant; other names are principals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaChoices:
+    """The quotas of every tenant and of every key, unless they were changed for it."""
+
+    tenant: QuotaLimits = field(default_factory=QuotaLimits)
+    key: QuotaLimits = field(default_factory=QuotaLimits)
+
+
+def subject_named(name: str) -> str:
+    """Return the subject with a name, as callers write it."""
+    return TENANT_SUBJECT if name == TENANT_QUOTA else name
+
+
+def subject_of(principal: Principal) -> str:
+    """Return whom a start counts for: a schedule or a webhook counts for the principal that it acts for."""
+    return principal.on_behalf_of or principal.id
+
+
+def merged(default: QuotaLimits, changed: Mapping[str, object]) -> QuotaLimits:
+    """Return quotas with what was changed; a null lifts a quota."""
+    named = {name: changed[name] for name in QuotaLimits.__struct_fields__ if name in changed}
+    return msgspec.structs.replace(default, **named)
+
+
+class Quotas:
+    """Knows the quotas of tenants and keys."""
+
+    def __init__(self, platform: PlatformStore, clock: Clock, chosen: QuotaChoices) -> None:
+        self._platform = platform
+        self._clock = clock
+        self._chosen = chosen
+        self._changed: dict[tuple[str, str], Mapping[str, object]] = {}
+        self._read_at: int | None = None
+        self._stored: dict[str, tuple[int, int]] = {}
+        """By tenant: the bytes that it stores, and when they were measured."""
+
+    def outdated(self) -> None:
+        """Read what a quota says before the next start: it was changed."""
+        self._read_at = None
+
+    async def limits_of(self, tenant: str, subject: str) -> QuotaLimits:
+        """Return the quotas of a tenant or of one of its principals."""
+        await self._read()
+        default = self._chosen.tenant if subject == TENANT_SUBJECT else self._chosen.key
+        changed = self._changed.get((tenant, subject))
+        return default if changed is None else merged(default, changed)
+
+    def is_changed(self, tenant: str, subject: str) -> bool:
+        """Whether the quotas of a subject were changed when they were last read."""
+        return (tenant, subject) in self._changed
+
+    async def of_start(self, principal: Principal) -> StartQuota | None:
+        """Return the quotas of a start by a principal, None if there are none; raise if the tenant stores too much."""
+        now, tenant, subject = self._clock.now_ms(), principal.tenant, subject_of(principal)
+        of_tenant, of_key = await self.limits_of(tenant, TENANT_SUBJECT), await self.limits_of(tenant, subject)
+        if of_tenant.storage_bytes is not None:
+            stored = await self.stored_bytes(tenant)
+            if stored >= of_tenant.storage_bytes:
+                raise quota_exceeded("storage_bytes", of_tenant.storage_bytes, stored, TENANT_SUBJECT, now)
+        bound = tuple(
+            SubjectQuota(name, found)
+            for name, found in ((TENANT_SUBJECT, of_tenant), (subject, of_key))
+            if found.bounds_starts
+        )
+        return StartQuota(tenant=tenant, at=now, subjects=bound) if bound else None
+
+    async def stored_bytes(self, tenant: str) -> int:
+        """Return how many bytes a tenant stored when that was last measured."""
+        now = self._clock.now_ms()
+        known = self._stored.get(tenant)
+        if known is None or now - known[1] >= limits.STORAGE_MEASURE_MS:
+            # The time first: others who ask meanwhile get the previous figure instead of measuring too.
+            self._stored[tenant] = (0 if known is None else known[0], now)
+            self._stored[tenant] = (await self._platform.storage_bytes(tenant), now)
+        return self._stored[tenant][0]
+
+    async def _read(self) -> None:
+        now = self._clock.now_ms()
+        if self._read_at is not None and 0 <= now - self._read_at < limits.QUOTAS_REREAD_MS:
+            return
+        rows = await self._platform.all_resources(QUOTA_KIND)
+        self._changed = {(row.tenant, subject_named(row.resource_id)): row.body for row in rows}
+        self._read_at = now

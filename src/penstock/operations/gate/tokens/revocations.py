@@ -1,0 +1,75 @@
+"""Which tokens and subjects are revoked: looked up in the store, again after every change of it.
+
+A revocation is stored in the tenant that it applies to, under a digest of what it names, so that a lookup is one read.
+
+Above it: `authenticator`, the operations on tokens. Below it: the resources of the platform store.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import msgspec
+
+from penstock.base import limits
+from penstock.governance.principals import TokenReference
+from penstock.operations.gate.lru_cache import LruCache
+from penstock.runtime.ports.platform import PlatformStore
+
+__all__ = ["REVOCATION_KIND", "Revocations", "subject_revocation_id", "token_revocation_id"]
+
+REVOCATION_KIND = "token_revocation"
+
+
+def _digest(*parts: str) -> str:
+    return sha256(msgspec.json.encode(parts)).hexdigest()[:32]
+
+
+def subject_revocation_id(issuer: str, subject: str) -> str:
+    """Return the id under which the revocation of all tokens of a subject is stored."""
+    return "subject-" + _digest(issuer, subject)
+
+
+def token_revocation_id(issuer: str, token_id: str) -> str:
+    """Return the id under which the revocation of one token is stored."""
+    return "token-" + _digest(issuer, token_id)
+
+
+class Revocations:
+    """Answers whether a token is revoked."""
+
+    def __init__(self, platform: PlatformStore) -> None:
+        self._platform = platform
+        self._mark: int | None = None
+        self._unrevoked: LruCache[TokenReference, TokenReference] = LruCache(limits.TOKENS_PROVEN_KEPT)
+        """The tokens that were not revoked when the store last changed."""
+
+    def is_known_valid(self, token: TokenReference) -> bool:
+        """Whether a token was looked up since the store last changed, and was not revoked."""
+        mark = self._platform.change_mark()
+        if mark is None or mark != self._mark:
+            self._mark = mark
+            self._unrevoked = LruCache(limits.TOKENS_PROVEN_KEPT)
+        return self._unrevoked.get(token) is not None
+
+    async def is_revoked(self, token: TokenReference) -> bool:
+        """Whether a token, or its subject, is revoked."""
+        if self.is_known_valid(token):
+            return False
+        unrevoked = self._unrevoked
+        if await self.is_subject_revoked(token.tenant, token.issuer, token.subject):
+            return True
+        if token.token_id is not None and await self._exists(
+            token.tenant, token_revocation_id(token.issuer, token.token_id)
+        ):
+            return True
+        # If the store changed in the meantime, this cache was replaced, and the outdated entry is never read.
+        unrevoked.put(token, token)
+        return False
+
+    async def is_subject_revoked(self, tenant: str, issuer: str, subject: str) -> bool:
+        """Whether all tokens of a subject are revoked."""
+        return await self._exists(tenant, subject_revocation_id(issuer, subject))
+
+    async def _exists(self, tenant: str, resource_id: str) -> bool:
+        return await self._platform.resource(tenant, REVOCATION_KIND, resource_id) is not None

@@ -1,0 +1,77 @@
+"""Who answers, as the engine has to know it: the caller of an operation as a voter.
+
+Over MCP a question is answered in a form that the client shows to a person, never by a tool call, unless its document
+says `answered_by: anyone`: something that a model has read might have talked it into that call. Members of a group have
+it in their key or token, or the scope `approve:GROUP`. The engine decides with this (`engine.approvers`).
+
+Above it: the operations that answer questions, surfaces that look for whom to ask. Below it: the request.
+"""
+
+from __future__ import annotations
+
+from penstock.base.json import JsonValue
+from penstock.base.scopes import scope_allows
+from penstock.engine.approvers import ANY_GROUP, Requester, Voter, approvers_of, refuse_answer, requester_of
+from penstock.engine.inputs import Answerer
+from penstock.engine.state import RunState
+from penstock.operations.gate.context import Context, Principal
+
+__all__ = ["answerer_of", "belongs_to", "groups_of", "may_approve", "may_ask_caller"]
+
+_APPROVE = "approve:"
+
+
+def groups_of(principal: Principal) -> tuple[str, ...]:
+    """Return the approver groups that a principal belongs to; `*` alone for all of them."""
+    scopes = principal.scopes
+    if scope_allows(scopes, f"{_APPROVE}*"):
+        return (ANY_GROUP,)
+    granted = {scope.removeprefix(_APPROVE) for scope in scopes if scope.startswith(_APPROVE)}
+    return tuple(sorted(granted | principal.groups))
+
+
+def belongs_to(principal: Principal, group: str) -> bool:
+    """Whether a principal is a member of an approver group."""
+    return bool({group, ANY_GROUP} & {*groups_of(principal)})
+
+
+def answerer_of(context: Context) -> Answerer:
+    """Return what the engine has to know about a caller that answers a question.
+
+    A person may answer in a form that an agent's program shows. That answers a question, but approves nothing.
+    """
+    principal, request = context.principal, context.request
+    return Answerer(
+        by_model=request.by_agent and not request.from_person,
+        groups=groups_of(principal),
+        kind=principal.kind,
+        owner=principal.owner,
+        acting_for=principal.acting_for,
+    )
+
+
+def may_approve(context: Context, state: RunState, approvers: JsonValue) -> bool:
+    """Whether a caller may answer a question of a run that names these approvers."""
+    who = answerer_of(context)
+    voter = Voter(
+        principal=context.principal.id,
+        kind=who.kind,
+        groups=who.groups,
+        owner=who.owner,
+        acting_for=who.acting_for,
+        by_model=who.by_model,
+    )
+    return refuse_answer("", approvers_of(approvers), voter, requester_of(state)) is None
+
+
+def may_ask_caller(principal: Principal, approvers: object) -> bool:
+    """Whether the caller of a workflow may be asked a question that names these approvers, if any.
+
+    The caller is assumed to have started the run, and a person to sit in front of it. Questions that it may not approve
+    are answered elsewhere.
+    """
+    if not isinstance(approvers, dict):
+        return True
+    voter = Voter(principal=principal.id, kind=principal.kind, groups=groups_of(principal), owner=principal.owner)
+    requester = Requester(principal=principal.id, acting_for=principal.acting_for, owner=principal.owner)
+    return refuse_answer("", approvers_of(approvers), voter, requester) is None

@@ -1,0 +1,92 @@
+"""On whose authority a run acts while it is under way: that of the principal who started it, as far as it is known now.
+
+What policies see of a principal is looked up again: the kind, groups and scopes of a key are those that it has now,
+also if it was revoked meanwhile, because a run that is under way goes on. A schedule or a webhook acts for its maker.
+Of a token there is nothing to look up: the first record of the run has its kind and its groups, and neither scopes nor
+attributes.
+
+Above it: what runs start by themselves. Below it: `makers`, the ports.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from penstock.base.errors import Denied
+from penstock.base.ids import id_in_tenant
+from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.state import RunState
+from penstock.governance.principals import Principal, PrincipalKind
+from penstock.operations.gate.authentication import principal_of
+from penstock.operations.gate.context import Services
+from penstock.operations.permissions.makers import (
+    PROGRAM,
+    SCHEDULE,
+    WEBHOOK,
+    authority_of_schedule,
+    rights_of_maker,
+)
+from penstock.operations.permissions.standing_authority import workflow_authority
+
+__all__ = ["principal_of_run", "run_caller"]
+
+_SCHEDULE, _KEY = "schedule:", "key:"
+_OWNERS = ("local:", "os:", "system:")
+
+
+def run_caller(tenant: str, acts_for: str | None, *scopes: str) -> Principal:
+    """Return the principal of the internal calls that a run makes, for whoever it acts for."""
+    return Principal(
+        id="system:runs",
+        tenant=tenant,
+        kind="system",
+        scopes=frozenset(scopes),
+        name="runs",
+        acting_for=() if acts_for is None else (acts_for,),
+    )
+
+
+async def principal_of_run(services: Services, state: RunState, root_workflow: str) -> Principal:
+    """Return the principal whose authority a run has. `root_workflow` is the workflow of the first run of its tree."""
+    started_by, starter = state.started_by or PROGRAM, state.starter or {}
+    maker = starter.get("onBehalfOf")
+    if isinstance(maker, str):
+        try:
+            return await _maker(services, started_by, maker, state.tenant, root_workflow)
+        except Denied:  # its key is gone, or what it left behind has ended: the run goes on with what was recorded
+            return await _recorded(services, maker, state.tenant, {})
+    return await _recorded(services, started_by, state.tenant, starter)
+
+
+async def _maker(services: Services, started_by: str, maker: str, tenant: str, workflow: str) -> Principal:
+    if not started_by.startswith(_SCHEDULE):
+        newest = await services.store.definition_named(workflow, tenant=tenant)
+        return await rights_of_maker(services, maker, tenant, WEBHOOK, await workflow_authority(services, newest))
+    row = await services.scheduler.find(id_in_tenant(tenant, started_by.removeprefix(_SCHEDULE)))
+    authority = None if row is None else await authority_of_schedule(services, row)
+    return await rights_of_maker(services, maker, tenant, SCHEDULE, authority)
+
+
+async def _recorded(services: Services, principal_id: str, tenant: str, starter: JsonObject) -> Principal:
+    if principal_id.startswith(_KEY):
+        key = await services.platform.key(principal_id.removeprefix(_KEY))
+        if key is not None and key.tenant == tenant:
+            return principal_of(key)
+    is_owner = principal_id == PROGRAM or principal_id.startswith(_OWNERS)
+    return Principal(
+        id=principal_id,
+        tenant=tenant,
+        kind=_kind(starter.get("principalKind"), "local" if is_owner else "service"),
+        scopes=frozenset({"*"}) if is_owner else frozenset(),
+        groups=frozenset(_texts(starter.get("groups"))),
+        acting_for=tuple(_texts(starter.get("actingFor"))),
+    )
+
+
+def _kind(recorded: JsonValue, otherwise: PrincipalKind) -> PrincipalKind:
+    found: PrincipalKind = next((kind for kind in get_args(PrincipalKind) if kind == recorded), otherwise)
+    return found
+
+
+def _texts(value: JsonValue) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -1,0 +1,202 @@
+"""The operation that says what would happen to a call, and why: listed or not, permitted or not, by which policies.
+
+Nothing is called. The answer is what the gate would decide now, for any principal of the tenant.
+
+Above it: the catalogue. Below it: `targets`, the gate's stage for policies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal, assert_never
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base import limits
+from penstock.base.errors import NotFound
+from penstock.base.scopes import missing_scope
+from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden, Permitted, PolicyOutcome
+from penstock.governance.policy.redaction import path_text
+from penstock.governance.policy.sets import PolicySet
+from penstock.governance.policy.shapes import Unfit
+from penstock.operations.catalogue.capability import Capability, Example, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.gate.authentication import principal_of
+from penstock.operations.gate.context import Context, Principal
+from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint
+from penstock.operations.policies.reading import stage_of
+from penstock.operations.policies.targets import Called, find_called
+
+__all__ = ["OPERATIONS", "outcome_word"]
+
+Word = Literal["permitted", "forbidden", "approval", "scope_missing", "arguments_unfit"]
+
+
+class ExplainedPrincipal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody who may not exist."""
+
+    id: str = "somebody"
+    kind: Literal["person", "agent", "service", "local", "schedule", "webhook"] = "agent"
+    scopes: Annotated[list[str], Meta(max_length=100)] = msgspec.field(default_factory=lambda: ["*"])
+    groups: Annotated[list[str], Meta(max_length=50)] = []
+    attributes: dict[str, str] = {}
+    acting_for: Annotated[list[str], Meta(max_length=10)] = []
+
+
+class ExplainCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who calls what, with which arguments."""
+
+    action: Annotated[
+        str, Meta(description="An operation, a workflow or a tool.", max_length=300, examples=["refund_order"])
+    ]
+    arguments: Annotated[dict[str, Any], Meta(description="The arguments of the call.")] = {}
+    key: Annotated[str, Meta(description="The key that calls, by its id or name; you without it.")] | None = None
+    principal: Annotated[ExplainedPrincipal, Meta(description="Who calls, instead of a key.")] | None = None
+    surface: Annotated[
+        Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "schedule", "run"],
+        Meta(description="Where they call; `run` for a run that starts it as a child."),
+    ] = "mcp"
+    remote: Annotated[str, Meta(description="The address that they call from.", max_length=100)] | None = None
+
+
+class ExplainedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What would happen, and why."""
+
+    action: str
+    principal: str
+    listed: bool
+    listed_by: list[str]
+    """The policies that decide whether it is listed."""
+    call: Word
+    policies: list[str]
+    """The policies that decide about the call."""
+    reasons: list[str]
+    approvers: list[str]
+    quorum: int | None
+    missing_scope: str | None
+    scopes: list[str]
+    """The scopes that the call needs."""
+    version: str | None
+    shadow: str | None = None
+    """What policies in shadow mode would have decided, if something else."""
+    shadow_policies: list[str] = []
+    hidden: list[str] = []
+    """The fields of the answer that policies hide."""
+
+
+def outcome_word(outcome: PolicyOutcome) -> Literal["permitted", "forbidden", "approval"]:
+    """Return a decision as one word."""
+    match outcome:
+        case Permitted():
+            return "permitted"
+        case Forbidden():
+            return "forbidden"
+        case ApprovalRequired():
+            return "approval"
+        case _:
+            assert_never(outcome)
+
+
+@operation(
+    "policy.explain",
+    route=Route(method="POST", path="/policies/explain"),
+    scopes=("policy:read",),
+    reads=True,
+    bucket="admin",
+    subject="action",
+    errors=("ACTION_NOT_FOUND", "KEY_NOT_FOUND"),
+    examples=(Example(arguments={"action": "workflow.delete", "arguments": {"workflow_id": "hello"}}),),
+)
+async def policy_explain(context: Context, given: ExplainCall) -> ExplainedCall:
+    """Explain what would happen to a call.
+
+    Whether it is in the caller's lists, whether it would be permitted with these arguments, and which policies say so.
+    Nothing is called.
+    """
+    stage = stage_of(context)
+    principal = await _principal(context, given)
+    called = await find_called(context, given.action, given.arguments)
+    missing = missing_scope(principal.scopes, called.scopes)
+    policies = await stage.of(context.tenant)
+    standpoint = Standpoint(surface=given.surface, remote=given.remote)
+    if policies is None:
+        return _explained(principal, called, missing, None, (missing is None, ()), None)
+    seen = stage.list_context(policies, principal, standpoint)
+    (listed,) = policies.listed(stage.entity(principal), [called.question], seen)
+    because = policies.listed_because(stage.entity(principal), called.question, seen)
+    try:
+        history = await stage.history(policies, principal, called.target, given.arguments, Counting())
+        standpoint = replace(standpoint, history=history)
+        decided = stage.decide_action(policies, principal, called.target, given.arguments, standpoint)
+    except Unfit as error:
+        decided = Decided(unfit=str(error), version=policies.version)
+    explained = _explained(principal, called, missing, policies, (listed and missing is None, because), decided)
+    hidden = stage.hidden_fields(policies, principal, called.target, standpoint)
+    return msgspec.structs.replace(explained, hidden=[path_text(path) for path in hidden])
+
+
+def _explained(  # the parts of one answer
+    principal: Principal,
+    called: Called,
+    missing: str | None,
+    policies: PolicySet | None,
+    listed: tuple[bool, tuple[str, ...]],
+    decided: Decided | None,
+) -> ExplainedCall:
+    outcome = None if decided is None else decided.outcome
+    shadow = None if decided is None else decided.shadow
+    word: Word = "permitted" if decided is None else "arguments_unfit"
+    if outcome is not None:
+        word = outcome_word(outcome)
+    reasons = list(outcome.reasons) if isinstance(outcome, Forbidden) else []
+    if decided is not None and decided.unfit is not None:
+        reasons = [decided.unfit]
+    asks = outcome if isinstance(outcome, ApprovalRequired) else None
+    return ExplainedCall(
+        action=called.target.action.name,
+        principal=principal.id,
+        listed=listed[0],
+        listed_by=list(listed[1]),
+        call="scope_missing" if missing is not None else word,
+        policies=[] if outcome is None else list(outcome.policy_ids),
+        reasons=reasons,
+        approvers=[] if asks is None else list(asks.approvers),
+        quorum=None if asks is None else asks.quorum,
+        missing_scope=missing,
+        scopes=list(called.scopes),
+        version=None if policies is None else policies.version,
+        shadow=None if shadow is None else outcome_word(shadow),
+        shadow_policies=[] if shadow is None else list(shadow.policy_ids),
+    )
+
+
+async def _principal(context: Context, given: ExplainCall) -> Principal:
+    if given.principal is not None:
+        named = given.principal
+        return Principal(
+            id=named.id,
+            tenant=context.tenant,
+            kind=named.kind,
+            scopes=frozenset(named.scopes),
+            groups=frozenset(named.groups),
+            attributes={**named.attributes},
+            acting_for=tuple(named.acting_for),
+        )
+    return context.principal if given.key is None else await _holder(context, given.key)
+
+
+async def _holder(context: Context, named: str) -> Principal:
+    """Return the principal of a key of the tenant, by its id or its name."""
+    cursor: str | None = None
+    while True:
+        page = await context.services.platform.keys(tenant=context.tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+        found = next((row for row in page.rows if named in (row.key_id, row.name) and row.revoked_at is None), None)
+        if found is not None:
+            return principal_of(found)
+        cursor = page.next_cursor
+        if cursor is None:
+            raise NotFound("KEY_NOT_FOUND", f"there is no key {named[:100]}", "list the keys to see which there are")
+
+
+OPERATIONS: tuple[Capability, ...] = (policy_explain,)

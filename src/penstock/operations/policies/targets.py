@@ -1,0 +1,77 @@
+"""Finds what a name stands for: an operation, a workflow, a stored query or an imported tool, as policies know it.
+
+Above it: `explaining`, `replaying`. Below it: the catalogue, `permissions`, `runs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.base.errors import NotFound
+from penstock.base.json import JsonObject
+from penstock.governance.policy.sets import ListQuestion
+from penstock.operations.catalogue.capability import Capability
+from penstock.operations.gate.context import Context
+from penstock.operations.gate.policy_stage import Target
+from penstock.operations.permissions.starting import needs_of, scopes_to_start
+from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, imported_tools
+from penstock.operations.runs.tool_schemas import settings_of
+from penstock.operations.runs.workflow_actions import start_target
+from penstock.operations.stored_queries.capabilities import QUERY_PREFIX, graph_tools
+from penstock.runtime.ports.runs import DefinitionRow
+
+__all__ = ["Called", "find_called"]
+
+_WORKFLOW = "workflow:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """Something that can be called."""
+
+    target: Target
+    scopes: tuple[str, ...]
+    is_builtin: bool = False
+
+    @property
+    def question(self) -> ListQuestion:
+        """The question whether it is listed. The arguments of an operation name its resource, so it is unknown."""
+        resource_id = None if self.is_builtin else self.target.resource_id
+        return ListQuestion(self.target.action, self.target.risk, resource_id)
+
+
+async def find_called(context: Context, name: str, arguments: JsonObject) -> Called:
+    """Return what has a name, in any spelling that callers know: `workflow.get`, `refund_order`, a tool's name."""
+    services = context.services
+    catalogue = services.catalogue
+    for capability in catalogue.all() if catalogue is not None else ():
+        if name in (capability.name, capability.name.replace(".", "_")):
+            return _of_capability(capability, arguments, is_builtin=True)
+    for row in await services.store.definitions(tenant=context.tenant):
+        if name.removeprefix(_WORKFLOW) in (row.name, _tool_name(row)):
+            return await _of_workflow(context, row)
+    for tool in (await imported_tools(services, context.tenant)).tools.values():
+        if name in (tool.name, tool.name.removeprefix(UPSTREAM_PREFIX)):
+            return _of_capability(tool, arguments, is_builtin=False)
+    queries = await graph_tools(services, context.tenant)
+    for query in (*queries.listed.values(), *queries.unlisted.values()):
+        if name in (query.name, query.name.removeprefix(QUERY_PREFIX)):
+            return _of_capability(query, arguments, is_builtin=False)
+    message = f"there is no operation, workflow or tool {name[:100]}"
+    raise NotFound("ACTION_NOT_FOUND", message, "list the operations and the workflows to see which there are")
+
+
+def _tool_name(row: DefinitionRow) -> str | None:
+    named = (settings_of(row.document, "tool") or {}).get("name")
+    return named if isinstance(named, str) else None
+
+
+def _of_capability(capability: Capability, arguments: JsonObject, *, is_builtin: bool) -> Called:
+    resource_id = capability.authorization(arguments).resource_id or ""
+    target = Target(capability.policy_action, capability.governance.risk, resource_id)
+    return Called(target=target, scopes=capability.governance.scopes, is_builtin=is_builtin)
+
+
+async def _of_workflow(context: Context, row: DefinitionRow) -> Called:
+    scopes = await scopes_to_start(context.services, context.tenant, [needs_of(context.services, row)])
+    return Called(target=start_target(row.name, row.document), scopes=scopes)

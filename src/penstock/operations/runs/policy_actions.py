@@ -1,0 +1,25 @@
+"""The actions that policies of a tenant may name: every operation, workflow, stored query and imported tool.
+
+Above it: the operations on policies. Below it: the catalogue, `workflow_actions`, `imported_tools`, `stored_queries`.
+"""
+
+from __future__ import annotations
+
+from penstock.governance.policy.schema import ActionShape
+from penstock.operations.gate.context import Services
+from penstock.operations.runs.imported_tools import imported_tools
+from penstock.operations.runs.workflow_actions import workflow_action
+from penstock.operations.stored_queries.capabilities import graph_tools
+
+__all__ = ["known_actions"]
+
+
+async def known_actions(services: Services, tenant: str) -> dict[str, ActionShape]:
+    """Return the actions of a tenant by name, as they are now."""
+    catalogue = services.catalogue
+    found = [item.policy_action for item in (catalogue.all() if catalogue is not None else ())]
+    found += [workflow_action(row.name, row.document) for row in await services.store.definitions(tenant=tenant)]
+    found += [item.policy_action for item in (await imported_tools(services, tenant)).tools.values()]
+    queries = await graph_tools(services, tenant)
+    found += [item.policy_action for item in (*queries.listed.values(), *queries.unlisted.values())]
+    return {action.name: action for action in found}

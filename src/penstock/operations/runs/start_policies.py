@@ -1,0 +1,170 @@
+"""Policies of a workflow bind every way to start it, as its scopes do.
+
+A call of the workflow as a tool is decided by the gate. Whatever else starts it is decided here, as the same action
+(`workflow:NAME`) with the same arguments: `workflow.execute`, the control plane, forks, schedules, webhooks, and runs
+that start it as a child. A schedule or a webhook acts for its maker, so the policies decide about the maker, who is
+looked up each time; a run acts for whoever started it.
+
+Above it: everything that starts runs. Below it: the gate's stage for policies, `permissions.makers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject, JsonValue
+from penstock.base.scopes import scope_allows
+from penstock.definitions.start_needs import start_needs
+from penstock.governance.holds import Approval
+from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden
+from penstock.governance.policy.shapes import Unfit
+from penstock.operations.gate.context import Context, Principal
+from penstock.operations.gate.holds import HoldRequired, facts_of, is_approved, policy_approvals
+from penstock.operations.gate.policies.history import give_back
+from penstock.operations.gate.policy_check import policy_refusal, reasons_for_audit
+from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint, Target
+from penstock.operations.permissions.makers import WEBHOOK, rights_of_maker
+from penstock.operations.permissions.standing_authority import workflow_authority
+from penstock.operations.permissions.starting import READ_SCOPE, needs_to_start, unknown_workflow
+from penstock.operations.runs.tool_schemas import governance_of, object_at, strictest
+from penstock.operations.runs.workflow_actions import start_arguments, start_target
+
+__all__ = ["TRUST_LABEL", "RunAction", "StartCounts", "refuse_by_policy", "run_denial", "start_denial"]
+
+
+TRUST_LABEL = "penstock.trust"
+"""The label of runs whose input came over MCP. Their children inherit it."""
+StartCounts: TypeAlias = Literal["now", "later", "earlier"]
+"""When a start counts for policies: the call starts it, or only stores what will, or finds what it started before."""
+
+
+async def refuse_by_policy(
+    context: Context,
+    name: str,
+    document: JsonObject,
+    given: JsonValue,
+    *,
+    maker: Principal | None = None,
+    counts: StartCounts = "now",
+) -> None:
+    """Refuse to start a workflow with this input if the policies do not permit it. `maker` acts in place of a trigger.
+
+    A call of the workflow's own tool was decided already.
+    """
+    refusal = await start_denial(context, name, document, given, maker=maker, counts=counts)
+    if refusal is not None:
+        raise refusal
+
+
+async def start_denial(
+    context: Context,
+    name: str,
+    document: JsonObject,
+    given: JsonValue,
+    *,
+    maker: Principal | None = None,
+    counts: StartCounts = "now",
+) -> PenstockError | None:
+    """Return why policies do not permit to start a workflow with this input; None if they do.
+
+    Raise `HoldRequired` if the start has to wait for approval, by the policies or by what the document says of itself.
+    """
+    stage, request = context.services.policies, context.request
+    if context.capability.populator != "builtin" or request.surface == "system":
+        return None
+    policies = await stage.of(context.tenant) if stage is not None else None
+    if stage is None or policies is None:
+        await _hold(context, document)
+        return None
+    principal = maker or context.principal
+    if request.surface == "webhook" and maker is None:
+        services = context.services
+        authority = await workflow_authority(
+            services, await services.store.definition_named(name, tenant=context.tenant)
+        )
+        principal = await rights_of_maker(services, principal.on_behalf_of, context.tenant, WEBHOOK, authority)
+    target, arguments = start_target(name, document), start_arguments(document, given)
+    counting = Counting(context.call.uses if counts == "now" else None, was_made=counts == "earlier")
+    try:
+        history = await stage.history(policies, principal, target, arguments, counting)
+        standpoint = replace(request.standpoint, history=history)
+        decided = stage.decide_action(policies, principal, target, arguments, standpoint)
+    except Unfit as error:
+        decided = Decided(unfit=str(error), version=policies.version)
+    context.call.note(reasons=reasons_for_audit(decided), policy_version=decided.version)
+    if isinstance(decided.outcome, ApprovalRequired) and maker is None and not request.from_inside:
+        if is_approved(request, decided):
+            return None
+        if request.approval is None:
+            await _hold(context, document, policy_approvals(decided))
+    refusal = policy_refusal(f"starting {name}", context.principal, decided)
+    if refusal is None:
+        await _hold(context, document)
+    else:  # some operations answer with a refused start instead of being refused
+        await give_back(context.services.platform, context.call.uses)
+    if refusal is not None and _hides(decided.outcome) and not scope_allows(context.principal.scopes, READ_SCOPE):
+        return unknown_workflow(name)
+    return refusal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAction:
+    """What a run does by itself: it starts a child, or calls a tool."""
+
+    target: Target
+    arguments: JsonObject
+    words: str
+    """What it does, for the refusal."""
+    run: str
+    """The first run of its tree, for policies that count by run."""
+    labels: Mapping[str, str]
+    """The labels of the run: they tell whether a model began it."""
+    was_made: bool = False
+    """Whether it goes on with what was counted before."""
+
+
+async def run_denial(context: Context, principal: Principal, action: RunAction) -> PenstockError | None:
+    """Return why policies do not permit what a run does, for the principal of the run; None if they do.
+
+    A run that is under way does not wait for approval, so what needs approval is refused.
+    """
+    stage = context.services.policies
+    policies = await stage.of(context.tenant) if stage is not None else None
+    if stage is None or policies is None:
+        return None
+    target, given = action.target, action.arguments
+    standpoint = Standpoint(surface="run", from_model=TRUST_LABEL in action.labels)
+    counting = Counting(context.call.uses, action.run, was_made=action.was_made)
+    try:
+        history = await stage.history(policies, principal, target, given, counting)
+        decided = stage.decide_action(policies, principal, target, given, replace(standpoint, history=history))
+    except Unfit as error:
+        decided = Decided(unfit=str(error), version=policies.version)
+    context.call.note(reasons=reasons_for_audit(decided), policy_version=decided.version)
+    return policy_refusal(action.words, principal, decided)
+
+
+async def _hold(context: Context, document: JsonObject, asked: tuple[Approval, ...] = ()) -> None:
+    """Hold the call that would start a workflow, if its document, or a policy (`asked`), says that it waits.
+
+    Nothing was changed yet. A call that was approved is the whole call, with what it starts.
+    """
+    request, declared = context.request, object_at(document, "governance")
+    if request.approval is not None or request.from_inside or context.holds is None:
+        return
+    if not asked and not request.by_agent and "draft" not in declared:
+        return  # nearly every start: only an agent's, or one that always waits, can have to wait
+    governance = governance_of(declared, context.capability.governance.scopes)
+    if request.by_agent:
+        needs = await needs_to_start(context.services, context.tenant, [start_needs(document)])
+        governance = strictest(governance, (item.governance for item in needs))
+    hold = await context.holds.hold_of(context, facts_of(request, governance), asked)
+    if hold is not None:
+        raise HoldRequired(hold, governance)
+
+
+def _hides(outcome: object) -> bool:
+    return isinstance(outcome, Forbidden) and not outcome.failed

@@ -1,0 +1,91 @@
+"""Asks issuers of tokens for their documents, and about tokens.
+
+An operator names the issuers, so their addresses may be private; plain HTTP is for this machine only. Redirects are not
+followed: whoever can redirect could choose the keys that tokens are verified with.
+
+Above it: `app` passes it to the gate. Below it: `outbound`, httpx2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from urllib.parse import quote
+
+import httpx2
+
+from penstock.base import limits
+from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
+from penstock.runtime.ports.issuers import Fetched, IntrospectionRequest, IssuerResponse, NotFetched
+
+__all__ = ["HttpIssuerClient"]
+
+_OK = 200
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+
+
+class HttpIssuerClient:
+    """An `IssuerClient` over HTTP."""
+
+    def __init__(self) -> None:
+        self._client: httpx2.AsyncClient | None = None
+
+    async def fetch(self, url: str) -> IssuerResponse:
+        """Return a document."""
+        return await self._send(httpx2.Request("GET", url, headers={"accept": "application/json"}))
+
+    async def introspect(self, request: IntrospectionRequest) -> IssuerResponse:
+        """Return what an issuer says about a token, asked with the credentials of this server."""
+        # RFC 6749, section 2.3.1: both parts are form-encoded before they are joined.
+        credentials = f"{quote(request.client_id, safe='')}:{quote(request.client_secret, safe='')}"
+        headers = {"accept": "application/json", "authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
+        body = {"token": request.token, "token_type_hint": "access_token"}
+        return await self._send(httpx2.Request("POST", request.url, headers=headers, data=body))
+
+    async def _send(self, request: httpx2.Request) -> IssuerResponse:
+        url = request.url
+        if url.scheme != "https" and not (url.scheme == "http" and url.host in _THIS_MACHINE):
+            return NotFetched("its address must begin with https://")
+        try:
+            async with asyncio.timeout(limits.ISSUER_FETCH_SECONDS):
+                return await self._bounded(request)
+        except (TimeoutError, httpx2.TimeoutException):
+            return NotFetched(f"no answer within {limits.ISSUER_FETCH_SECONDS:g} s")
+        except httpx2.InvalidURL:
+            return NotFetched("its address is not valid")
+        except httpx2.ConnectError as error:
+            return NotFetched(truncated(f"no connection: {error}"))
+        except httpx2.HTTPError as error:
+            return NotFetched(f"the exchange broke off: {type(error).__name__}")
+
+    async def _bounded(self, request: httpx2.Request) -> IssuerResponse:
+        client = await self._opened()
+        response = await client.send(request, stream=True, follow_redirects=False)
+        try:
+            if response.status_code != _OK:
+                return NotFetched(f"the status of its answer is {response.status_code}")
+            body = bytearray()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > limits.ISSUER_DOCUMENT_BYTES_MAX:
+                    return NotFetched(f"its answer is larger than {limits.ISSUER_DOCUMENT_BYTES_MAX} bytes")
+            return Fetched(bytes(body))
+        finally:
+            await response.aclose()
+
+    async def _opened(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            # No proxy from the environment and no compression: an answer is as large as it says.
+            self._client = httpx2.AsyncClient(
+                verify=await trusted_certificates(),
+                trust_env=False,
+                headers={"accept-encoding": "identity"},
+                timeout=limits.ISSUER_FETCH_SECONDS,
+            )
+        return self._client
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()

@@ -1,0 +1,52 @@
+"""The port to issuers of tokens: their documents, and what they say about a token.
+
+Above it: `operations.gate.tokens`. Below it: an adapter in `runtime.executors`; `app` passes it in. Implementations
+bound the size and the time of every answer, follow no redirects and use HTTPS, except on this machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+__all__ = ["Fetched", "IntrospectionRequest", "IssuerClient", "IssuerResponse", "NotFetched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The body of an answer with status 200."""
+
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NotFetched:
+    """Why there is no answer, for the operator: it names no token and no secret."""
+
+    reason: str
+
+
+IssuerResponse: TypeAlias = Fetched | NotFetched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntrospectionRequest:
+    """A question about a token (RFC 7662). Its repr leaves out the token and the secret."""
+
+    url: str
+    token: str = field(repr=False)
+    client_id: str
+    client_secret: str = field(repr=False)
+
+
+class IssuerClient(Protocol):
+    """Asks issuers. Every failure is returned as a reason."""
+
+    async def fetch(self, url: str) -> IssuerResponse:
+        """Return a document."""
+
+    async def introspect(self, request: IntrospectionRequest) -> IssuerResponse:
+        """Return what an issuer says about a token."""
+
+    async def close(self) -> None:
+        """Close the connections."""

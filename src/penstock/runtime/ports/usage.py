@@ -1,0 +1,182 @@
+"""What tenants and their keys use: runs, tokens, cost, storage; and what they may use at most.
+
+Runs are counted in the transaction that stores their first record, tokens and cost in the transaction that stores the
+result which reports them. So the counts are exact, whichever process starts or performs a run. Whether a start is
+within its quotas is decided in the same transaction: of two processes, one gets the last run of a day.
+
+Calls that policies count are kept here too, with the numbers that policies add up. Such a call is entered before it is
+decided, and sees what was entered before it: of two calls at once, one sees the other.
+
+Above it: `platform`, `runs`, stores. Below it: `governance.quotas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from typing import Protocol
+
+import msgspec
+
+from penstock.base.json import JsonValue
+from penstock.governance.quotas import QuotaLimits, UsageRow
+
+__all__ = [
+    "BucketLevel",
+    "BucketUse",
+    "CallUses",
+    "PolicyTotal",
+    "PolicyUse",
+    "RunUsage",
+    "StartQuota",
+    "SubjectQuota",
+    "TakenUses",
+    "UsageStore",
+    "reported_usage",
+]
+
+_MICROS = 1_000_000
+_AMOUNT_CHARACTERS_MAX = 64
+# No real bill or prompt is larger, and sums of these fit into 64 bits.
+_COUNT_MAX = 10**15
+
+
+class SubjectQuota(msgspec.Struct, frozen=True):
+    """The quotas that a start counts against, of its tenant or of a principal."""
+
+    subject: str
+    limits: QuotaLimits
+
+
+class StartQuota(msgspec.Struct, frozen=True, kw_only=True):
+    """The quotas of a start. A store counts it for every subject, or refuses it."""
+
+    tenant: str
+    at: int
+    subjects: tuple[SubjectQuota, ...]
+
+
+class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the result of an activity says that it used, and for whom it was performed."""
+
+    tenant: str
+    subject: str | None
+    at: int
+    tokens: int
+    cost: int
+
+
+class BucketUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process took from a token bucket that several share, and how the bucket fills."""
+
+    bucket: str
+    amount: float
+    per_minute: float
+    burst: float
+
+
+class BucketLevel(msgspec.Struct, frozen=True):
+    """What is left in a shared bucket after all processes took from it; below zero if they took too much."""
+
+    bucket: str
+    tokens: float
+
+
+class PolicyUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that policies count, or whose argument they add up. Nothing else of its arguments is kept."""
+
+    tenant: str
+    action: str
+    field: str
+    """The argument that is added up; an empty text for the call itself, which adds one."""
+    principal: str
+    resource: str
+    run: str
+    """The run that the call belongs to, as the id of the first of its tree; an empty text if it belongs to none."""
+    amount: int
+    """In ten-thousandths; never below zero."""
+    at: int
+
+
+class PolicyTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """Which calls of a tenant to add up: those after `since`, of a principal, about a resource, of a run, or all."""
+
+    tenant: str
+    action: str
+    field: str
+    since: int
+    principal: str | None = None
+    resource: str | None = None
+    run: str | None = None
+
+
+class TakenUses(msgspec.Struct, frozen=True):
+    """What was entered, by its numbers, and the totals that were asked for, with what was entered."""
+
+    ids: tuple[int, ...]
+    totals: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class CallUses:
+    """What one call has entered so far: it may be decided several times and is entered once."""
+
+    ids: list[int] = field(default_factory=list)
+    amounts: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By action and argument."""
+
+
+class UsageStore(Protocol):
+    """The part of a platform store that counts."""
+
+    async def usage(self, tenant: str, subject: str, *, at: int) -> UsageRow:
+        """Return what a subject used on the day of a time, and how many of its runs have not ended."""
+
+    async def forget_usage(self, *, before_day: int, now: int) -> int:
+        """Delete counts of days before a day, full buckets, and calls before every window; return how many counts."""
+
+    async def storage_bytes(self, tenant: str) -> int:
+        """Return how many bytes a tenant stores. This reads much: not for a call that somebody waits for."""
+
+    async def exchange_buckets(self, taken: Sequence[BucketUse], *, at: int) -> tuple[BucketLevel, ...]:
+        """Take from token buckets that the processes of this store share; return what is left in each, in order."""
+
+    async def take_uses(self, uses: Sequence[PolicyUse], asked: Sequence[PolicyTotal]) -> TakenUses:
+        """Enter calls that policies count, and return what is asked for, in one transaction.
+
+        A total that needs more than 63 bits is the largest number of 63 bits.
+        """
+
+    async def release_uses(self, ids: Collection[int]) -> None:
+        """Take back calls that were entered and not made."""
+
+
+def reported_usage(extra: JsonValue) -> tuple[int, int] | None:
+    """Return the tokens and the cost, in millionths, that a result reports; None if it reports none."""
+    used = extra.get("usage") if isinstance(extra, dict) else None
+    if not isinstance(used, dict):
+        return None
+    # Hosts that report the results of activities may spell names as the published functions do.
+    named = (("input_tokens", "inputTokens"), ("output_tokens", "outputTokens"))
+    tokens = sum(_count(used.get(name, used.get(other))) for name, other in named)
+    cost = used.get("cost")
+    amount = cost.get("amount") if isinstance(cost, dict) and cost.get("currency") == "USD" else None
+    return tokens, _micros(amount)
+
+
+def _count(value: JsonValue) -> int:
+    return min(value, _COUNT_MAX) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _micros(amount: JsonValue) -> int:
+    """Return a decimal amount in millionths, rounded up; 0 for anything else. Results may come from outside."""
+    if isinstance(amount, bool) or not isinstance(amount, str | int | float):
+        return 0
+    try:
+        exact = Decimal(str(amount)[:_AMOUNT_CHARACTERS_MAX])
+    except InvalidOperation:
+        return 0
+    if not exact.is_finite() or exact <= 0:
+        return 0
+    return min(int((exact * _MICROS).to_integral_value(ROUND_CEILING)), _COUNT_MAX)

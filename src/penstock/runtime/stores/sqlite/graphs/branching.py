@@ -1,0 +1,166 @@
+"""Making and deleting graphs and branches.
+
+Above it: `store`, `loading`. Below it: `catalogue`, `type_tables`.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+from penstock.base import limits
+from penstock.graph.schema.model import Schema
+from penstock.graph.sql.layout import new_layout
+from penstock.runtime.ports.graphs import (
+    MAIN,
+    BranchBusy,
+    BranchCreated,
+    BranchDeleted,
+    BranchExists,
+    BranchInUse,
+    BranchNameRefused,
+    BranchNotFound,
+    BranchTooDeep,
+    CommitNotFound,
+    GraphCreated,
+    GraphDeleted,
+    GraphExists,
+    GraphNotFound,
+    GraphRef,
+    Lost,
+    Stamp,
+)
+from penstock.runtime.stores.sqlite.graphs.catalogue import (
+    Branch,
+    StoredSchema,
+    add_commit,
+    branch_by_number,
+    branch_named,
+    branch_row,
+    chain_at,
+    commit_by_id,
+    find_graph,
+    insert_schema,
+)
+from penstock.runtime.stores.sqlite.graphs.type_tables import create_tables
+
+__all__ = ["create_branch", "create_graph", "delete_branch", "delete_graph", "fork", "refused_name"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
+
+
+def create_graph(
+    connection: sqlite3.Connection, ref: GraphRef, schema: Schema, source: str, stamp: Stamp
+) -> GraphCreated | GraphExists:
+    """Make an empty graph."""
+    if find_graph(connection, ref) is not None:
+        return GraphExists()
+    statement = (
+        "INSERT INTO graphs (tenant, name, next_seq, schema_version, created_at, created_by) VALUES (?,?,2,1,?,?)"
+    )
+    graph = connection.execute(statement, (ref.tenant, ref.name, stamp.at, stamp.actor)).lastrowid
+    assert graph is not None
+    layout = new_layout(f"g{graph}", schema)
+    insert_schema(connection, graph, StoredSchema(1, 1, source, schema, layout))
+    create_tables(connection, layout, schema)
+    main = _insert_branch(connection, graph, MAIN, 0, stamp)
+    return GraphCreated(add_commit(connection, main, "create", stamp, seq=1))
+
+
+def _insert_branch(connection: sqlite3.Connection, graph: int, name: str, head_seq: int, stamp: Stamp) -> Branch:
+    statement = (
+        "INSERT INTO graph_branches (graph, name, head_seq, created_at, created_by, updated_at) VALUES (?,?,?,?,?,?)"
+    )
+    given = (graph, name, head_seq, stamp.at, stamp.actor, stamp.at)
+    number = connection.execute(statement, given).lastrowid
+    assert number is not None
+    return branch_by_number(connection, number)
+
+
+def delete_graph(connection: sqlite3.Connection, ref: GraphRef) -> GraphDeleted | GraphNotFound:
+    """Take a graph out of sight; `garbage.sweep` removes its rows."""
+    graph = find_graph(connection, ref)
+    if graph is None:
+        return GraphNotFound()
+    connection.execute("UPDATE graphs SET deleted = 1 WHERE graph = ?", (graph.graph,))
+    return GraphDeleted()
+
+
+def refused_name(connection: sqlite3.Connection, graph: int, name: str) -> BranchExists | BranchNameRefused | None:
+    """Why a branch cannot have a name."""
+    if len(name) > limits.GRAPH_BRANCH_NAME_CHARACTERS_MAX or not _NAME.fullmatch(name):
+        return BranchNameRefused(name, None)
+    if branch_named(connection, graph, name) is not None:
+        return BranchExists(name)
+    parts = name.split("/")
+    for length in range(1, len(parts)):
+        shorter = "/".join(parts[:length])
+        if branch_named(connection, graph, shorter) is not None:
+            return BranchNameRefused(name, shorter)
+    # Names that begin with this one and a slash lie between these two: `0` comes right after the slash.
+    statement = "SELECT name FROM graph_branches WHERE graph = ? AND deleted = 0 AND name > ? AND name < ? LIMIT 1"
+    longer = connection.execute(statement, (graph, f"{name}/", f"{name}0")).fetchone()
+    return None if longer is None else BranchNameRefused(name, longer[0])
+
+
+def create_branch(
+    connection: sqlite3.Connection, ref: GraphRef, name: str, origin: tuple[str, str | None], stamp: Stamp
+) -> BranchCreated | BranchExists | BranchNameRefused | BranchTooDeep | CommitNotFound | Lost:
+    """Fork a branch from the head of another one, or from a commit."""
+    graph = find_graph(connection, ref)
+    if graph is None:
+        return GraphNotFound()
+    refused = refused_name(connection, graph.graph, name)
+    if refused is not None:
+        return refused
+    source, snapshot = origin
+    if snapshot is None:
+        parent = branch_named(connection, graph.graph, source)
+        if parent is None:
+            return BranchNotFound(source)
+        seq = parent.head_seq
+    else:
+        found = commit_by_id(connection, graph.graph, snapshot)
+        if found is None:
+            return CommitNotFound(snapshot)
+        seq, parent = found[0].seq, branch_by_number(connection, found[1])
+        if seq < parent.oldest_seq:
+            return CommitNotFound(snapshot, collected=True)
+    return fork(connection, parent, seq, name, stamp)
+
+
+def fork(
+    connection: sqlite3.Connection, parent: Branch, seq: int, name: str, stamp: Stamp
+) -> BranchCreated | BranchTooDeep:
+    """Make a branch that inherits what its parent has at a commit. It makes no commit."""
+    chain = chain_at(connection, parent.branch, seq)
+    if len(chain) >= limits.GRAPH_CHAIN_DEPTH_MAX:
+        return BranchTooDeep(parent.name, len(chain))
+    branch = _insert_branch(connection, parent.graph, name, seq, stamp)
+    statement = "INSERT INTO graph_lineage (branch, from_seq, parent, fork_seq) VALUES (?, 0, ?, ?)"
+    connection.execute(statement, (branch.branch, parent.branch, seq))
+    return BranchCreated(branch_row(connection, branch))
+
+
+def delete_branch(
+    connection: sqlite3.Connection, ref: GraphRef, name: str, stamp: Stamp
+) -> BranchDeleted | BranchInUse | BranchBusy | Lost:
+    """Take a branch out of sight; garbage collection removes its rows."""
+    graph = find_graph(connection, ref)
+    if graph is None:
+        return GraphNotFound()
+    branch = branch_named(connection, graph.graph, name)
+    if branch is None:
+        return BranchNotFound(name)
+    if branch.load_id is not None:
+        return BranchBusy(name, branch.load_id)
+    statement = (
+        "SELECT DISTINCT b.name FROM graph_lineage AS l JOIN graph_branches AS b ON b.branch = l.branch"
+        " WHERE l.parent = ? AND b.deleted = 0 ORDER BY b.name"
+    )
+    descendants = tuple(found[0] for found in connection.execute(statement, (branch.branch,)).fetchall())
+    if name == MAIN or descendants:
+        return BranchInUse(name, descendants)
+    statement = "UPDATE graph_branches SET deleted = 1, updated_at = ? WHERE branch = ?"
+    connection.execute(statement, (stamp.at, branch.branch))
+    return BranchDeleted()

@@ -1,0 +1,180 @@
+"""Reads of graphs: run a compiled statement on a view, within limits, and explain it.
+
+A read runs in one transaction with the check that its view still exists, so that garbage collection cannot remove rows
+in between.
+
+Above it: `store`. Below it: `statements`, `catalogue`, sqlite3.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, TypeVar
+
+from penstock.base import limits
+from penstock.graph.sql.statement import Statement, decode_row
+from penstock.runtime.ports.graphs import (
+    CommitNotFound,
+    Explanation,
+    PageWanted,
+    PlanStep,
+    ReadLimits,
+    ReadRows,
+    ReadStopped,
+    View,
+)
+from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters
+
+__all__ = ["explain_read", "in_snapshot", "is_gone", "is_interrupted", "run_read", "snapshot", "time_limit"]
+
+T = TypeVar("T")
+
+# How many steps of SQLite's machine pass between two looks at the clock: some tens of microseconds.
+_STEPS_BETWEEN_LOOKS = 5_000
+_ROWS_AT_ONCE = 256
+_ALIAS = re.compile(r"\b(g\d+_\d+) AS (\w+)")
+
+
+@contextmanager
+def time_limit(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
+    """Interrupt statements on a connection after a time."""
+    deadline = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def is_interrupted(error: sqlite3.Error) -> bool:
+    """Whether a statement was ended by `time_limit`."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+
+
+def is_gone(connection: sqlite3.Connection, view: View) -> bool:
+    """Whether the rows of a view may have been removed."""
+    branch, seq = view.chain[0]
+    statement = (
+        "SELECT 1 FROM graph_branches AS b JOIN graphs AS g ON g.graph = b.graph"
+        " WHERE b.branch = ? AND g.deleted = 0 AND b.oldest_seq <= ? AND g.oldest_schema <= ?"
+    )
+    return connection.execute(statement, (branch, seq, view.schema_version)).fetchone() is None
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Several statements that see the same state of the file."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def in_snapshot(query: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Connection], T]:
+    """A query all of whose statements see the same state of the file."""
+
+    def run(connection: sqlite3.Connection) -> T:
+        with snapshot(connection):
+            return query(connection)
+
+    return run
+
+
+def run_read(
+    connection: sqlite3.Connection,
+    view: View,
+    statement: Statement,
+    values: dict[str, Any],
+    read_limits: ReadLimits,
+    page: PageWanted,
+) -> ReadRows | ReadStopped | CommitNotFound:
+    """Run a read. `values` are the bound values of the query itself."""
+    first, most = _window(statement, read_limits, page)
+    given = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
+    try:
+        with snapshot(connection), time_limit(connection, read_limits.seconds):
+            if is_gone(connection, view):
+                return CommitNotFound(view.commit_id, collected=True)
+            rows = _fetch(connection.execute(statement.text, given), statement, read_limits.result_bytes, most + 1)
+    except sqlite3.OperationalError as error:
+        if not is_interrupted(error):
+            raise
+        return ReadStopped("GRAPH_QUERY_SECONDS", read_limits.seconds)
+    if rows is None:
+        return ReadStopped("GRAPH_RESULT_BYTES_MAX", read_limits.result_bytes)
+    has_more = len(rows) > most and (statement.limit is None or first + most < statement.limit)
+    return ReadRows(statement.columns, tuple(rows[:most]), has_more)
+
+
+def _window(statement: Statement, read_limits: ReadLimits, page: PageWanted) -> tuple[int, int]:
+    """The first row that is wanted and how many."""
+    first = max(page.first, 0)
+    most = read_limits.rows if page.size is None else max(min(page.size, read_limits.rows), 0)
+    if statement.limit is not None:
+        most = max(min(most, statement.limit - first), 0)
+    return first, most
+
+
+def _fetch(cursor: sqlite3.Cursor, statement: Statement, bytes_max: int, rows_max: int) -> list[tuple[Any, ...]] | None:
+    """The rows of an answer; None if they are too large together."""
+    found: list[tuple[Any, ...]] = []
+    size = 0
+    while len(found) < rows_max and (piece := cursor.fetchmany(_ROWS_AT_ONCE)):
+        for row in piece:
+            size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
+            found.append(decode_row(statement.cells, row))
+        if size > bytes_max:
+            return None
+    return found
+
+
+def explain_read(
+    connection: sqlite3.Connection,
+    view: View,
+    statement: Statement,
+    values: dict[str, Any],
+    entities: dict[str, str],
+    *,
+    run: Callable[[], ReadRows | ReadStopped | CommitNotFound] | None,
+) -> Explanation | ReadStopped | CommitNotFound:
+    """How a statement is run. `entities` has the types of tables; `run` runs it, to measure."""
+    given = {**values, **chain_parameters(view.chain), "row_limit": limits.GRAPH_ROWS_MAX, "row_offset": 0}
+    listed = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
+    tables = {alias: table for table, alias in _ALIAS.findall(statement.text)}
+    found = (_plan_step(str(detail), tables, entities) for _, _, _, detail in listed)
+    steps = tuple(step for step in found if step is not None)
+    rows: int | None = None
+    milliseconds: float | None = None
+    if run is not None:
+        began = time.perf_counter()
+        outcome = run()
+        if not isinstance(outcome, ReadRows):
+            return outcome
+        rows, milliseconds = len(outcome.rows), (time.perf_counter() - began) * 1000
+    scans = sum(step.access == "scan" for step in steps)
+    cost: Literal["lookup", "scan", "product of scans"] = (
+        "lookup" if scans == 0 else "scan" if scans == 1 else "product of scans"
+    )
+    return Explanation(
+        statement=statement.text,
+        steps=steps,
+        estimated_cost=cost,
+        rows=rows,
+        milliseconds=milliseconds,
+    )
+
+
+def _plan_step(detail: str, tables: dict[str, str], entities: dict[str, str]) -> PlanStep | None:
+    """One line of SQLite's plan, if it is about a table; results of other steps are read as a whole anyway."""
+    words = detail.split()
+    if words[0] not in ("SEARCH", "SCAN") or words[1] not in tables:
+        return None
+    index = next((word for word in words if word.startswith(f"{tables[words[1]]}_")), None)
+    access: Literal["lookup", "scan"] = "lookup" if words[0] == "SEARCH" else "scan"
+    return PlanStep(entities.get(tables[words[1]], words[1]), access, index, detail)

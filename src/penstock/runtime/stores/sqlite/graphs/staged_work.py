@@ -1,0 +1,372 @@
+"""Loads, large merges and flattening, piece by piece: many short jobs of the writer, and checks on a reader.
+
+Between two pieces everybody else's jobs have their turn.
+
+Above it: `store`. Below it: `staging`, `loading`, `merging`, `flattening`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+from penstock.base import limits
+from penstock.base.errors import LimitExceeded
+from penstock.graph.records import GraphRecord
+from penstock.graph.versions.entities import LoadMode, MergeOutcome, Violation
+from penstock.runtime.ports.graphs import (
+    BranchBusy,
+    BranchesMerged,
+    CommitRow,
+    Flattened,
+    GraphCall,
+    GraphRef,
+    HeadMoved,
+    LoadNotFound,
+    LoadProgress,
+    LoadPublished,
+    LoadRefused,
+    Lost,
+    MergeConflicts,
+    Refused,
+    Stamp,
+)
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.graphs import flattening, loading, merging, staging
+from penstock.runtime.stores.sqlite.graphs.catalogue import (
+    Branch,
+    Catalogue,
+    StoredSchema,
+    branch_by_number,
+    chain_at,
+    commit_id_at,
+)
+from penstock.runtime.stores.sqlite.graphs.constraints import check_commit
+from penstock.runtime.stores.sqlite.graphs.garbage import graph_tables
+from penstock.runtime.stores.sqlite.graphs.merging import MergePlan
+from penstock.runtime.stores.sqlite.graphs.mutating import Writable, find_writable
+from penstock.runtime.stores.sqlite.graphs.reading import in_snapshot
+from penstock.runtime.stores.sqlite.graphs.staging import Staged
+from penstock.runtime.stores.sqlite.platform import call_records
+
+__all__ = ["StagedWork", "make_change"]
+
+T = TypeVar("T")
+# How often a merge begins anew because somebody else was faster.
+_ATTEMPTS = 5
+
+
+async def make_change(
+    database: SqliteDatabase,
+    apply: Callable[[sqlite3.Connection], T],
+    call: GraphCall | None,
+    made: Callable[[T], bool],
+    *,
+    is_long: bool = False,
+) -> T:
+    """Make a change together with the record of its call. `made` says whether an outcome means a change."""
+    if call is None:
+        return await database.writer.submit(apply, is_long=is_long)
+    complete = call.complete
+
+    def completed(connection: sqlite3.Connection) -> T:
+        outcome = apply(connection)
+        if complete is not None and made(outcome):
+            complete(outcome)
+        return outcome
+
+    return await call_records.change(database.writer, completed, call.record, happened=made, is_long=is_long)
+
+
+class StagedWork:
+    """What is written piece by piece."""
+
+    def __init__(self, database: SqliteDatabase, catalogue: Catalogue) -> None:
+        self._database = database
+        self._catalogue = catalogue
+        self._pieces = 0
+
+    async def _staged(self, load_id: str) -> Staged | None:
+        found = await self._database.read_quickly(lambda connection: staging.find_staged(connection, load_id))
+        return None if found is None or found.ended else found
+
+    async def _schema(self, graph: int) -> StoredSchema:
+        def query(connection: sqlite3.Connection) -> StoredSchema:
+            statement = "SELECT schema_version FROM graphs WHERE graph = ?"
+            (version,) = connection.execute(statement, (graph,)).fetchone()
+            return self._catalogue.schema(connection, graph, version)
+
+        return await self._database.read_quickly(query)
+
+    async def _piece(self, apply: Callable[[sqlite3.Connection], T]) -> T:
+        outcome = await self._database.writer.submit(apply, is_long=True)
+        self._pieces += 1
+        if self._pieces % limits.GRAPH_PIECES_BEFORE_CHECKPOINT == 0:
+            await self._database.checkpoint()
+        return outcome
+
+    # --- loads -----------------------------------------------------------------------------------
+
+    async def add(
+        self, load_id: str, records: Sequence[GraphRecord], stamp: Stamp
+    ) -> LoadProgress | LoadRefused | LoadNotFound:
+        """Check and write records."""
+        if len(records) > limits.GRAPH_LOAD_PIECE_MAX:
+            message = f"{len(records)} records are too many at once; the limit is {limits.GRAPH_LOAD_PIECE_MAX}"
+            raise LimitExceeded("GRAPH_LOAD_PIECE_MAX", message, "add them in several pieces")
+        staged = await self._staged(load_id)
+        if staged is None or staged.purpose != "load":
+            return LoadNotFound(load_id)
+        stored = await self._schema(staged.graph)
+        pieces, violations = await asyncio.to_thread(loading.prepare, stored, records, staged.records + 1, stamp)
+        for piece in pieces if not violations else ():
+            refused = await self._piece(self._writing(load_id, stored, piece, stamp.at))
+            if refused is None:
+                return LoadNotFound(load_id)
+            violations += refused
+            if violations:
+                break
+        if violations:
+            await self.abandon(load_id)
+            return LoadRefused(tuple(violations[: limits.GRAPH_VIOLATIONS_MAX]))
+        return LoadProgress(load_id, staged.records + len(records))
+
+    def _writing(
+        self, load_id: str, stored: StoredSchema, piece: loading.Piece, at: int
+    ) -> Callable[[sqlite3.Connection], list[Violation] | None]:
+        def write(connection: sqlite3.Connection) -> list[Violation] | None:
+            current = staging.find_staged(connection, load_id)
+            if current is None or current.ended:
+                return None
+            return loading.write_piece(connection, stored, current, piece, at)
+
+        return write
+
+    async def publish(
+        self, load_id: str, stamp: Stamp, call: GraphCall | None
+    ) -> LoadPublished | LoadRefused | LoadNotFound | HeadMoved:
+        """Check a load as a whole and make it visible."""
+        staged = await self._staged(load_id)
+        if staged is None or staged.purpose != "load":
+            return LoadNotFound(load_id)
+        stored = await self._schema(staged.graph)
+        removed = 0
+        if staged.mode == LoadMode.OVERWRITE:
+            for type_name in staged.counts:
+                removed += await self._remove_others(stored, staged, type_name)
+        violations = await self._check(stored, staged, staged.counts)
+        if violations:
+            await self.abandon(load_id)
+            return LoadRefused(violations)
+        if not staged.records:
+            branch = await self._database.read_quickly(lambda connection: branch_by_number(connection, staged.branch))
+            await self.abandon(load_id)
+            return _published(stored, staged, branch, None)
+
+        def finish(connection: sqlite3.Connection) -> LoadPublished | LoadNotFound | HeadMoved:
+            current = staging.find_staged(connection, load_id)
+            if current is None or current.ended or current.records != staged.records:
+                return LoadNotFound(load_id)
+            branch = branch_by_number(connection, current.branch)
+            actual = commit_id_at(connection, branch.graph, branch.head_seq)
+            if stamp.if_graph_commit is not None and stamp.if_graph_commit != actual:
+                return HeadMoved(stamp.if_graph_commit, actual)
+            commit = staging.publish(connection, current, "load", stamp)
+            return _published(stored, current, branch, commit)
+
+        return await make_change(self._database, finish, call, lambda outcome: isinstance(outcome, LoadPublished))
+
+    async def _remove_others(self, stored: StoredSchema, staged: Staged, type_name: str) -> int:
+        """Delete everything of a type that a load did not write."""
+        after_id, removed = "", 0
+        while True:
+            ids = await self._database.read_slowly(
+                partial(loading.overwritten_ids, stored=stored, staged=staged, type_name=type_name, after_id=after_id)
+            )
+            if not ids:
+                return removed
+            await self._piece(partial(loading.remove_piece, stored=stored, staged=staged, type_name=type_name, ids=ids))
+            after_id, removed = ids[-1], removed + len(ids)
+
+    async def _check(self, stored: StoredSchema, staged: Staged, touched: Iterable[str]) -> tuple[Violation, ...]:
+        names = set(touched)
+        return await self._database.read_slowly(
+            lambda connection: check_commit(connection, stored, staged.chain(connection), names)
+        )
+
+    async def abandon(self, load_id: str) -> bool:
+        """Undo what was written."""
+        found = await self._database.read_quickly(lambda connection: staging.find_staged(connection, load_id))
+        if found is None:
+            return False
+        tables = await self._database.read(lambda connection: graph_tables(connection, found.graph))
+        limit = limits.GRAPH_SWEEP_ROWS_MAX
+        while await self._piece(lambda connection: staging.undo_piece(connection, found, tables, limit)):
+            pass
+        return True
+
+    # --- merges ----------------------------------------------------------------------------------
+
+    async def merge_branches(
+        self, ref: GraphRef, names: tuple[str, str], stamp: Stamp, call: GraphCall | None
+    ) -> BranchesMerged | MergeConflicts | Refused:
+        """Merge the first branch into the second; it begins anew if somebody else was faster."""
+        for _ in range(_ATTEMPTS):
+            plan = await self._database.read_slowly(
+                in_snapshot(
+                    lambda connection: merging.plan_merge(
+                        connection, self._catalogue, ref, names, stamp.if_graph_commit
+                    )
+                )
+            )
+            if not isinstance(plan, MergePlan):
+                return plan
+            if plan.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
+                return BranchesMerged(plan.outcome, None, 0)
+            if len(plan.writes) > limits.GRAPH_MERGE_ROWS_AT_ONCE:
+                done = await self._merge_in_pieces(plan, stamp, call)
+            else:
+                done = await make_change(
+                    self._database,
+                    partial(merging.merge_now, plan=plan, stamp=stamp),
+                    call,
+                    lambda outcome: isinstance(outcome, BranchesMerged),
+                    is_long=True,
+                )
+            if done is not None:
+                return done
+        return BranchBusy(names[1], "")
+
+    async def _merge_in_pieces(
+        self, plan: MergePlan, stamp: Stamp, call: GraphCall | None
+    ) -> BranchesMerged | MergeConflicts | None:
+        """Write a large merge; None if a head moved before it began."""
+        load_id = stamp.new_id()
+
+        def begin(connection: sqlite3.Connection) -> Staged | None:
+            if not merging.is_current(connection, plan):
+                return None
+            staging.begin(connection, plan.target, load_id, stamp, purpose="merge")
+            return staging.find_staged(connection, load_id)
+
+        staged = await self._piece(begin)
+        if staged is None:
+            return None
+        async with self._undone_on_error(load_id):
+            return await self._merge(staged, plan, stamp, call)
+
+    async def _merge(
+        self, staged: Staged, plan: MergePlan, stamp: Stamp, call: GraphCall | None
+    ) -> BranchesMerged | MergeConflicts:
+        size = limits.GRAPH_MERGE_ROWS_AT_ONCE
+        # Deletions first: an entity may be deleted under one identifier and come back under another one.
+        writes = sorted(plan.writes, key=lambda each: each.row is not None)
+        for start in range(0, len(writes), size):
+            part = writes[start : start + size]
+            await self._piece(partial(_apply_piece, plan=plan, staged=staged, writes=part))
+        violations = await self._check(plan.stored, staged, {each.type_name for each in writes})
+        if violations:
+            await self.abandon(staged.load_id)
+            return merging.as_conflicts(violations)
+
+        def finish(connection: sqlite3.Connection) -> BranchesMerged:
+            commit = staging.publish(connection, staged, "merge", stamp, merged_seq=plan.source.head_seq)
+            return BranchesMerged(plan.outcome, commit, len(writes))
+
+        return await make_change(self._database, finish, call, lambda outcome: True)
+
+    @asynccontextmanager
+    async def _undone_on_error(self, load_id: str) -> AsyncIterator[None]:
+        """Undo a commit that cannot be finished, so that the branch can be written again."""
+        try:
+            yield
+        except BaseException:
+            await self.abandon(load_id)
+            raise
+
+    # --- flattening ------------------------------------------------------------------------------
+
+    async def flatten_branch(
+        self, ref: GraphRef, name: str, stamp: Stamp, call: GraphCall | None
+    ) -> Flattened | BranchBusy | Lost:
+        """Flatten a branch by name."""
+
+        def find(connection: sqlite3.Connection) -> tuple[Writable, int] | Refused:
+            found = find_writable(connection, ref, name, None)
+            if not isinstance(found, Writable):
+                return found
+            return found, len(chain_at(connection, found.branch.branch, found.branch.head_seq))
+
+        for _ in range(_ATTEMPTS):
+            found = await self._database.read(find)
+            if not isinstance(found, tuple):
+                assert not isinstance(found, HeadMoved)
+                return found
+            writable, depth = found
+            if depth == 1:
+                return Flattened(None, 0)
+            stored = await self._schema(writable.graph.graph)
+            done = await self._flatten_in_pieces(stored, writable.branch, stamp, call)
+            if done is not None:
+                return done
+        return BranchBusy(name, "")
+
+    async def _flatten_in_pieces(
+        self, stored: StoredSchema, branch: Branch, stamp: Stamp, call: GraphCall | None
+    ) -> Flattened | None:
+        """Copy what a branch inherits; None if its head moved before it began."""
+        load_id = stamp.new_id()
+
+        def begin(connection: sqlite3.Connection) -> Staged | None:
+            if branch_by_number(connection, branch.branch) != branch:
+                return None
+            staging.begin(connection, branch, load_id, stamp, purpose="flatten")
+            return staging.find_staged(connection, load_id)
+
+        staged = await self._piece(begin)
+        if staged is None:
+            return None
+        async with self._undone_on_error(load_id):
+            return await self._flatten(staged, stored, stamp, call)
+
+    async def _flatten(self, staged: Staged, stored: StoredSchema, stamp: Stamp, call: GraphCall | None) -> Flattened:
+        rows, size = 0, limits.GRAPH_SWEEP_ROWS_MAX
+        for table in stored.layout.tables.values():
+            copied, after_id = 1, ""
+            while copied:
+                copied, after_id = await self._piece(
+                    partial(flattening.copy_piece, staged=staged, table=table, after_id=after_id, limit=size)
+                )
+                rows += copied
+            while await self._piece(partial(flattening.end_dead, staged=staged, table=table, limit=size)):
+                pass
+
+        def finish(connection: sqlite3.Connection) -> Flattened:
+            flattening.cut_lineage(connection, staged)
+            return Flattened(staging.publish(connection, staged, "flatten", stamp), rows)
+
+        return await make_change(self._database, finish, call, lambda outcome: True)
+
+
+def _apply_piece(
+    connection: sqlite3.Connection, plan: MergePlan, staged: Staged, writes: Sequence[merging.MergeWrite]
+) -> None:
+    staging.require(connection, staged)
+    merging.apply_merge(connection, plan.stored, staged.chain(connection), writes)
+
+
+def _published(stored: StoredSchema, staged: Staged, branch: Branch, commit: CommitRow | None) -> LoadPublished:
+    nodes, edges = stored.schema.node_types, stored.schema.edge_types
+    return LoadPublished(
+        commit=commit,
+        branch=branch.name,
+        base_branch=staged.base_branch,
+        branch_created=staged.branch_created,
+        mode=LoadMode(staged.mode or LoadMode.MERGE),
+        nodes={name: number for name, number in staged.counts.items() if name in nodes},
+        edges={name: number for name, number in staged.counts.items() if name in edges},
+    )

@@ -1,0 +1,141 @@
+"""Writing row versions: an update ends the current version on its branch and begins another one.
+
+A version that begins and ends in the same commit is never stored: it is changed in place. An entity that is deleted
+on a branch leaves a dead version there if a branch below still has it; otherwise its version just ends.
+
+Values are in their stored forms. Nothing is checked here; see `constraints`.
+
+Above it: `mutating`, `staging`, `merging`. Below it: sqlite3, `penstock.graph.sql`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from penstock.graph.sql.dialects import SQLITE
+from penstock.graph.sql.emitting import visible
+from penstock.graph.sql.layout import OPEN, Table
+from penstock.runtime.stores.sqlite.graphs.catalogue import Chain
+
+__all__ = ["StoredRow", "VersionWriter", "chain_parameters", "row_columns"]
+
+StoredRow = tuple[Any, ...]
+"""Identifier, then the ends of an edge, then the columns of the table in the order of the layout."""
+
+
+def row_columns(table: Table) -> tuple[str, ...]:
+    """The columns of a `StoredRow`."""
+    ends = () if table.is_node else ("src", "dst")
+    return ("id", *ends, *table.columns.values())
+
+
+def chain_parameters(chain: Chain, prefix: str = "") -> dict[str, int]:
+    """The values of a view for `visible`."""
+    found: dict[str, int] = {}
+    for level, (branch, seq) in enumerate(chain):
+        found[f"{prefix}b{level}"], found[f"{prefix}s{level}"] = branch, seq
+    return found
+
+
+class VersionWriter:
+    """Writes versions of one commit. `chain` is the view with that commit as the head of its branch."""
+
+    def __init__(self, connection: sqlite3.Connection, chain: Chain) -> None:
+        self._connection = connection
+        self._chain = chain
+        self._branch, self._seq = chain[0]
+
+    def visible_rows(self, table: Table, ids: Sequence[str]) -> list[StoredRow]:
+        """The rows of entities as this commit leaves them so far."""
+        columns = ", ".join(f"n.{column}" for column in row_columns(table))
+        return self._visible(table, ids, columns, self._chain, "")
+
+    def visible_ids(self, table: Table, ids: Sequence[str]) -> set[str]:
+        """Those of some identifiers that exist."""
+        return {found[0] for found in self._visible(table, ids, "n.id", self._chain, "")}
+
+    def edges_at(self, table: Table, end: str, ids: Sequence[str]) -> list[str]:
+        """The edges that begin (`src`) or end (`dst`) at some nodes."""
+        return [found[0] for found in self._visible(table, ids, "n.id", self._chain, "", end)]
+
+    def _visible(
+        self, table: Table, ids: Sequence[str], columns: str, chain: Chain, prefix: str, by: str = "id"
+    ) -> list[StoredRow]:
+        if not ids:
+            return []
+        condition = visible(SQLITE, "n", table, len(chain), prefix=prefix)
+        # One identifier is the usual case, and an equality is planned better than a list.
+        listed = f"n.{by} = :ids" if len(ids) == 1 else f"n.{by} IN (SELECT value FROM json_each(:ids))"
+        statement = f"SELECT {columns} FROM {table.name} AS n WHERE {listed} AND {condition}"
+        given = ids[0] if len(ids) == 1 else json.dumps(list(ids))
+        return self._connection.execute(statement, {"ids": given, **chain_parameters(chain, prefix)}).fetchall()
+
+    def insert(self, table: Table, rows: Iterable[StoredRow]) -> None:
+        """Store entities that are known to be new on this branch."""
+        columns = row_columns(table)
+        names = ", ".join((*columns, "br", "c_from", "c_to", "dead"))
+        marks = ",".join("?" * len(columns))
+        tail = f"{self._branch},{self._seq},{OPEN},0"
+        self._connection.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks},{tail})", rows)
+
+    def put(self, table: Table, rows: Sequence[StoredRow]) -> None:
+        """Store entities, in place of those with the same identifiers. Of two with one identifier, the last counts."""
+        last = {row[0]: row for row in rows}
+        own = self._own(table, list(last))
+        in_place = [(*row[1:], own[row[0]][0]) for row in last.values() if self._is_new(own.get(row[0]))]
+        if in_place:
+            columns = row_columns(table)[1:]
+            changes = ", ".join([*(f"{column} = ?" for column in columns), "dead = 0"])
+            self._connection.executemany(f"UPDATE {table.name} SET {changes} WHERE rid = ?", in_place)
+        self._end(table, [rid for rid, c_from, _ in own.values() if c_from != self._seq])
+        self.insert(table, [row for row in last.values() if not self._is_new(own.get(row[0]))])
+
+    def remove(self, table: Table, ids: Sequence[str]) -> int:
+        """Delete entities that exist; return how many did."""
+        existing = self.visible_ids(table, ids)
+        if not existing:
+            return 0
+        own = self._own(table, list(existing))
+        below = self._below(table, list(existing))
+        self._end(table, [rid for rid, c_from, _ in own.values() if c_from != self._seq])
+        made_now = {id_: rid for id_, (rid, c_from, _) in own.items() if c_from == self._seq}
+        gone = [(rid,) for id_, rid in made_now.items() if id_ not in below]
+        self._connection.executemany(f"DELETE FROM {table.name} WHERE rid = ?", gone)
+        hidden = [(rid,) for id_, rid in made_now.items() if id_ in below]
+        self._connection.executemany(f"UPDATE {table.name} SET dead = 1 WHERE rid = ?", hidden)
+        self._hide(table, [row for id_, row in below.items() if id_ not in made_now])
+        return len(existing)
+
+    def _is_new(self, own: tuple[int, int, int] | None) -> bool:
+        return own is not None and own[1] == self._seq
+
+    def _own(self, table: Table, ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        """The current versions on this very branch: row, first commit, dead or not."""
+        if not ids:
+            return {}
+        listed = "id = ?" if len(ids) == 1 else "id IN (SELECT value FROM json_each(?))"
+        statement = f"SELECT id, rid, c_from, dead FROM {table.name} WHERE {listed} AND br = ? AND c_to = {OPEN}"
+        given = ids[0] if len(ids) == 1 else json.dumps(list(ids))
+        found = self._connection.execute(statement, (given, self._branch)).fetchall()
+        return {id_: (rid, c_from, dead) for id_, rid, c_from, dead in found}
+
+    def _below(self, table: Table, ids: Sequence[str]) -> dict[str, StoredRow]:
+        """The rows that the branches below show."""
+        if len(self._chain) == 1:
+            return {}
+        columns = "n.id" if table.is_node else "n.id, n.src, n.dst"
+        return {row[0]: row for row in self._visible(table, ids, columns, self._chain[1:], "")}
+
+    def _end(self, table: Table, rids: list[int]) -> None:
+        given = [(self._seq, rid) for rid in rids]
+        self._connection.executemany(f"UPDATE {table.name} SET c_to = ? WHERE rid = ?", given)
+
+    def _hide(self, table: Table, rows: list[StoredRow]) -> None:
+        ends = "" if table.is_node else "src, dst, "
+        marks = "?" if table.is_node else "?,?,?"
+        tail = f"{self._branch},{self._seq},{OPEN},1"
+        statement = f"INSERT INTO {table.name} (id, {ends}br, c_from, c_to, dead) VALUES ({marks},{tail})"
+        self._connection.executemany(statement, rows)

@@ -1,0 +1,107 @@
+"""Reads the audit trails in a file without its secret, for whoever verifies them with a public key.
+
+The file is only read. Records come oldest first, with what stands for removed ones, a few at a time.
+
+Above it: `app.audit_files`. Below it: `platform.audit`, sqlite3.
+"""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from penstock.base.errors import Rejected
+from penstock.governance.audit.chain import RemovedRecords
+from penstock.governance.audit.trails import RemovedPart
+from penstock.runtime.ports.audit import AuditRecord
+from penstock.runtime.stores.sqlite.errors import explain
+from penstock.runtime.stores.sqlite.platform.audit.records import COLUMNS, audit_tenants, record_of
+from penstock.runtime.stores.sqlite.platform.audit.removal import read_removed
+from penstock.runtime.stores.sqlite.schema.files import connect
+from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, identify
+
+__all__ = ["StoredTrails", "open_trails"]
+
+_BODY = msgspec.json.Decoder(dict[str, Any])
+_NOTES = "SELECT body FROM resources WHERE kind = ? AND tenant = ? ORDER BY resource_id"
+_RECORDS = f"SELECT {COLUMNS} FROM audit WHERE tenant = ? ORDER BY seq"
+
+StoredPart: TypeAlias = AuditRecord | RemovedPart
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrails:
+    """The trails of an open file."""
+
+    connection: sqlite3.Connection
+
+    def tenants(self) -> tuple[str, ...]:
+        """Every tenant that has records."""
+        return audit_tenants(self.connection)
+
+    def notes(self, kind: str, tenant: str) -> list[str]:
+        """The notes that a tenant has under a kind of resource."""
+        return [str(body["note"]) for body in self.bodies(kind, tenant)]
+
+    def bodies(self, kind: str, tenant: str) -> list[dict[str, Any]]:
+        """The bodies of what a tenant has under a kind of resource."""
+        return [_BODY.decode(body) for (body,) in self.connection.execute(_NOTES, (kind, tenant))]
+
+    def parts(self, tenant: str) -> Iterator[StoredPart]:
+        """The records of a trail, and what stands for removed ones."""
+        position = 0
+        for columns in self.connection.execute(_RECORDS, (tenant,)):
+            record = record_of(columns)
+            for part in self._removed_before(tenant, position, record.seq):
+                yield part
+                position = part.last_seq
+            yield record
+            position = record.seq
+
+    def _removed_before(self, tenant: str, position: int, before: int) -> Iterator[RemovedPart]:
+        while position + 1 < before:
+            found = read_removed(self.connection, tenant, position, 1)
+            if found and found[0].first_seq == position + 1:
+                yield _part(found[0])
+                position = found[0].last_seq
+            elif position == 0:
+                last = min(before, found[0].first_seq if found else before) - 1
+                yield RemovedPart(first_seq=1, last_seq=last)
+                position = last
+            else:
+                return  # records are missing, which shows in the numbers
+
+
+def _part(stretch: RemovedRecords) -> RemovedPart:
+    return RemovedPart(
+        first_seq=stretch.first_seq,
+        last_seq=stretch.last_seq,
+        previous_hash=stretch.previous_hash,
+        last_hash=stretch.last_hash,
+        leaves=base64.b64encode(stretch.leaves).decode(),
+    )
+
+
+@contextmanager
+def open_trails(path: Path) -> Iterator[StoredTrails]:
+    """Open a file to read its trails; refuse a file in the format of another release."""
+    try:
+        connection = connect(str(path), mode="ro")
+        try:
+            version = identify(connection, str(path))
+            if version != SCHEMA_VERSION:
+                message = f"{path} has the format {version} of an older release, without hashes for strangers"
+                raise Rejected("STORE_TOO_OLD", message, "open it once with this release, which brings it up to date")
+            connection.execute("BEGIN")  # one moment of the file, whoever writes to it
+            yield StoredTrails(connection)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise explain(error, str(path)) from error

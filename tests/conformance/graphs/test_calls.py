@@ -1,0 +1,108 @@
+"""A commit and the record of its call are stored together, or neither is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import Conflict
+from penstock.graph.values import GraphValue
+from penstock.graph.versions.entities import LoadMode
+from penstock.runtime.ports.graphs import BranchesMerged, ConstraintsViolated, GraphCall, LoadPublished, Mutated
+from penstock.runtime.ports.platform import AuditQuery, CallRecord, Finished
+from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
+from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from tests.conformance.graphs.worlds import World
+from tests.conformance.platform_stores import SEAL, claim, entry, run_bounded
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncIterator[tuple[World, SqlitePlatformStore]]:
+    store = SqliteRunStore(path, synchronous="OFF")
+    await store.open()
+    try:
+        world = await World(SqliteGraphStore(store.database)).create()
+        yield world, SqlitePlatformStore(store.database)
+    finally:
+        await store.close()
+
+
+def graph_call(key: str) -> GraphCall:
+    """A call with an audit entry and an idempotency key, whose answer is made from the outcome."""
+    record = CallRecord(entry=entry(1), seal=SEAL, claim=claim(key))
+
+    def complete(outcome: Any) -> None:
+        record.answer = {"commit": outcome.commit.commit_id}
+        record.about("graph:people", commit=outcome.commit.commit_id)
+
+    return GraphCall(record, complete)
+
+
+async def mutate(world: World, name: str, call: GraphCall) -> Any:
+    given: dict[str, GraphValue | None] = {"name": name, "age": 1}
+    return await world.store.mutate(world.ref, world.queries["add"], given, stamp=world.stamp(), call=call)
+
+
+async def audited(platform: SqlitePlatformStore) -> list[Any]:
+    page = await platform.audit(AuditQuery(tenant="acme", limit=100))
+    return [record.entry.details for record in page.records]
+
+
+def test_a_commit_has_its_audit_record_and_its_answer_in_one_transaction(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "store.db") as (world, platform):
+            call = graph_call("k1")
+            outcome = await mutate(world, "ada", call)
+            assert isinstance(outcome, Mutated)
+            assert outcome.commit is not None
+            assert call.record.stored
+            assert (await audited(platform))[0]["commit"] == outcome.commit.commit_id
+            stored = await platform.stored_call(claim("k1"))
+            assert isinstance(stored, Finished)
+            assert stored.answer == {"commit": outcome.commit.commit_id}
+
+    run_bounded(scenario())
+
+
+def test_a_refused_change_leaves_no_record_and_a_lost_key_leaves_no_change(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "store.db") as (world, platform):
+            await mutate(world, "ada", graph_call("k1"))
+            refused = graph_call("k2")
+            assert isinstance(await mutate(world, "ada", refused), ConstraintsViolated)
+            assert not refused.record.stored
+            assert await platform.stored_call(claim("k2")) is None
+            head = (await world.view()).commit_id
+            with pytest.raises(Conflict) as lost:
+                await mutate(world, "bob", graph_call("k1"))
+            assert lost.value.code == "IDEMPOTENCY_IN_FLIGHT"
+            assert (await world.view()).commit_id == head
+            assert await world.rows("people") == (("ada", 1),)
+            assert len(await audited(platform)) == 1
+
+    run_bounded(scenario())
+
+
+def test_loads_and_merges_are_recorded_with_what_they_publish(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "store.db") as (world, platform):
+            await world.fork("draft")
+            store = world.store
+            await store.begin_load(world.ref, branch="draft", mode=LoadMode.MERGE, load_id="L", stamp=world.stamp())
+            await store.add_to_load("L", [world.person("ada")], stamp=world.stamp())
+            assert await audited(platform) == []
+            loaded = await store.publish_load("L", stamp=world.stamp(), call=graph_call("k1"))
+            assert isinstance(loaded, LoadPublished)
+            merged = await store.merge(world.ref, "draft", stamp=world.stamp(), call=graph_call("k2"))
+            assert isinstance(merged, BranchesMerged)
+            assert merged.commit is not None
+            assert loaded.commit is not None
+            shown = {details["commit"] for details in await audited(platform)}
+            assert shown == {loaded.commit.commit_id, merged.commit.commit_id}
+
+    run_bounded(scenario())

@@ -1,0 +1,33 @@
+"""The policies in the guide are policies: they parse, and fit the schema of what can be called."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from penstock.governance.policy.source import parse_policies
+from penstock.governance.policy.validation import validate
+from penstock.operations.builtin import builtin_operations
+from penstock.operations.runs.workflow_actions import workflow_action
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policies.md"
+REFUND: dict[str, Any] = {
+    "input": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}},
+    "output": {
+        "type": "object",
+        "properties": {
+            "card_number": {"type": "string"},
+            "customer": {"type": "object", "properties": {"email": {"type": "string"}}},
+        },
+    },
+}
+
+
+def test_every_policy_of_the_guide_can_be_used() -> None:
+    blocks = re.findall(r"```cedar\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    parsed = parse_policies("\n".join(blocks), "guide")
+    refund = workflow_action("refund_order", REFUND)
+    actions = {action.name: action for action in (*(item.policy_action for item in builtin_operations()), refund)}
+    assert (parsed.problems, validate(parsed.policies, actions)) == ((), ())
+    assert len(parsed.policies) == 12

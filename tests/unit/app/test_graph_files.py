@@ -1,0 +1,141 @@
+"""Graphs that the settings declare: in force from the start, taken up when files change, and never half."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.app.gate import local_owner, open_gate
+from penstock.app.graph_files import GraphFiles, declared_graph
+from penstock.app.penstock import Penstock
+from penstock.app.settings.graphs import GraphSettings, QueryFileSettings, QueryToolSettings
+from penstock.base.errors import PenstockError, Rejected
+from penstock.operations.gate.internal_callers import internal_call
+from penstock.operations.gate.pipeline import Gate
+from tests.fixtures.graph_data import CLOSE_TASK, SCHEMA, TASKS_OF, written_graph
+from tests.waiting import SECONDS_MAX
+
+
+def crm(folder: Path, **more: Any) -> GraphSettings:
+    written_graph(folder)
+    return GraphSettings(schema=str(folder / "crm/schema.pg"), queries=(str(folder / "crm/queries"),), **more)
+
+
+@asynccontextmanager
+async def gate_with(folder: Path, graphs: Mapping[str, GraphSettings]) -> AsyncIterator[Gate]:
+    async with (
+        asyncio.timeout(SECONDS_MAX),
+        Penstock.open(folder / "penstock.db") as penstock,
+        open_gate(penstock, graphs=graphs) as gate,
+    ):
+        yield gate
+
+
+async def call(gate: Gate, operation: str, **arguments: Any) -> Any:
+    return msgspec.to_builtins(await internal_call(gate, local_owner(), operation, arguments, surface="cli"))
+
+
+async def code(gate: Gate, operation: str, **arguments: Any) -> str:
+    with pytest.raises(PenstockError) as caught:
+        await call(gate, operation, **arguments)
+    return caught.value.code
+
+
+async def queries(gate: Gate) -> list[str]:
+    return [item["name"] for item in (await call(gate, "graph.queries_list", graph_id="crm"))["queries"]]
+
+
+def test_a_declared_graph_is_there_and_callers_do_not_change_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with gate_with(tmp_path, {"crm": crm(tmp_path, title="Customers")}) as gate:
+            found = await call(gate, "graph.get", graph_id="crm")
+            assert (found["title"], found["of_settings"], found["queries"]) == ("Customers", True, 3)
+            put = {"graph_id": "crm", "name": "close_task", "source": CLOSE_TASK}
+            assert await code(gate, "graph.queries_put", **put) == "GRAPH_OF_SETTINGS"
+            assert await code(gate, "graph.schema_apply", graph_id="crm", schema=SCHEMA) == "GRAPH_OF_SETTINGS"
+            assert await code(gate, "graph.delete", graph_id="crm") == "GRAPH_OF_SETTINGS"
+        async with gate_with(tmp_path, {"hr": crm(tmp_path)}) as gate:
+            assert (await call(gate, "graph.get", graph_id="crm"))["of_settings"] is False
+            assert (await call(gate, "graph.queries_put", **put))["mutation"]
+
+    asyncio.run(body())
+
+
+def test_mistakes_stop_the_start_or_quarantine_their_graph(tmp_path: Path) -> None:
+    async def body() -> None:
+        refusing, quarantining = crm(tmp_path), crm(tmp_path, on_broken="quarantine")
+        file = tmp_path / "crm/queries/tasks.gq"
+        good = file.read_text(encoding="utf-8")
+        file.write_text(good.replace("$t.slug as slug", "$t.slugg as slug"), encoding="utf-8")
+        with pytest.raises(Rejected, match="slugg"):
+            async with gate_with(tmp_path, {"crm": refusing}):
+                pass
+        files = {"crm": quarantining, "hr": GraphSettings(schema=str(tmp_path / "crm/schema.pg"))}
+        async with gate_with(tmp_path, files) as gate:
+            checks = await gate.services.checks()
+            assert "slugg" in checks["graphs"]
+            assert (await call(gate, "graph.get", graph_id="hr"))["quarantine"] is None
+            assert await code(gate, "graph.get", graph_id="crm") == "GRAPH_NOT_FOUND"
+        file.write_text(good, encoding="utf-8")
+        async with gate_with(tmp_path, {"crm": quarantining}) as gate:
+            assert await queries(gate) == ["add_task", "close_task", "tasks_of"]
+        file.write_text("query (", encoding="utf-8")
+        async with gate_with(tmp_path, {"crm": quarantining}) as gate:
+            assert await code(gate, "graph.schema_get", graph_id="crm") == "GRAPH_QUARANTINED"
+            assert (await call(gate, "graph.get", graph_id="crm"))["quarantine"]
+            run = {"graph_id": "crm", "name": "tasks_of", "params": {"owner": "ada"}}
+            assert await code(gate, "graph.query_run", **run) == "QUERY_NOT_FOUND"
+
+    asyncio.run(body())
+
+
+def test_changed_files_are_taken_up_and_those_with_mistakes_are_not(tmp_path: Path) -> None:
+    async def body() -> None:
+        settings = crm(tmp_path)
+        async with gate_with(tmp_path, {}) as gate:
+            files = GraphFiles({"crm": settings})
+            await files.start(gate)
+            extra = tmp_path / "crm/queries/more.gq"
+            extra.write_text(TASKS_OF.replace("tasks_of", "more_of"), encoding="utf-8")
+            await files.look(gate)
+            assert await queries(gate) == ["add_task", "close_task", "more_of", "tasks_of"]
+            extra.write_text("query more_of() { match { $x: Nothing } return { $x } }", encoding="utf-8")
+            await files.look(gate)
+            assert await queries(gate) == ["add_task", "close_task", "more_of", "tasks_of"]
+            assert "older files are in force" in files.health()
+            extra.unlink()
+            schema = tmp_path / "crm/schema.pg"
+            schema.write_text(SCHEMA.replace("name: String?", "name: String?  age: I32?"), encoding="utf-8")
+            await files.look(gate)
+            assert (files.health(), await queries(gate)) == ("ok", ["add_task", "close_task", "tasks_of"])
+            assert "age" in (await call(gate, "graph.schema_get", graph_id="crm"))["schema"]
+
+    asyncio.run(body())
+
+
+def test_queries_are_named_with_their_files_and_every_mistake_is_told(tmp_path: Path) -> None:
+    settings = crm(tmp_path)
+    file = str(tmp_path / "crm/queries/tasks.gq")
+    named = msgspec.structs.replace(
+        settings,
+        queries={"tasks_of": QueryFileSettings(file=file, mcp=QueryToolSettings(expose=False, tool_name="find"))},
+    )
+    found: Any = declared_graph("crm", named)["queries"]
+    assert [(item["name"], item["expose"], item["tool_name"]) for item in found] == [("tasks_of", False, "find")]
+    wrong = msgspec.structs.replace(
+        settings, queries={"other": QueryFileSettings(file=file), "gone": QueryFileSettings(file="gone.gq")}
+    )
+    with pytest.raises(Rejected) as caught:
+        declared_graph("crm", wrong)
+    problems = caught.value.details["problems"]
+    assert isinstance(problems, list)
+    assert len(problems) == 2
+    (tmp_path / "crm/queries/twice.gq").write_text(TASKS_OF, encoding="utf-8")
+    with pytest.raises(Rejected, match="is declared in"):
+        declared_graph("crm", settings)

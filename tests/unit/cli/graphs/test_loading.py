@@ -1,0 +1,51 @@
+"""Loading a file on the command line, in as many pieces as it takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.base import limits
+from penstock.cli.main import app
+from tests.fixtures.graph_data import CLOSE_TASK, DATA, SCHEMA
+
+
+def test_a_large_file_is_loaded_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(limits, "REQUEST_BYTES_MAX", 600)
+    (tmp_path / "data.jsonl").write_text(DATA, encoding="utf-8")
+    runner = CliRunner()
+    made = runner.invoke(app, ["graphs", "create", "--id", "crm", "--schema", SCHEMA, "--json"], obj=0.0)
+    assert made.exit_code == 0, made.output
+    loaded = runner.invoke(app, ["graphs", "load", "crm", "data.jsonl", "--json"], obj=0.0)
+    assert loaded.exit_code == 0, loaded.output
+    pieces = json.loads(loaded.stdout)["pieces"]
+    assert len(pieces) > 1
+    assert sum(piece["total_entities"] for piece in pieces) == 6
+    refused = runner.invoke(app, ["graphs", "load", "crm", "data.jsonl", "--mode", "overwrite"], obj=0.0)
+    assert refused.exit_code == 2
+
+
+def test_branches_are_named_and_queries_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.jsonl").write_text(DATA, encoding="utf-8")
+    (tmp_path / "close.gq").write_text(CLOSE_TASK, encoding="utf-8")
+    runner = CliRunner()
+
+    def ran(*arguments: str) -> dict[str, Any]:
+        found = runner.invoke(app, [*arguments, "--json"], obj=0.0)
+        assert found.exit_code == 0, found.output
+        answer: dict[str, Any] = json.loads(found.stdout)
+        return answer
+
+    ran("graphs", "create", "--id", "crm", "--schema", SCHEMA)
+    ran("graphs", "load", "crm", "data.jsonl", "--branch", "import", "--source", "main")
+    ran("graphs", "branches-merge", "crm", "--source", "import")
+    ran("graphs", "queries-put", "crm", "close_task", "--file", "close.gq")
+    ran("graphs", "branches-create", "crm", "--name", "work", "--source", "main")
+    ran("query", "run", "crm", "close_task", "--params", '{"slug": "t1"}', "--branch", "work")
+    assert [item["entity_id"] for item in ran("graphs", "diff", "crm", "--source", "work")["changes"]] == ["t1"]
