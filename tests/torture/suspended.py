@@ -165,7 +165,7 @@ def suspend(folder: Path, *, runs: int, lease_ms: int = limits.WORKER_LEASE_MS) 
         _until((folder / "second.ready").exists, "the second process is ready")
         first = subprocess.Popen([*command, "first"], cwd=_ROOT)
         _until(lambda: len(read_lines(folder / "ledger.jsonl")) >= runs // 10, "the first has begun")
-        _stop_outside_a_transaction(first, folder / "penstock.db")
+        _stop_between_locks(first, folder)
         _until(lambda: asyncio.run(_count_unended(folder)) == 0, "the second has finished the work of the first")
         before = len(read_lines(folder / "ledger.jsonl"))
         first.send_signal(signal.SIGCONT)
@@ -188,18 +188,38 @@ def suspend(folder: Path, *, runs: int, lease_ms: int = limits.WORKER_LEASE_MS) 
     )
 
 
-def _stop_outside_a_transaction(process: subprocess.Popen[bytes], path: Path) -> None:
-    """Stop a process; one that holds the file just then goes on a little: nobody could take over from it."""
+def _stop_between_locks(process: subprocess.Popen[bytes], folder: Path) -> None:
+    """Stop a process; one that holds the file or the ledger then goes on a little: nobody could take over from it."""
     while True:
         process.send_signal(signal.SIGSTOP)
-        with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
-                process.send_signal(signal.SIGCONT)
-                continue
-            connection.execute("ROLLBACK")
+        if _is_free(folder / "penstock.db") and _is_unlocked(folder / "ledger.jsonl"):
             return
+        process.send_signal(signal.SIGCONT)
+
+
+def _is_free(database: Path) -> bool:
+    """Whether nobody has a transaction open that writes."""
+    with closing(sqlite3.connect(database, timeout=0.5, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        connection.execute("ROLLBACK")
+        return True
+
+
+def _is_unlocked(ledger: Path) -> bool:
+    """Whether no process is in the middle of an effect; another that runs lets go of the lock within moments."""
+    deadline, pause = time.monotonic() + 0.5, threading.Event()
+    with ledger.open("rb") as file:
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pause.wait(0.01)
+            else:
+                return True  # closing the file unlocks it
+    return False
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:
