@@ -1,5 +1,5 @@
 """Registries of schemas, models, tools and agents.
 
-`kinds` declares them, and is where a new registry is added; `registry` makes the operations of every declaration. They
-use `stored_resources` and import none of the other resources. Read `kinds` first.
+One module declares each of them, and a new registry is a module more; `registry` makes the operations of every
+declaration. They use `stored_resources` and import none of the other resources. Read `schemas` first.
 """

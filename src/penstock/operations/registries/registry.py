@@ -1,10 +1,10 @@
 """One mechanism for every registry: turns a declaration into five operations and their input and output types.
 
 A registry stores each entry of a tenant under an id: its body, without members that are None. The hash of the body is
-the ETag. `kinds` declares which registries there are, which members their bodies have and what must hold for them. The
+the ETag. A module for each registry declares which members its body has and what must hold for them. The
 names of the types here are those in the JSON Schemas that callers read.
 
-Above it: `kinds`. Below it: `stored_resources`, the platform store's resources.
+Above it: a module for each registry. Below it: `stored_resources`, the platform store's resources.
 """
 
 from __future__ import annotations
