@@ -23,7 +23,7 @@ from penstock.graph.typing.patterns import (
     TypedExpression,
 )
 
-__all__ = ["Access", "find_access", "identifier_values", "indexed_columns", "is_text_key"]
+__all__ = ["Access", "end_values", "find_access", "identifier_values", "indexed_columns", "is_text_key"]
 
 
 class Access(Enum):
@@ -52,24 +52,24 @@ def indexed_columns(type_: NodeType) -> tuple[tuple[str, ...], ...]:
 
 
 def _equal_to(
-    node: NodeVariable, conditions: Iterable[TypedCondition], scope: Scope
+    name: str, conditions: Iterable[TypedCondition], scope: Scope
 ) -> list[tuple[FieldValue | MetaValue, TypedExpression]]:
-    """What fields of a node must be equal to, as far as that is known before the node is."""
+    """What fields of a variable must be equal to, as far as that is known before the variable is."""
     found: list[tuple[FieldValue | MetaValue, TypedExpression]] = []
-    for each in conditions:
-        if not isinstance(each, Compare) or each.comparator is not Comparator.EQUAL:
+    for condition in conditions:
+        if not isinstance(condition, Compare) or condition.comparator is not Comparator.EQUAL:
             continue
-        for own, other in ((each.left, each.right), (each.right, each.left)):
-            if not isinstance(own, FieldValue | MetaValue) or own.variable != node.name:
+        for own, other in ((condition.left, condition.right), (condition.right, condition.left)):
+            if not isinstance(own, FieldValue | MetaValue) or own.variable != name:
                 continue
-            if all(scope.find(name) is not None for name in free_variables(other)):
+            if all(scope.find(each) is not None for each in free_variables(other)):
                 found.append((own, other))
     return found
 
 
 def find_access(node: NodeVariable, conditions: Iterable[TypedCondition], scope: Scope) -> Access:
     """The best way to find a node."""
-    equal = _equal_to(node, conditions, scope)
+    equal = _equal_to(node.name, conditions, scope)
     fixed = {own.name for own, _ in equal if isinstance(own, FieldValue)}
     if any(isinstance(own, MetaValue) and own.field is MetaField.ID for own, _ in equal):
         return Access.SINGLE
@@ -78,10 +78,21 @@ def find_access(node: NodeVariable, conditions: Iterable[TypedCondition], scope:
     return Access.INDEX if any(each[0] in fixed for each in indexed_columns(node.type)) else Access.SCAN
 
 
+def end_values(
+    name: str, conditions: Iterable[TypedCondition], scope: Scope
+) -> list[tuple[MetaField, TypedExpression]]:
+    """What the ends of an edge must be equal to, as far as that is known before the edge is."""
+    return [
+        (own.field, other)
+        for own, other in _equal_to(name, conditions, scope)
+        if isinstance(own, MetaValue) and own.field in (MetaField.SRC, MetaField.DST)
+    ]
+
+
 def identifier_values(node: NodeVariable, conditions: Iterable[TypedCondition], scope: Scope) -> list[TypedExpression]:
     """What the identifier of a node must be equal to because its key is, if the key is a single text."""
     if not is_text_key(node.type) or node.type.key is None:
         return []
     (key,) = node.type.key
-    equal = _equal_to(node, conditions, scope)
+    equal = _equal_to(node.name, conditions, scope)
     return [other for own, other in equal if isinstance(own, FieldValue) and own.name == key]

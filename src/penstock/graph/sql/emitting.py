@@ -21,7 +21,18 @@ from penstock.graph.sql.layout import Layout, Table
 from penstock.graph.sql.statement import Bound
 from penstock.graph.typing.patterns import ConstantList, ConstantValue, NowValue, ParameterValue
 
-__all__ = ["EdgeSource", "Emitter", "Given", "NodeSource", "NotCompilableError", "Scope", "Source", "visible"]
+__all__ = [
+    "EdgeJoin",
+    "EdgeSource",
+    "Emitter",
+    "Given",
+    "NodeSource",
+    "NotCompilableError",
+    "Scope",
+    "Source",
+    "visible",
+    "visible_edges",
+]
 
 Given: TypeAlias = ConstantValue | ConstantList | ParameterValue | NowValue
 
@@ -56,6 +67,16 @@ class EdgeSource:
 
 
 Source: TypeAlias = NodeSource | EdgeSource
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeJoin:
+    """Edges that are found by one end: what to join, and under which condition. The alias has `src` and `dst`."""
+
+    sources: tuple[str, ...]
+    condition: str
+    row: str
+    """The alias with the identifier and the properties, if the edges were asked for as a whole."""
 
 
 @dataclass(slots=True)
@@ -130,9 +151,32 @@ class Emitter:
         """The condition that the view shows a row."""
         return visible(self.dialect, alias, table, self.depth)
 
+    def edges(self, alias: str, table: Table, near: str, *, whole: bool) -> EdgeJoin:
+        """The visible edges of a table, to be found by one end. `whole` asks for identifiers and properties."""
+        return visible_edges(self.dialect, alias, table, near, self.depth, whole=whole)
 
-def visible(dialect: Dialect, alias: str, table: Table, depth: int, *, prefix: str = "") -> str:
-    """The condition that a view of so many branches shows a row. `prefix` distinguishes two views in one statement."""
+
+def visible_edges(  # what `visible` takes, and the end
+    dialect: Dialect, alias: str, table: Table, near: str, depth: int, *, whole: bool
+) -> EdgeJoin:
+    """The edges that a view of so many branches shows, to be found by one end."""
+    sources, conditions, row = [f"{table.hops(near)} AS {alias}"], [], alias
+    if whole or depth > 1:  # on a branch, what is nearer is found by identifier
+        row = f"{alias}_row"
+        sources.append(f"{table.name} AS {row}")
+        conditions.append(f"{row}.rid = {alias}.rid")
+    conditions.append(visible(dialect, alias, table, depth, identifier=f"{row}.id"))
+    return EdgeJoin(tuple(sources), " AND ".join(conditions), row)
+
+
+def visible(  # a view in a dialect, and of which row
+    dialect: Dialect, alias: str, table: Table, depth: int, *, prefix: str = "", identifier: str | None = None
+) -> str:
+    """The condition that a view of so many branches shows a row. `prefix` distinguishes two views in one statement.
+
+    `identifier` is the expression of the row's identifier if it is not a column of `alias`.
+    """
+    own = f"{alias}.id" if identifier is None else identifier
 
     def valid(row: str, level: int) -> str:
         branch = dialect.placeholder(f"{prefix}b{level}")
@@ -144,7 +188,7 @@ def visible(dialect: Dialect, alias: str, table: Table, depth: int, *, prefix: s
     levels = [f"({valid(alias, 0)})"]
     for level in range(1, depth):
         nearer = " OR ".join(f"({valid('nearer', each)})" for each in range(level))
-        hidden = f"EXISTS (SELECT 1 FROM {table.name} AS nearer WHERE nearer.id = {alias}.id AND ({nearer}))"
+        hidden = f"EXISTS (SELECT 1 FROM {table.name} AS nearer WHERE nearer.id = {own} AND ({nearer}))"
         levels.append(f"({valid(alias, level)} AND NOT {hidden})")
     branches = ", ".join(dialect.placeholder(f"{prefix}b{level}") for level in range(depth))
     return f"{alias}.br IN ({branches}) AND {alias}.dead = 0 AND ({' OR '.join(levels)})"

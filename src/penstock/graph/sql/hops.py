@@ -1,6 +1,6 @@
-"""Hops that are no plain join: several steps, or several edge types.
+"""Hops that are no plain join: several steps, several edge types, or edges in both directions.
 
-Both are a common table expression over the identifiers that the pattern has found so far (`seeds`). For several steps
+All are a common table expression over the identifiers that the pattern has found so far (`seeds`). For several steps
 it is a breadth-first search: it notes with how many steps each node is reached, and the smallest number counts. For one
 step it has the pairs of nodes, with the edge if there is a variable for it.
 
@@ -9,14 +9,14 @@ Above it: `patterns`. Below it: `emitting`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.graph.schema.model import EdgeType
-from penstock.graph.sql.emitting import EdgeSource, Emitter
+from penstock.graph.sql.emitting import EdgeJoin, EdgeSource, Emitter
 from penstock.graph.sql.layout import Table
 from penstock.graph.typing.patterns import Direction, Hop
 
-__all__ = ["HopTable", "edge_between", "edge_columns", "hop_table", "is_plain"]
+__all__ = ["HopTable", "edge_columns", "edge_exists", "hop_table", "is_plain", "is_single", "join_edges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,14 @@ class HopTable:
     edge: EdgeSource | None
 
 
-def is_plain(hop: Hop) -> bool:
-    """Whether a hop can be a join with one table."""
+def is_single(hop: Hop) -> bool:
+    """Whether a hop is one step over edges of one type."""
     return len(hop.edges) == 1 and hop.maximum == 1
+
+
+def is_plain(hop: Hop) -> bool:
+    """Whether a hop can be a join: it is one step, and its edges are found by one of their ends."""
+    return is_single(hop) and hop.edges[0].direction is not Direction.BOTH
 
 
 def edge_columns(types: tuple[EdgeType, ...]) -> tuple[str, ...]:
@@ -49,16 +54,32 @@ def _ends(direction: Direction) -> tuple[tuple[str, str], ...]:
             return ("src", "dst"), ("dst", "src")
 
 
-def edge_between(alias: str, direction: Direction, source: str, target: str | None) -> tuple[str, str]:
-    """The condition that an edge leads from a node (to another one), and the expression for its other end."""
-    ways = []
-    for near, far in _ends(direction):
-        both = f"{alias}.{near} = {source}"
-        ways.append(both if target is None else f"{both} AND {alias}.{far} = {target}")
-    if len(ways) == 1:
-        return ways[0], f"{alias}.{_ends(direction)[0][1]}"
-    other = f"CASE WHEN {alias}.src = {source} THEN {alias}.dst ELSE {alias}.src END"
-    return f"({' OR '.join(f'({way})' for way in ways)})", other
+def join_edges(
+    emitter: Emitter, table: Table, alias: str, direction: Direction, ends: tuple[str, str | None], *, whole: bool
+) -> tuple[EdgeJoin, str]:
+    """The edges that lead from a node (to another one) in one direction, and the expression for their other end."""
+    ((near, far),) = _ends(direction)
+    source, target = ends
+    join = emitter.edges(alias, table, near, whole=whole)
+    condition = (
+        f"{alias}.{near} = {source}" if target is None else f"{alias}.{near} = {source} AND {alias}.{far} = {target}"
+    )
+    return replace(join, condition=f"{condition} AND {join.condition}"), f"{alias}.{far}"
+
+
+def edge_exists(emitter: Emitter, table: Table, direction: Direction, ends: tuple[str, str]) -> str:
+    """The condition that an edge leads from a node to another one."""
+    alias = emitter.name("e")
+    ways = (Direction.OUT, Direction.IN) if direction is Direction.BOTH else (direction,)
+    found = []
+    for way in ways:
+        join, _ = join_edges(emitter, table, alias, way, ends, whole=False)
+        found.append(f"EXISTS (SELECT 1 FROM {' CROSS JOIN '.join(join.sources)} WHERE {join.condition})")
+    return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
+
+
+def _ends_of(emitter: Emitter, table: Table, near: str) -> EdgeJoin:
+    return emitter.edges("e", table, near, whole=False)
 
 
 def hop_table(emitter: Emitter, hop: Hop, seeds: str) -> HopTable:
@@ -75,11 +96,12 @@ def _one_step(emitter: Emitter, hop: Hop, seeds: str) -> HopTable:
     for each in hop.edges:
         table = emitter.layout.tables[each.type.name]
         for near, far in _ends(each.direction):
+            edges = emitter.edges("e", table, near, whole=hop.edge is not None)
             columns = [f"{seeds}.s", f"e.{far}"]
             if hop.edge is not None:
-                columns += ["e.id", "e.src", "e.dst", emitter.constant(each.type.name)]
-                columns += [f"e.{table.columns[name]}" for name in names]
-            selects.append(_step(emitter, seeds, "s", table, near, columns))
+                columns += [f"{edges.row}.id", "e.src", "e.dst", emitter.constant(each.type.name)]
+                columns += [f"{edges.row}.{table.columns[name]}" for name in names]
+            selects.append(_step(edges, seeds, "s", near, columns))
     name = emitter.name("pairs")
     extra = ["eid", "esrc", "edst", "etype", *(f"x{number}" for number in range(len(names)))] if hop.edge else []
     if not selects:  # a wildcard that selects nothing
@@ -92,10 +114,9 @@ def _one_step(emitter: Emitter, hop: Hop, seeds: str) -> HopTable:
     return HopTable((expression,), name, edge)
 
 
-def _step(emitter: Emitter, start: str, column: str, table: Table, near: str, columns: list[str]) -> str:
-    visible = emitter.visible("e", table)
-    joined = f"{start} CROSS JOIN {table.name} AS e"
-    return f"SELECT {', '.join(columns)} FROM {joined} WHERE e.{near} = {start}.{column} AND {visible}"
+def _step(edges: EdgeJoin, start: str, column: str, near: str, columns: list[str]) -> str:
+    joined = " CROSS JOIN ".join((start, *edges.sources))
+    return f"SELECT {', '.join(columns)} FROM {joined} WHERE e.{near} = {start}.{column} AND {edges.condition}"
 
 
 def _several_steps(emitter: Emitter, hop: Hop, seeds: str) -> HopTable:
@@ -107,8 +128,7 @@ def _several_steps(emitter: Emitter, hop: Hop, seeds: str) -> HopTable:
             steps.append((table, near, far))
     walked = _walk(emitter, hop, seeds, walk, steps)
     own = " OR ".join(
-        f"EXISTS (SELECT 1 FROM {table.name} AS e WHERE e.src = {seeds}.s AND e.dst = {seeds}.s"
-        f" AND {emitter.visible('e', table)})"
+        edge_exists(emitter, table, Direction.OUT, (f"{seeds}.s", f"{seeds}.s"))
         for table in {table.name: table for table, _, _ in steps}.values()
     )
     reached = f"SELECT s, t FROM {walk} WHERE t <> s GROUP BY s, t HAVING min(d) >= {int(hop.minimum)}"
@@ -124,15 +144,15 @@ def _walk(emitter: Emitter, hop: Hop, seeds: str, walk: str, steps: list[tuple[T
         return f"{walk}(s, t, d) AS ({start})"
     if emitter.dialect.name == "sqlite" or len(steps) == 1:
         selects = [
-            _step(emitter, walk, "t", table, near, [f"{walk}.s", f"e.{far}", f"{walk}.d + 1"])
+            _step(_ends_of(emitter, table, near), walk, "t", near, [f"{walk}.s", f"e.{far}", f"{walk}.d + 1"])
             + f" AND {bound} AND e.{far} <> {walk}.s"
             for table, near, far in steps
         ]
         return f"{walk}(s, t, d) AS ({start} UNION {' UNION '.join(selects)})"
     # PostgreSQL takes one recursive part only.
     ways = " UNION ALL ".join(
-        f"SELECT e.{far} AS t FROM {table.name} AS e WHERE e.{near} = {walk}.t AND {emitter.visible('e', table)}"
-        for table, near, far in steps
+        f"SELECT e.{far} AS t FROM {' CROSS JOIN '.join(edges.sources)} WHERE e.{near} = {walk}.t AND {edges.condition}"
+        for edges, near, far in ((_ends_of(emitter, table, near), near, far) for table, near, far in steps)
     )
     joined = f"{walk} CROSS JOIN LATERAL ({ways}) AS way"
     step = f"SELECT {walk}.s, way.t, {walk}.d + 1 FROM {joined} WHERE {bound} AND way.t <> {walk}.s"

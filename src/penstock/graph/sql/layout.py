@@ -7,6 +7,10 @@ Every row is a version of an entity on one branch (`br`), valid for commits from
 `c_to`, which is `OPEN` for the current one. A row with `dead` says that the entity is deleted here, though a branch
 below still has it. Edges have `src` and `dst`.
 
+Edges are found by their ends in two further tables, one for each end (`Table.hops`), with a row for each version.
+They are tables and no indexes so that a load can write them in their own order, at its end: to write an index in the
+order of something else changes a page of it for every row.
+
 Above it: everything in `sql`, the stores. Below it: `schema`.
 """
 
@@ -34,6 +38,10 @@ class Table:
     is_node: bool
     columns: Mapping[str, str]
     next_column: int
+
+    def hops(self, near: str) -> str:
+        """The table in which edges are found by one of their ends, `src` or `dst`."""
+        return f"{self.name}_{'out' if near == 'src' else 'in'}"
 
 
 @dataclass(frozen=True, slots=True)

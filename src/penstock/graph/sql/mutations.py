@@ -5,7 +5,7 @@ Above it: the stores. Below it: `conditions`, `emitting`.
 
 from __future__ import annotations
 
-from penstock.graph.sql.access import Access, find_access, identifier_values
+from penstock.graph.sql.access import Access, end_values, find_access, identifier_values
 from penstock.graph.sql.conditions import compile_condition, compile_value
 from penstock.graph.sql.dialects import Dialect
 from penstock.graph.sql.emitting import EdgeSource, Emitter, NodeSource, Scope
@@ -14,7 +14,7 @@ from penstock.graph.sql.patterns import compile_block
 from penstock.graph.sql.statement import Statement
 from penstock.graph.sql.walking import variables_with_properties
 from penstock.graph.typing.model import DeleteEdges, DeleteNodes, UpdateNodes
-from penstock.graph.typing.patterns import TARGET, All, NodeVariable, TypedCondition
+from penstock.graph.typing.patterns import TARGET, All, MetaField, NodeVariable, TypedCondition
 
 __all__ = ["compile_target"]
 
@@ -32,7 +32,13 @@ def compile_target(
     if isinstance(step, DeleteEdges):
         columns = {name: f"{alias}.{column}" for name, column in table.columns.items()}
         type_ = emitter.constant(step.type.name)
+        ends = end_values(TARGET, _tests(step.where), scope)
         scope.own[TARGET] = EdgeSource(f"{alias}.id", f"{alias}.src", f"{alias}.dst", type_, columns)
+        for end, value in ends[:1]:
+            near = "src" if end is MetaField.SRC else "dst"
+            sql = compile_value(emitter, value, scope, compile_block)
+            source = f"{table.hops(near)} AS hop CROSS JOIN {source}"
+            conditions += [f"hop.{near} = {sql}", f"{alias}.rid = hop.rid"]
     else:
         node = NodeVariable(TARGET, step.type)
         tests = _tests(step.where)

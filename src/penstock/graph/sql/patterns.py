@@ -16,7 +16,7 @@ from penstock.graph.schema.model import EdgeType, Unique
 from penstock.graph.sql.access import Access, find_access, identifier_values
 from penstock.graph.sql.conditions import compile_condition, compile_value
 from penstock.graph.sql.emitting import EdgeSource, Emitter, NodeSource, Scope
-from penstock.graph.sql.hops import edge_between, hop_table, is_plain
+from penstock.graph.sql.hops import edge_exists, hop_table, is_plain, is_single, join_edges
 from penstock.graph.sql.walking import free_variables
 from penstock.graph.typing.patterns import (
     Direction,
@@ -151,12 +151,12 @@ class _Compiler:
         """Turn hops between bound nodes into conditions."""
         for hop in [each for each in self._hops if self._is_bound(each.source) and self._is_bound(each.target)]:
             self._hops.remove(hop)
-            if not is_plain(hop):
-                self._search(hop)
-            elif hop.edge is not None:
+            if is_single(hop) and hop.edge is None:
+                self._conditions.append(self._exists(hop))
+            elif is_plain(hop):
                 self._join_edge(hop, self._scope.node(hop.target).id)
             else:
-                self._conditions.append(self._exists(hop))
+                self._search(hop)
 
     # --- joins -----------------------------------------------------------------------------------
 
@@ -203,25 +203,23 @@ class _Compiler:
         emitter = self._emitter
         table = emitter.layout.tables[edge.type.name]
         alias = emitter.name("e")
-        self._sources.append(f"{table.name} AS {alias}")
-        condition, other = edge_between(alias, edge.direction, self._scope.node(hop.source).id, target)
-        self._conditions += [condition, emitter.visible(alias, table)]
+        ends = self._scope.node(hop.source).id, target
+        join, other = join_edges(emitter, table, alias, edge.direction, ends, whole=hop.edge is not None)
+        self._sources += join.sources
+        self._conditions.append(join.condition)
         if hop.edge is not None:
-            columns = {name: f"{alias}.{column}" for name, column in table.columns.items()}
+            columns = {name: f"{join.row}.{column}" for name, column in table.columns.items()}
             type_ = emitter.constant(edge.type.name)
-            self._scope.own[hop.edge] = EdgeSource(f"{alias}.id", f"{alias}.src", f"{alias}.dst", type_, columns)
-        elif edge.direction is Direction.BOTH or not _is_simple(edge.type):
+            self._scope.own[hop.edge] = EdgeSource(f"{join.row}.id", f"{alias}.src", f"{alias}.dst", type_, columns)
+        elif not _is_simple(edge.type):
             self._repeats = True
         return other
 
     def _exists(self, hop: Hop) -> str:
         (edge,) = hop.edges
         table = self._emitter.layout.tables[edge.type.name]
-        alias = self._emitter.name("e")
         source, target = self._scope.node(hop.source).id, self._scope.node(hop.target).id
-        condition, _ = edge_between(alias, edge.direction, source, target)
-        visible = self._emitter.visible(alias, table)
-        return f"EXISTS (SELECT 1 FROM {table.name} AS {alias} WHERE {condition} AND {visible})"
+        return edge_exists(self._emitter, table, edge.direction, (source, target))
 
     # --- stages ----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from itertools import islice
 from penstock.base import limits
 from penstock.graph.schema.model import EdgeType, EntityType, Key, Unique
 from penstock.graph.sql.dialects import SQLITE
-from penstock.graph.sql.emitting import visible
+from penstock.graph.sql.emitting import visible, visible_edges
 from penstock.graph.sql.layout import OPEN, Table, key_column
 from penstock.graph.versions.checking import kind_of
 from penstock.graph.versions.entities import Violation, ViolationKind
@@ -104,8 +104,12 @@ class _Checks:
                 yield from self._groups(entity, constraint.properties, columns)
                 continue
             same = " AND ".join(f"other.{column} = one.{column}" for column in columns)
+            others = f"{table.name} AS other"
+            if columns[0] in ("src", "dst"):
+                others = f"{table.hops(columns[0])} AS hop CROSS JOIN {others}"
+                same = f"hop.{columns[0]} = one.{columns[0]} AND other.rid = hop.rid AND {same}"
             statement = (
-                f"SELECT one.id, other.id FROM {table.name} AS one CROSS JOIN {table.name} AS other"
+                f"SELECT one.id, other.id FROM {table.name} AS one CROSS JOIN {others}"
                 f" WHERE {self._written('one', table)} AND {same} AND other.id <> one.id"
                 f" AND {self._visible('other', table)}"
             )
@@ -139,9 +143,11 @@ class _Checks:
             if not self._is_complete:
                 ended = _ENDED.format(columns="id", table=nodes.name)
                 gone = f"SELECT 1 FROM {nodes.name} AS n WHERE n.id = g.id AND {self._visible('n', nodes)}"
+                edges = visible_edges(SQLITE, "e", table, end, self._depth, whole=True)
+                joined = " CROSS JOIN ".join((f"({ended}) AS g", *edges.sources))
                 found += self._rows(
-                    f"SELECT e.id, e.{end} FROM ({ended}) AS g CROSS JOIN {table.name} AS e"
-                    f" WHERE NOT EXISTS ({gone}) AND e.{end} = g.id AND {self._visible('e', table)}"
+                    f"SELECT {edges.row}.id, e.{end} FROM {joined}"
+                    f" WHERE NOT EXISTS ({gone}) AND e.{end} = g.id AND {edges.condition}"
                     f" AND NOT ({_BEGUN.format(alias='e')})"
                 )
             for edge_id, missing in found:
@@ -163,7 +169,9 @@ class _Checks:
                 f" UNION SELECT id FROM {nodes.name} AS n WHERE {_BEGUN.format(alias='n')}"
             )
         own = f"SELECT 1 FROM {nodes.name} AS n WHERE n.id = s.id AND {self._visible('n', nodes)}"
-        count = f"(SELECT count(*) FROM {table.name} AS e WHERE e.src = s.id AND {self._visible('e', table)})"
+        edges = visible_edges(SQLITE, "e", table, "src", self._depth, whole=False)
+        joined = " CROSS JOIN ".join(edges.sources)
+        count = f"(SELECT count(*) FROM {joined} WHERE e.src = s.id AND {edges.condition})"
         bounds = "number < :least" if card.maximum is None else "(number < :least OR number > :greatest)"
         statement = (
             f"SELECT id, number FROM (SELECT s.id AS id, {count} AS number FROM ({sources}) AS s"

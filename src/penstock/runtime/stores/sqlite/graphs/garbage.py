@@ -31,8 +31,9 @@ class _Kept:
 
 def graph_tables(connection: sqlite3.Connection, graph: int) -> list[str]:
     """The tables of types that a graph has or had."""
-    statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB ? ORDER BY name"
-    return [name for (name,) in connection.execute(statement, (f"g{graph}_[0-9]*",)).fetchall()]
+    statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB ? AND name NOT GLOB ? ORDER BY name"
+    given = f"g{graph}_[0-9]*", f"g{graph}_[0-9]*_*"
+    return [name for (name,) in connection.execute(statement, given).fetchall()]
 
 
 def collect(connection: sqlite3.Connection, ref: GraphRef, policy: GarbagePolicy) -> Collected | GraphNotFound:

@@ -36,7 +36,8 @@ T = TypeVar("T")
 # How many steps of SQLite's machine pass between two looks at the clock: some tens of microseconds.
 _STEPS_BETWEEN_LOOKS = 5_000
 _ROWS_AT_ONCE = 256
-_ALIAS = re.compile(r"\b(g\d+_\d+) AS (\w+)")
+_ALIAS = re.compile(r"\b(g\d+_\d+(?:_out|_in)?) AS (\w+)")
+_HOPS = ("_out", "_in")
 
 
 @contextmanager
@@ -175,6 +176,7 @@ def _plan_step(detail: str, tables: dict[str, str], entities: dict[str, str]) ->
     words = detail.split()
     if words[0] not in ("SEARCH", "SCAN") or words[1] not in tables:
         return None
-    index = next((word for word in words if word.startswith(f"{tables[words[1]]}_")), None)
+    name = tables[words[1]]
+    index = next((word for word in words if word.startswith(f"{name}_")), name if name.endswith(_HOPS) else None)
     access: Literal["lookup", "scan"] = "lookup" if words[0] == "SEARCH" else "scan"
-    return PlanStep(entities.get(tables[words[1]], words[1]), access, index, detail)
+    return PlanStep(entities.get("_".join(name.split("_")[:2]), words[1]), access, index, detail)

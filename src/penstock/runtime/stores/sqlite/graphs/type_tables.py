@@ -2,10 +2,11 @@
 
 Columns of properties have no declared type: SQLite would convert values to it.
 
-The indexes serve lookups by identifier, hops in both directions, differences between commits, and what the schema asks
-for. `ANALYZE` must never run on them: with statistics, SQLite reads whole indexes for a search of a few steps.
+The indexes serve lookups by identifier, differences between commits, and what the schema asks for; hops have tables of
+their own (`schema.edge_tables`). `ANALYZE` must never run on them: with statistics, SQLite reads whole
+indexes for a search of a few steps.
 
-Above it: `store`, `schemas`, `garbage`. Below it: sqlite3.
+Above it: `store`, `schemas`, `garbage`. Below it: `schema.edge_tables`, sqlite3.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sqlite3
 from penstock.graph.schema.model import EntityType, Index, Key, NodeType, Schema, Unique
 from penstock.graph.sql.access import is_text_key
 from penstock.graph.sql.layout import OPEN, Layout, Table, key_column
+from penstock.runtime.stores.sqlite.schema.edge_tables import create_hop_tables
 
 __all__ = ["add_columns", "create_tables", "drop_table", "update_indexes"]
 
@@ -37,7 +39,7 @@ def create_tables(
 
 def _create_table(connection: sqlite3.Connection, table: Table) -> None:
     name = table.name
-    ends = "" if table.is_node else "src TEXT NOT NULL, dst TEXT NOT NULL, "
+    ends = "" if table.is_node else "src TEXT NOT NULL, dst TEXT NOT NULL, later INTEGER NOT NULL DEFAULT 0, "
     columns = "".join(f", {column}" for column in table.columns.values())
     connection.execute(
         f"CREATE TABLE {name} (rid INTEGER PRIMARY KEY, id TEXT NOT NULL, {ends}br INTEGER NOT NULL,"
@@ -47,8 +49,7 @@ def _create_table(connection: sqlite3.Connection, table: Table) -> None:
     connection.execute(f"CREATE INDEX {name}_begun ON {name} (br, c_from)")
     connection.execute(f"CREATE INDEX {name}_ended ON {name} (br, c_to) WHERE c_to < {OPEN}")
     if not table.is_node:
-        connection.execute(f"CREATE INDEX {name}_out ON {name} (src, br, c_from, c_to, dead, dst)")
-        connection.execute(f"CREATE INDEX {name}_in ON {name} (dst, br, c_from, c_to, dead, src)")
+        create_hop_tables(connection, name)
 
 
 def add_columns(connection: sqlite3.Connection, table: Table, before: Table) -> None:
@@ -79,11 +80,12 @@ def _indexed(table: Table, entity: EntityType) -> list[tuple[str, ...]]:
         is_identifier = isinstance(each, Key) and isinstance(entity, NodeType) and is_text_key(entity)
         if isinstance(each, Key | Unique | Index) and not is_identifier:
             columns = tuple(key_column(table, name) for name in each.properties)
-            if columns[:1] not in (("src",), ("dst",)):  # hops have an index that begins with these
+            if columns[:1] not in (("src",), ("dst",)):  # edges are found by these in tables of their own
                 found.append(columns)
     return list(dict.fromkeys(found))
 
 
 def drop_table(connection: sqlite3.Connection, name: str) -> None:
     """Drop the table of a type; its rows should have been removed before, piece by piece."""
-    connection.execute(f"DROP TABLE IF EXISTS {name}")
+    for each in (name, f"{name}_out", f"{name}_in"):
+        connection.execute(f"DROP TABLE IF EXISTS {each}")

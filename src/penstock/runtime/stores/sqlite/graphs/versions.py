@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.graph.sql.dialects import SQLITE
-from penstock.graph.sql.emitting import visible
+from penstock.graph.sql.emitting import visible, visible_edges
 from penstock.graph.sql.layout import OPEN, Table
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain
 
@@ -59,16 +59,21 @@ class VersionWriter:
 
     def edges_at(self, table: Table, end: str, ids: Sequence[str]) -> list[str]:
         """The edges that begin (`src`) or end (`dst`) at some nodes."""
-        return [found[0] for found in self._visible(table, ids, "n.id", self._chain, "", end)]
+        if not ids:
+            return []
+        join = visible_edges(SQLITE, "e", table, end, len(self._chain), whole=True)
+        sources = " CROSS JOIN ".join(join.sources)
+        listed = f"e.{end} IN (SELECT value FROM json_each(:ids))"
+        statement = f"SELECT {join.row}.id FROM {sources} WHERE {listed} AND {join.condition}"
+        given = {"ids": json.dumps(list(ids)), **chain_parameters(self._chain)}
+        return [found[0] for found in self._connection.execute(statement, given).fetchall()]
 
-    def _visible(
-        self, table: Table, ids: Sequence[str], columns: str, chain: Chain, prefix: str, by: str = "id"
-    ) -> list[StoredRow]:
+    def _visible(self, table: Table, ids: Sequence[str], columns: str, chain: Chain, prefix: str) -> list[StoredRow]:
         if not ids:
             return []
         condition = visible(SQLITE, "n", table, len(chain), prefix=prefix)
         # One identifier is the usual case, and an equality is planned better than a list.
-        listed = f"n.{by} = :ids" if len(ids) == 1 else f"n.{by} IN (SELECT value FROM json_each(:ids))"
+        listed = "n.id = :ids" if len(ids) == 1 else "n.id IN (SELECT value FROM json_each(:ids))"
         statement = f"SELECT {columns} FROM {table.name} AS n WHERE {listed} AND {condition}"
         given = ids[0] if len(ids) == 1 else json.dumps(list(ids))
         return self._connection.execute(statement, {"ids": given, **chain_parameters(chain, prefix)}).fetchall()

@@ -10,12 +10,14 @@ call.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.stores.sqlite.schema.edge_tables import add_hop_tables
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate"]
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -405,7 +407,7 @@ _GRAPH_TABLES = """
     ) WITHOUT ROWID;
     """
 
-MIGRATIONS: dict[int, str] = {
+MIGRATIONS: dict[int, str | Callable[[sqlite3.Connection], None]] = {
     1: _RUN_TABLES,
     2: _PAYLOAD_TABLES,
     3: _PLATFORM_TABLES,
@@ -421,6 +423,7 @@ MIGRATIONS: dict[int, str] = {
     13: _USAGE_TABLES,
     14: _POLICY_TABLES,
     15: _GRAPH_TABLES,
+    16: add_hop_tables,
 }
 
 
@@ -459,7 +462,11 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     try:
         # Read again: another process may have migrated the file while this one waited for the lock.
         for number in range(identify(connection, path) + 1, SCHEMA_VERSION + 1):
-            for statement in MIGRATIONS[number].split(";"):
+            step = MIGRATIONS[number]
+            if not isinstance(step, str):
+                step(connection)
+                continue
+            for statement in step.split(";"):
                 if statement.strip():
                     connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
