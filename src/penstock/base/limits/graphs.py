@@ -7,12 +7,17 @@ __all__ = [
     "GRAPH_ENTITY_ID_CHARACTERS_MAX",
     "GRAPH_EXPORT_PIECE_MAX",
     "GRAPH_LOAD_PIECE_MAX",
-    "GRAPH_LOAD_PIECE_ROWS_AT_ONCE",
+    "GRAPH_LOG_PAGES_MAX",
     "GRAPH_MERGE_ROWS_AT_ONCE",
     "GRAPH_MUTATION_SECONDS",
     "GRAPH_PAGE_MAX",
-    "GRAPH_PIECES_BEFORE_CHECKPOINT",
+    "GRAPH_PIECE_PAUSE_SECONDS_MAX",
+    "GRAPH_PIECE_ROWS_MAX",
+    "GRAPH_PIECE_ROWS_MIN",
+    "GRAPH_PIECE_SECONDS",
+    "GRAPH_PIECE_SECONDS_ALONE",
     "GRAPH_QUERY_SECONDS",
+    "GRAPH_RECORDS_PREPARED_AT_ONCE",
     "GRAPH_RESULT_BYTES_MAX",
     "GRAPH_ROWS_MAX",
     "GRAPH_STATEMENTS_KEPT_MAX",
@@ -34,18 +39,28 @@ GRAPH_VIOLATIONS_MAX = 100
 GRAPH_CONFLICTS_MAX = 1_000
 # Records that a caller adds to a load at once, so that memory stays bounded.
 GRAPH_LOAD_PIECE_MAX = 5_000
-# Records that one transaction writes: some milliseconds, since steps of runs wait for it.
-GRAPH_LOAD_PIECE_ROWS_AT_ONCE = 200
-# Pieces after which the log is copied into the file, beside the writer. A piece with random edges changes some hundred
-# pages, so the log stays below STORE_CHECKPOINT_PAGES, at which the writer would stop to copy it.
-GRAPH_PIECES_BEFORE_CHECKPOINT = 8
+# Records that are checked before the event loop has its turn again: one to two milliseconds of computing.
+GRAPH_RECORDS_PREPARED_AT_ONCE = 1_000
+# How long one transaction of a load, a large merge or a clean-up should take while others write, since steps of runs
+# wait for it; its number of rows follows from that. About what the disk itself takes to synchronise.
+GRAPH_PIECE_SECONDS = 0.006
+# The same while nobody else writes. Whoever comes waits for one such piece, and the next ones are short.
+GRAPH_PIECE_SECONDS_ALONE = 0.04
+# Rows of such a transaction: fewer would mostly wait for the disk, and more change too many pages at once.
+GRAPH_PIECE_ROWS_MIN = 100
+GRAPH_PIECE_ROWS_MAX = 5_000
+# While others write, they have the file for as long as a piece had it, but not for longer than this at once.
+GRAPH_PIECE_PAUSE_SECONDS_MAX = 0.05
+# Pages in the log at which it is copied into the file, beside the writer: well below STORE_CHECKPOINT_PAGES, at which
+# the writer would stop to copy it.
+GRAPH_LOG_PAGES_MAX = 4_000
 # Changes that a merge writes in one transaction. A merge with more is written piece by piece, invisible until its end.
 GRAPH_MERGE_ROWS_AT_ONCE = 500
 # Records in one piece of an export.
 GRAPH_EXPORT_PIECE_MAX = 1_000
 # Graphs, commits or differences on one page.
 GRAPH_PAGE_MAX = 1_000
-# Row versions that one transaction of a clean-up removes; see GRAPH_LOAD_PIECE_ROWS_AT_ONCE.
+# Row versions that one transaction of a clean-up removes; see GRAPH_PIECE_SECONDS.
 GRAPH_SWEEP_ROWS_MAX = 1_000
 # Characters of a branch name; it stands in addresses and in audit records.
 GRAPH_BRANCH_NAME_CHARACTERS_MAX = 200

@@ -8,7 +8,9 @@ Above it: `runs.store`, `platform.store`, `maintenance.probe`. Below it: `group_
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +29,10 @@ T = TypeVar("T")
 _READERS = 4
 # Queries of graphs may take seconds. They have threads of their own, so that reads of runs never wait for them.
 _SLOW_READERS = 4
+# Where the index of the write-ahead log has the number of its last page, in the byte order of the machine.
+_LOG_PAGES = struct.Struct("=I")
+_LOG_PAGES_AT = 16
+_LOG_INDEX_BYTES = 20
 
 
 class SqliteDatabase:
@@ -113,6 +119,18 @@ class SqliteDatabase:
         if self._slow_readers is None:
             raise self._closed()
         await asyncio.get_running_loop().run_in_executor(self._slow_readers, self._checkpoint)
+
+    def log_pages(self) -> int:
+        """How many pages the log has. SQLite keeps the number in the index of the log, whose format is documented.
+
+        0 means that nothing was written since the log was copied; it is also 0 if there is no log.
+        """
+        try:
+            with open(f"{os.path.realpath(self.path)}-shm", "rb") as index:
+                header = index.read(_LOG_INDEX_BYTES)
+        except OSError:
+            return 0
+        return _LOG_PAGES.unpack_from(header, _LOG_PAGES_AT)[0] if len(header) == _LOG_INDEX_BYTES else 0
 
     def _checkpoint(self) -> None:
         if not self._copying.acquire(blocking=False):

@@ -13,7 +13,7 @@ from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible
 from penstock.graph.sql.layout import OPEN, Table
 from penstock.runtime.stores.sqlite.graphs.staging import Staged, require
-from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, row_columns
+from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, insert_rows, row_columns
 
 __all__ = ["copy_piece", "cut_lineage", "end_dead"]
 
@@ -31,9 +31,7 @@ def copy_piece(
         {**chain_parameters(chain), "after_id": after_id, "most": limit},
     ).fetchall()
     names = ", ".join((*row_columns(table), "br", "c_from", "c_to", "dead"))
-    marks = ",".join("?" * len(row_columns(table)))
-    tail = f"{staged.branch},{staged.seq},{OPEN},0"
-    connection.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks},{tail})", found)
+    insert_rows(connection, f"INSERT INTO {table.name} ({names})", found, f"{staged.branch},{staged.seq},{OPEN},0")
     return len(found), found[-1][0] if found else after_id
 
 

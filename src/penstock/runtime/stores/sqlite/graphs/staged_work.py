@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded
 from penstock.graph.records import GraphRecord
+from penstock.graph.sql.layout import Table
 from penstock.graph.versions.entities import LoadMode, MergeOutcome, Violation
 from penstock.runtime.ports.graphs import (
     BranchBusy,
@@ -47,11 +48,15 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
 )
 from penstock.runtime.stores.sqlite.graphs.constraints import check_commit
 from penstock.runtime.stores.sqlite.graphs.garbage import graph_tables
+from penstock.runtime.stores.sqlite.graphs.hops import SortedEnds, write_ends
 from penstock.runtime.stores.sqlite.graphs.merging import MergePlan
 from penstock.runtime.stores.sqlite.graphs.mutating import Writable, find_writable
+from penstock.runtime.stores.sqlite.graphs.pacing import Pace
+from penstock.runtime.stores.sqlite.graphs.preparing import Prepared, Preparing
 from penstock.runtime.stores.sqlite.graphs.reading import in_snapshot
 from penstock.runtime.stores.sqlite.graphs.staging import Staged
 from penstock.runtime.stores.sqlite.platform import call_records
+from penstock.runtime.stores.sqlite.schema.edge_tables import ENDS
 
 __all__ = ["StagedWork", "make_change"]
 
@@ -88,7 +93,7 @@ class StagedWork:
     def __init__(self, database: SqliteDatabase, catalogue: Catalogue) -> None:
         self._database = database
         self._catalogue = catalogue
-        self._pieces = 0
+        self._pace = Pace(database)
 
     async def _staged(self, load_id: str) -> Staged | None:
         found = await self._database.read_quickly(lambda connection: staging.find_staged(connection, load_id))
@@ -101,13 +106,6 @@ class StagedWork:
             return self._catalogue.schema(connection, graph, version)
 
         return await self._database.read_quickly(query)
-
-    async def _piece(self, apply: Callable[[sqlite3.Connection], T]) -> T:
-        outcome = await self._database.writer.submit(apply, is_long=True)
-        self._pieces += 1
-        if self._pieces % limits.GRAPH_PIECES_BEFORE_CHECKPOINT == 0:
-            await self._database.checkpoint()
-        return outcome
 
     # --- loads -----------------------------------------------------------------------------------
 
@@ -122,9 +120,9 @@ class StagedWork:
         if staged is None or staged.purpose != "load":
             return LoadNotFound(load_id)
         stored = await self._schema(staged.graph)
-        pieces, violations = await asyncio.to_thread(loading.prepare, stored, records, staged.records + 1, stamp)
-        for piece in pieces if not violations else ():
-            refused = await self._piece(self._writing(load_id, stored, piece, stamp.at))
+        rows, violations = await self._prepare(stored, records, staged.records + 1, stamp)
+        for type_name, prepared in rows.items() if not violations else ():
+            refused = await self._write(load_id, stored, type_name, prepared, stamp.at)
             if refused is None:
                 return LoadNotFound(load_id)
             violations += refused
@@ -135,16 +133,98 @@ class StagedWork:
             return LoadRefused(tuple(violations[: limits.GRAPH_VIOLATIONS_MAX]))
         return LoadProgress(load_id, staged.records + len(records))
 
-    def _writing(
-        self, load_id: str, stored: StoredSchema, piece: loading.Piece, at: int
-    ) -> Callable[[sqlite3.Connection], list[Violation] | None]:
-        def write(connection: sqlite3.Connection) -> list[Violation] | None:
+    async def _prepare(
+        self, stored: StoredSchema, records: Sequence[GraphRecord], first_number: int, stamp: Stamp
+    ) -> tuple[dict[str, list[Prepared]], list[Violation]]:
+        """Check records, some at a time: a thread that computes for long holds up the event loop."""
+        preparing = Preparing(stored)
+        rows: dict[str, list[Prepared]] = {}
+        violations: list[Violation] = []
+        size = limits.GRAPH_RECORDS_PREPARED_AT_ONCE
+        for start in range(0, len(records), size):
+            part = records[start : start + size]
+            made, wrong = await asyncio.to_thread(preparing.rows, part, first_number + start, stamp)
+            violations += wrong
+            for name, prepared in made.items():
+                rows.setdefault(name, []).extend(prepared)
+            if len(violations) >= limits.GRAPH_VIOLATIONS_MAX:
+                break
+        for prepared in rows.values():
+            # Rows whose identifiers are close change the same pages of their index.
+            prepared.sort(key=lambda each: each.row[0])
+        return rows, violations
+
+    async def _write(
+        self, load_id: str, stored: StoredSchema, type_name: str, prepared: list[Prepared], at: int
+    ) -> list[Violation] | None:
+        """Write rows of one type; None if the load is no longer there."""
+
+        def write(connection: sqlite3.Connection, piece: Sequence[Prepared]) -> list[Violation] | None:
             current = staging.find_staged(connection, load_id)
             if current is None or current.ended:
                 return None
-            return loading.write_piece(connection, stored, current, piece, at)
+            return loading.write_piece(connection, stored, current, type_name, piece, at)
 
-        return write
+        start, kind = 0, f"rows of {stored.layout.tables[type_name].name}"
+        while start < len(prepared):
+            piece = prepared[start : start + self._pace.size(kind)]
+            refused = await self._pace.piece(kind, len(piece), partial(write, piece=piece))
+            if refused is None or refused:
+                return refused
+            start += len(piece)
+        return []
+
+    async def _enter_ends(self, stored: StoredSchema, staged: Staged) -> set[tuple[str, str]]:
+        """Make the edges of a load known to their ends; return the types and ends of which every node exists."""
+        found = set()
+        for name in staged.counts:
+            edge = stored.schema.edge_types.get(name)
+            if edge is None:
+                continue
+            table = stored.layout.tables[name]
+            nodes = {"src": stored.layout.tables[edge.source], "dst": stored.layout.tables[edge.target]}
+            async with AsyncExitStack() as opened:
+                # The edges are sorted by one end while those that are sorted by the other are written.
+                sorting = [
+                    await opened.enter_async_context(self._sorted_ends(staged, table, near, nodes[near]))
+                    for near, _, _ in ENDS
+                ]
+                for work in sorting:
+                    ends, exist = await work
+                    await self._enter(staged, ends)
+                    if exist:
+                        found.add((name, ends.near))
+        return found
+
+    @asynccontextmanager
+    async def _sorted_ends(
+        self, staged: Staged, table: Table, near: str, nodes: Table
+    ) -> AsyncIterator[asyncio.Future[tuple[SortedEnds, bool]]]:
+        """Sort edges by an end in a thread, and see whether all nodes exist."""
+        ends = await asyncio.to_thread(SortedEnds, self._database.path, staged, table, near)
+
+        def work() -> tuple[SortedEnds, bool]:
+            ends.sort()
+            return ends, ends.all_exist(nodes)
+
+        working = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            yield working
+        finally:
+            ends.interrupt()  # if nobody waits for it any more
+            await asyncio.wait([working])
+            if not working.cancelled():
+                working.exception()
+            await asyncio.to_thread(ends.close)
+
+    async def _enter(self, staged: Staged, ends: SortedEnds) -> None:
+        kind = f"ends in {ends.table.name}"
+        entries = await asyncio.to_thread(ends.next, self._pace.size(kind))
+        while entries:
+            write = partial(write_ends, staged=staged, table=ends.table, near=ends.near, entries=entries)
+            _, entries = await asyncio.gather(
+                self._pace.piece(kind, len(entries), write), asyncio.to_thread(ends.next, self._pace.size(kind))
+            )
 
     async def publish(
         self, load_id: str, stamp: Stamp, call: GraphCall | None
@@ -154,11 +234,11 @@ class StagedWork:
         if staged is None or staged.purpose != "load":
             return LoadNotFound(load_id)
         stored = await self._schema(staged.graph)
-        removed = 0
         if staged.mode == LoadMode.OVERWRITE:
             for type_name in staged.counts:
-                removed += await self._remove_others(stored, staged, type_name)
-        violations = await self._check(stored, staged, staged.counts)
+                await self._remove_others(stored, staged, type_name)
+        checked = await self._enter_ends(stored, staged)
+        violations = await self._check(stored, staged, staged.counts, checked)
         if violations:
             await self.abandon(load_id)
             return LoadRefused(violations)
@@ -180,22 +260,29 @@ class StagedWork:
 
         return await make_change(self._database, finish, call, lambda outcome: isinstance(outcome, LoadPublished))
 
-    async def _remove_others(self, stored: StoredSchema, staged: Staged, type_name: str) -> int:
+    async def _remove_others(self, stored: StoredSchema, staged: Staged, type_name: str) -> None:
         """Delete everything of a type that a load did not write."""
-        after_id, removed = "", 0
+        after_id = ""
+        find = partial(loading.overwritten_ids, stored=stored, staged=staged, type_name=type_name)
+        remove = partial(loading.remove_piece, stored=stored, staged=staged, type_name=type_name)
         while True:
-            ids = await self._database.read_slowly(
-                partial(loading.overwritten_ids, stored=stored, staged=staged, type_name=type_name, after_id=after_id)
-            )
+            after = (after_id, self._pace.size("removed"))
+            ids = await self._database.read_slowly(partial(find, after=after))
             if not ids:
-                return removed
-            await self._piece(partial(loading.remove_piece, stored=stored, staged=staged, type_name=type_name, ids=ids))
-            after_id, removed = ids[-1], removed + len(ids)
+                return
+            await self._pace.piece("removed", len(ids), partial(remove, ids=ids))
+            after_id = ids[-1]
 
-    async def _check(self, stored: StoredSchema, staged: Staged, touched: Iterable[str]) -> tuple[Violation, ...]:
+    async def _check(
+        self,
+        stored: StoredSchema,
+        staged: Staged,
+        touched: Iterable[str],
+        checked: Collection[tuple[str, str]] = frozenset(),
+    ) -> tuple[Violation, ...]:
         names = set(touched)
         return await self._database.read_slowly(
-            lambda connection: check_commit(connection, stored, staged.chain(connection), names)
+            lambda connection: check_commit(connection, stored, staged.chain(connection), names, checked)
         )
 
     async def abandon(self, load_id: str) -> bool:
@@ -204,9 +291,11 @@ class StagedWork:
         if found is None:
             return False
         tables = await self._database.read(lambda connection: graph_tables(connection, found.graph))
-        limit = limits.GRAPH_SWEEP_ROWS_MAX
-        while await self._piece(lambda connection: staging.undo_piece(connection, found, tables, limit)):
-            pass
+        undone = 1
+        while undone:
+            limit = self._pace.size("undone")
+            undo = partial(staging.undo_piece, staged=found, tables=tables, limit=limit)
+            undone = await self._pace.piece("undone", limit, undo)
         return True
 
     # --- merges ----------------------------------------------------------------------------------
@@ -253,7 +342,7 @@ class StagedWork:
             staging.begin(connection, plan.target, load_id, stamp, purpose="merge")
             return staging.find_staged(connection, load_id)
 
-        staged = await self._piece(begin)
+        staged = await self._database.writer.submit(begin)
         if staged is None:
             return None
         async with self._undone_on_error(load_id):
@@ -267,7 +356,7 @@ class StagedWork:
         writes = sorted(plan.writes, key=lambda each: each.row is not None)
         for start in range(0, len(writes), size):
             part = writes[start : start + size]
-            await self._piece(partial(_apply_piece, plan=plan, staged=staged, writes=part))
+            await self._pace.piece("merged", len(part), partial(_apply_piece, plan=plan, staged=staged, writes=part))
         violations = await self._check(plan.stored, staged, {each.type_name for each in writes})
         if violations:
             await self.abandon(staged.load_id)
@@ -327,23 +416,26 @@ class StagedWork:
             staging.begin(connection, branch, load_id, stamp, purpose="flatten")
             return staging.find_staged(connection, load_id)
 
-        staged = await self._piece(begin)
+        staged = await self._database.writer.submit(begin)
         if staged is None:
             return None
         async with self._undone_on_error(load_id):
             return await self._flatten(staged, stored, stamp, call)
 
     async def _flatten(self, staged: Staged, stored: StoredSchema, stamp: Stamp, call: GraphCall | None) -> Flattened:
-        rows, size = 0, limits.GRAPH_SWEEP_ROWS_MAX
+        rows = 0
         for table in stored.layout.tables.values():
             copied, after_id = 1, ""
             while copied:
-                copied, after_id = await self._piece(
-                    partial(flattening.copy_piece, staged=staged, table=table, after_id=after_id, limit=size)
-                )
+                size = self._pace.size("copied")
+                copy = partial(flattening.copy_piece, staged=staged, table=table, after_id=after_id, limit=size)
+                copied, after_id = await self._pace.piece("copied", size, copy)
                 rows += copied
-            while await self._piece(partial(flattening.end_dead, staged=staged, table=table, limit=size)):
-                pass
+            ended = 1
+            while ended:
+                size = self._pace.size("ended")
+                end = partial(flattening.end_dead, staged=staged, table=table, limit=size)
+                ended = await self._pace.piece("ended", size, end)
 
         def finish(connection: sqlite3.Connection) -> Flattened:
             flattening.cut_lineage(connection, staged)

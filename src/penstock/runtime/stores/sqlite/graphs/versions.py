@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from penstock.graph.sql.dialects import SQLITE
@@ -20,7 +21,11 @@ from penstock.graph.sql.emitting import visible, visible_edges
 from penstock.graph.sql.layout import OPEN, Table
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain
 
-__all__ = ["StoredRow", "VersionWriter", "chain_parameters", "row_columns"]
+__all__ = ["StoredRow", "VersionWriter", "chain_parameters", "insert_rows", "row_columns"]
+
+# Rows of one statement: more make it no faster. SQLite allows 32,766 parameters since 3.32.
+_ROWS_PER_STATEMENT = 250
+_PARAMETERS_MAX = 32_766
 
 StoredRow = tuple[Any, ...]
 """Identifier, then the ends of an edge, then the columns of the table in the order of the layout."""
@@ -40,11 +45,32 @@ def chain_parameters(chain: Chain, prefix: str = "") -> dict[str, int]:
     return found
 
 
+def insert_rows(connection: sqlite3.Connection, insert: str, rows: Sequence[Sequence[Any]], tail: str) -> None:
+    """Insert rows of equal length, many with each statement; `tail` has the values that all of them have.
+
+    Python's lock is released once for each statement. With a statement for each row, this thread would compete for it
+    with the event loop after every row.
+    """
+    if not rows:
+        return
+    size = len(rows[0])
+    at_once = max(1, min(_ROWS_PER_STATEMENT, _PARAMETERS_MAX // size))
+    marks = f"({'?,' * size}{tail})"
+    whole = f"{insert} VALUES {','.join([marks] * at_once)}"
+    end = len(rows) - len(rows) % at_once
+    for start in range(0, end, at_once):
+        connection.execute(whole, list(chain.from_iterable(rows[start : start + at_once])))
+    if end < len(rows):
+        connection.executemany(f"{insert} VALUES {marks}", rows[end:])
+
+
 class VersionWriter:
     """Writes versions of one commit. `chain` is the view with that commit as the head of its branch."""
 
-    def __init__(self, connection: sqlite3.Connection, chain: Chain) -> None:
+    def __init__(self, connection: sqlite3.Connection, chain: Chain, *, later: bool = False) -> None:
+        """With `later`, edges are entered into the tables of their ends by somebody else."""
         self._connection = connection
+        self._later = later
         self._chain = chain
         self._branch, self._seq = chain[0]
 
@@ -56,6 +82,12 @@ class VersionWriter:
     def visible_ids(self, table: Table, ids: Sequence[str]) -> set[str]:
         """Those of some identifiers that exist."""
         return {found[0] for found in self._visible(table, ids, "n.id", self._chain, "")}
+
+    def visible_among(self, table: Table, own: Mapping[str, tuple[int, int, int]], ids: Sequence[str]) -> set[str]:
+        """Those of some identifiers that exist, given what `own` says of them."""
+        if len(self._chain) == 1:
+            return {id_ for id_, (_, _, dead) in own.items() if not dead}
+        return self.visible_ids(table, ids)
 
     def edges_at(self, table: Table, end: str, ids: Sequence[str]) -> list[str]:
         """The edges that begin (`src`) or end (`dst`) at some nodes."""
@@ -78,18 +110,24 @@ class VersionWriter:
         given = ids[0] if len(ids) == 1 else json.dumps(list(ids))
         return self._connection.execute(statement, {"ids": given, **chain_parameters(chain, prefix)}).fetchall()
 
-    def insert(self, table: Table, rows: Iterable[StoredRow]) -> None:
+    def insert(self, table: Table, rows: Sequence[StoredRow]) -> None:
         """Store entities that are known to be new on this branch."""
         columns = row_columns(table)
-        names = ", ".join((*columns, "br", "c_from", "c_to", "dead"))
-        marks = ",".join("?" * len(columns))
-        tail = f"{self._branch},{self._seq},{OPEN},0"
-        self._connection.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks},{tail})", rows)
+        later = self._later and not table.is_node
+        names = ", ".join((*columns, "br", "c_from", "c_to", "dead", *(["later"] if later else [])))
+        tail = f"{self._branch},{self._seq},{OPEN},0{',1' if later else ''}"
+        insert_rows(self._connection, f"INSERT INTO {table.name} ({names})", rows, tail)
 
-    def put(self, table: Table, rows: Sequence[StoredRow]) -> None:
-        """Store entities, in place of those with the same identifiers. Of two with one identifier, the last counts."""
+    def put(
+        self, table: Table, rows: Sequence[StoredRow], own: Mapping[str, tuple[int, int, int]] | None = None
+    ) -> None:
+        """Store entities, in place of those with the same identifiers. Of two with one identifier, the last counts.
+
+        `own` is what `own` gives for their identifiers, if the caller knows it.
+        """
         last = {row[0]: row for row in rows}
-        own = self._own(table, list(last))
+        if own is None:
+            own = self.own(table, list(last))
         in_place = [(*row[1:], own[row[0]][0]) for row in last.values() if self._is_new(own.get(row[0]))]
         if in_place:
             columns = row_columns(table)[1:]
@@ -103,7 +141,7 @@ class VersionWriter:
         existing = self.visible_ids(table, ids)
         if not existing:
             return 0
-        own = self._own(table, list(existing))
+        own = self.own(table, list(existing))
         below = self._below(table, list(existing))
         self._end(table, [rid for rid, c_from, _ in own.values() if c_from != self._seq])
         made_now = {id_: rid for id_, (rid, c_from, _) in own.items() if c_from == self._seq}
@@ -117,7 +155,7 @@ class VersionWriter:
     def _is_new(self, own: tuple[int, int, int] | None) -> bool:
         return own is not None and own[1] == self._seq
 
-    def _own(self, table: Table, ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+    def own(self, table: Table, ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """The current versions on this very branch: row, first commit, dead or not."""
         if not ids:
             return {}
