@@ -26,7 +26,14 @@ from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import PEPPER_BYTES, fingerprint, open_pepper, pepper_path
 from penstock.app.policy_files import PolicyFiles, with_policy_check
-from penstock.app.retention import Retention, apply_retention, forget_calls, tidy_graphs
+from penstock.app.retention import (
+    Retention,
+    apply_retention,
+    end_graph_loads,
+    forget_calls,
+    renew_graph_loads,
+    tidy_graphs,
+)
 from penstock.app.settings.governance import GovernanceSettings
 from penstock.app.settings.graphs import GraphSettings
 from penstock.app.storage import Storage
@@ -34,7 +41,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.lazy_import import lazy_import
-from penstock.base.limits import USAGE_DAYS_KEPT
+from penstock.base.limits import GRAPH_LOAD_HEARTBEAT_SECONDS, USAGE_DAYS_KEPT
 from penstock.governance.holds import Approval, Escalation
 from penstock.governance.quotas import day_of
 from penstock.operations.builtin import builtin_operations, internal_operations
@@ -210,6 +217,8 @@ async def _beside(gate: Gate, retention: Retention | None) -> AsyncIterator[None
         asyncio.create_task(_flush_regularly(gate, retention or Retention())),
         asyncio.create_task(gate.key_monitor.run()),
         asyncio.create_task(gate.share_rates()),
+        asyncio.create_task(_look_after_loads(gate.services, renew_graph_loads)),
+        asyncio.create_task(_look_after_loads(gate.services, end_graph_loads)),
     ]
     try:
         yield
@@ -311,6 +320,16 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
                 await platform.forget_usage(before_day=day_of(now) - USAGE_DAYS_KEPT, now=now)
         except PenstockError:
             _LOGGER.exception("what the gate gathered could not be written; it tries again")
+
+
+async def _look_after_loads(services: Services, look: Callable[[Services], Awaitable[None]]) -> None:
+    """Keep the loads of this process alive, or end those of processes that died, from the start on."""
+    while True:
+        try:
+            await look(services)
+        except PenstockError:
+            _LOGGER.exception("leases of loads into graphs could not be looked after; it tries again")
+        await asyncio.sleep(GRAPH_LOAD_HEARTBEAT_SECONDS)
 
 
 async def has_keys(gate: Gate) -> bool:

@@ -21,7 +21,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.system.retention import FORGET_RUNS, Forgotten
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
-__all__ = ["Retention", "apply_retention", "forget_calls", "tidy_graphs"]
+__all__ = ["Retention", "apply_retention", "end_graph_loads", "forget_calls", "renew_graph_loads", "tidy_graphs"]
 
 # The rest follows a minute later.
 _PIECES_MAX = 50
@@ -116,16 +116,30 @@ async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
 
 
 async def tidy_graphs(services: Services) -> None:
-    """Abandon loads whose callers are gone, and remove rows of deleted graphs and abandoned loads, some at a time."""
+    """Remove rows of deleted graphs, some at a time."""
     store = services.graphs
     if store is None:
         return
-    await store.abandon_loads(before=services.clock.now_ms() - limits.GRAPH_LOAD_IDLE_MS)
 
     async def sweep() -> int:
         return (await store.sweep(limit=limits.GRAPH_SWEEP_ROWS_MAX)).rows
 
     await _in_pieces(sweep)
+
+
+async def renew_graph_loads(services: Services) -> None:
+    """Renew the leases of the loads that this process is writing."""
+    if services.graphs is not None:
+        await services.graphs.keep_loads(at=services.clock.now_ms())
+
+
+async def end_graph_loads(services: Services) -> None:
+    """End loads of processes and callers that are gone: until then, their branches take no other writes.
+
+    To remove what they wrote may take long, so leases are not renewed in between but beside it.
+    """
+    if services.graphs is not None:
+        await services.graphs.abandon_loads(before=services.clock.now_ms() - limits.GRAPH_LOAD_LEASE_MS)
 
 
 async def _in_pieces(forget: Callable[[], Awaitable[int]]) -> None:

@@ -676,6 +676,45 @@ async def test_an_abandoned_load_leaves_nothing_and_frees_its_branch(world: Worl
 
 
 @on_every_graph_store
+async def test_a_load_on_which_somebody_works_keeps_its_lease_and_others_lose_theirs(world: World) -> None:
+    start = world.stamp()
+    for branch in ("idle", "busy"):
+        await world.store.begin_load(
+            world.ref, branch=branch, mode=LoadMode.MERGE, source="main", load_id=branch, stamp=start
+        )
+    records = [world.person(f"p{number:04d}") for number in range(3_000)]
+    adding = asyncio.ensure_future(world.store.add_to_load("busy", records, stamp=start))
+    await asyncio.sleep(0)
+    await world.store.keep_loads(at=start.at + 60_000)
+    assert await world.store.abandon_loads(before=start.at + 60_000) == 1
+    assert await adding == LoadProgress("busy", 3_000)
+    assert await world.store.add_to_load("idle", records, stamp=start) == LoadNotFound("idle")
+    assert isinstance(await world.store.publish_load("busy", stamp=world.stamp()), LoadPublished)
+    await world.store.keep_loads(at=start.at + 90_000)
+    assert await world.store.abandon_loads(before=start.at + 90_000) == 0
+
+
+@on_every_graph_store
+async def test_edges_of_a_load_are_found_by_both_ends_whatever_their_order(world: World) -> None:
+    people = [world.person(f"p{number:03d}") for number in range(200)]
+    wanted = {(f"k{number}", f"p{number * 7 % 200:03d}", f"p{number * 13 % 200:03d}") for number in range(1_500)}
+    edges = [world.edge("Knows", source, target, id_) for id_, source, target in sorted(wanted)]
+    moved = [world.edge("Knows", "p000", "p000", f"k{number}") for number in range(0, 1_500, 3)]
+    load_id = world.new_id()
+    await world.store.begin_load(world.ref, branch="main", mode=LoadMode.MERGE, load_id=load_id, stamp=world.stamp())
+    for piece in ([*moved, *edges[:700]], people, edges[700:]):
+        added = await world.store.add_to_load(load_id, piece, stamp=world.stamp())
+        assert isinstance(added, LoadProgress), added
+    published = await world.store.publish_load(load_id, stamp=world.stamp())
+    assert isinstance(published, LoadPublished), published
+    for name in ("p000", "p007", "p199"):
+        out = sorted({target for _, source, target in wanted if source == name})
+        back = sorted({source for _, source, target in wanted if target == name})
+        assert sorted({row[0] for row in await world.rows("known", name=name)}) == out
+        assert sorted({row[0] for row in await world.rows("known_by", name=name)}) == back
+
+
+@on_every_graph_store
 async def test_a_load_forks_its_branch_only_if_it_may(world: World) -> None:
     missing = await world.store.begin_load(
         world.ref, branch="fresh", mode=LoadMode.MERGE, load_id="L", stamp=world.stamp()

@@ -93,6 +93,7 @@ query forget($a: String, $b: String) { delete Knows where from = $a and to = $b 
 query team($slug: String) { insert Team { slug: $slug, title: $slug } }
 query join($a: String, $t: String) { insert MemberOf { from: $a, to: $t } }
 query known($name: String) { match { $p: Person { name: $name } $p knows $f } return { $f.name } order { $f.name } }
+query known_by($name: String) { match { $p: Person { name: $name } $f knows $p } return { $f.name } order { $f.name } }
 query pair($a: String, $b: String) {
     insert Person { name: $a }
     insert Person { name: $b }

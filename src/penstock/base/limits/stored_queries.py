@@ -8,7 +8,8 @@ __all__ = [
     "GRAPH_FILES_LOOK_SECONDS",
     "GRAPH_ID_CHARACTERS_MAX",
     "GRAPH_LOAD_CHARACTERS_MAX",
-    "GRAPH_LOAD_IDLE_MS",
+    "GRAPH_LOAD_HEARTBEAT_SECONDS",
+    "GRAPH_LOAD_LEASE_MS",
     "QUERY_NAME_CHARACTERS_MAX",
     "QUERY_SOURCE_CHARACTERS_MAX",
     "QUERY_TOOLS_MAX",
@@ -29,8 +30,11 @@ GRAPHS_PER_TENANT_MAX = 100
 QUERY_TOOLS_MAX = 24
 # The records of one call. A larger file is sent piece by piece by the command line.
 GRAPH_LOAD_CHARACTERS_MAX = 33_554_432
-# A load to which nothing was added for so long belongs to a process that is gone; its branch takes other writes again.
-GRAPH_LOAD_IDLE_MS = 600_000
+# A load whose lease was not renewed for so long belongs to a process or a caller that is gone: it is abandoned, and its
+# branch takes other writes again. Long enough for a process that is suspended for a while, and for a slow client.
+GRAPH_LOAD_LEASE_MS = 60_000
+# How often a process renews the leases of its loads, and looks for those of others that have run out.
+GRAPH_LOAD_HEARTBEAT_SECONDS = 5.0
 # Records in one page of an export, which is one answer.
 GRAPH_EXPORT_RECORDS_MAX = 10_000
 # Changes that a preview of a merge shows. People approve what they can read; the operation `graph.diff` pages on.

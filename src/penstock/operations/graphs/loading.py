@@ -12,6 +12,7 @@ Above it: the catalogue. Below it: the port of graphs, `graph.records`.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -178,17 +179,18 @@ async def load(context: Context, given: LoadRecords) -> LoadAnswer:
     try:
         for first in range(0, len(records), limits.GRAPH_LOAD_PIECE_MAX):
             piece = records[first : first + limits.GRAPH_LOAD_PIECE_MAX]
-            progress = await graph.store.add_to_load(begun.load_id, piece, stamp=stamp)
+            now = replace(stamp, at=context.services.clock.now_ms())  # the load is not abandoned while it goes on
+            progress = await graph.store.add_to_load(begun.load_id, piece, stamp=now)
             if not isinstance(progress, LoadProgress):
                 refused(given.graph_id, progress)
         outcome = await graph.store.publish_load(
             begun.load_id, stamp=stamp, call=answered_with(context, lambda made: _answer(context, made))
         )
+        return _answer(context, outcome) if isinstance(outcome, LoadPublished) else refused(given.graph_id, outcome)
     except BaseException:
         # Until it is published or abandoned, the branch takes no other writes.
         await graph.store.abandon_load(begun.load_id)
         raise
-    return _answer(context, outcome) if isinstance(outcome, LoadPublished) else refused(given.graph_id, outcome)
 
 
 async def _is_new(graph: OpenedGraph, branch: str) -> bool:

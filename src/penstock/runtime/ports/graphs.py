@@ -272,8 +272,17 @@ class GraphStore(Protocol):
     async def abandon_load(self, load_id: str) -> bool:
         """Forget a load and its records; return whether there was one."""
 
+    async def keep_loads(self, *, at: int) -> None:
+        """Renew the leases of loads, large merges and flattening on which this process works at a time.
+
+        A load between two calls has the lease that the last `add_to_load` gave it, with the time of its stamp.
+        """
+
     async def abandon_loads(self, *, before: int) -> int:
-        """Forget loads to which nothing was added since a time: their callers are gone. Return how many."""
+        """Forget loads, merges and flattening whose lease was last renewed before a time: whoever wrote them is gone.
+
+        Their branches then take other writes again. Return how many.
+        """
 
     async def merge(
         self,

@@ -160,8 +160,9 @@ class Preparing:
         if entity is None:
             return [_unknown_type(record)]
         key = key_of(entity, record.properties) if isinstance(entity, NodeType) else None
-        violations = check_values(entity, record.properties, key or record.id)
-        identifier = key or record.id or stamp.new_id()
+        given = record.id if key is None else key
+        violations = check_values(entity, record.properties, given)
+        identifier = stamp.new_id() if given is None else given
         violations += check_identifier(entity, identifier)
         if key is not None and record.id is not None and record.id != key:
             message = f"the identifier {record.id} is not what the key gives, which is {key}"

@@ -8,9 +8,11 @@ Above it: `store`. Below it: `staging`, `loading`, `merging`, `flattening`.
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -94,6 +96,25 @@ class StagedWork:
         self._database = database
         self._catalogue = catalogue
         self._pace = Pace(database)
+        self._at_work: Counter[str] = Counter()
+
+    @contextmanager
+    def _working(self, load_id: str) -> Iterator[None]:
+        """Note that somebody in this process works on a commit, so that its lease is renewed."""
+        self._at_work[load_id] += 1
+        try:
+            yield
+        finally:
+            self._at_work[load_id] -= 1
+            if not self._at_work[load_id]:
+                del self._at_work[load_id]
+
+    async def keep(self, at: int) -> None:
+        """Renew the leases of the commits that this process is writing."""
+        if not self._at_work:
+            return
+        listed = json.dumps(list(self._at_work))
+        await self._database.writer.submit(lambda connection: staging.renew(connection, listed, at))
 
     async def _staged(self, load_id: str) -> Staged | None:
         found = await self._database.read_quickly(lambda connection: staging.find_staged(connection, load_id))
@@ -113,6 +134,12 @@ class StagedWork:
         self, load_id: str, records: Sequence[GraphRecord], stamp: Stamp
     ) -> LoadProgress | LoadRefused | LoadNotFound:
         """Check and write records."""
+        with self._working(load_id):
+            return await self._add(load_id, records, stamp)
+
+    async def _add(
+        self, load_id: str, records: Sequence[GraphRecord], stamp: Stamp
+    ) -> LoadProgress | LoadRefused | LoadNotFound:
         if len(records) > limits.GRAPH_LOAD_PIECE_MAX:
             message = f"{len(records)} records are too many at once; the limit is {limits.GRAPH_LOAD_PIECE_MAX}"
             raise LimitExceeded("GRAPH_LOAD_PIECE_MAX", message, "add them in several pieces")
@@ -230,6 +257,12 @@ class StagedWork:
         self, load_id: str, stamp: Stamp, call: GraphCall | None
     ) -> LoadPublished | LoadRefused | LoadNotFound | HeadMoved:
         """Check a load as a whole and make it visible."""
+        with self._working(load_id):
+            return await self._publish(load_id, stamp, call)
+
+    async def _publish(
+        self, load_id: str, stamp: Stamp, call: GraphCall | None
+    ) -> LoadPublished | LoadRefused | LoadNotFound | HeadMoved:
         staged = await self._staged(load_id)
         if staged is None or staged.purpose != "load":
             return LoadNotFound(load_id)
@@ -345,7 +378,7 @@ class StagedWork:
         staged = await self._database.writer.submit(begin)
         if staged is None:
             return None
-        async with self._undone_on_error(load_id):
+        async with self._worked_on(load_id):
             return await self._merge(staged, plan, stamp, call)
 
     async def _merge(
@@ -369,10 +402,11 @@ class StagedWork:
         return await make_change(self._database, finish, call, lambda outcome: True)
 
     @asynccontextmanager
-    async def _undone_on_error(self, load_id: str) -> AsyncIterator[None]:
-        """Undo a commit that cannot be finished, so that the branch can be written again."""
+    async def _worked_on(self, load_id: str) -> AsyncIterator[None]:
+        """Work on a commit; undo it if it cannot be finished, so that the branch can be written again."""
         try:
-            yield
+            with self._working(load_id):
+                yield
         except BaseException:
             await self.abandon(load_id)
             raise
@@ -419,7 +453,7 @@ class StagedWork:
         staged = await self._database.writer.submit(begin)
         if staged is None:
             return None
-        async with self._undone_on_error(load_id):
+        async with self._worked_on(load_id):
             return await self._flatten(staged, stored, stamp, call)
 
     async def _flatten(self, staged: Staged, stored: StoredSchema, stamp: Stamp, call: GraphCall | None) -> Flattened:

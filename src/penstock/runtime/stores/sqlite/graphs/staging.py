@@ -29,7 +29,7 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     take_seq,
 )
 
-__all__ = ["Staged", "begin", "count_records", "find_staged", "publish", "require", "undo_piece"]
+__all__ = ["Staged", "begin", "count_records", "find_staged", "publish", "renew", "require", "undo_piece"]
 
 _COUNTS = msgspec.json.Decoder(dict[str, int])
 
@@ -116,6 +116,15 @@ def count_records(connection: sqlite3.Connection, staged: Staged, added: dict[st
         (records, encode_json(counts), at, staged.load_id),
     )
     return replace(staged, records=records, counts=counts)
+
+
+def renew(connection: sqlite3.Connection, load_ids: str, at: int) -> None:
+    """Renew the leases of commits, given as a JSON array."""
+    statement = (
+        "UPDATE graph_loads SET touched_at = max(touched_at, ?)"
+        " WHERE ended = 0 AND load_id IN (SELECT value FROM json_each(?))"
+    )
+    connection.execute(statement, (at, load_ids))
 
 
 def publish(

@@ -383,6 +383,10 @@ class SqliteGraphStore:
         """Forget a load."""
         return await self._staged.abandon(load_id)
 
+    async def keep_loads(self, *, at: int) -> None:
+        """Renew the leases of what this process is writing."""
+        await self._staged.keep(at)
+
     async def abandon_loads(self, *, before: int) -> int:
         """Forget loads that nobody goes on with."""
         statement = "SELECT load_id FROM graph_loads WHERE touched_at < ? OR ended = 1"
