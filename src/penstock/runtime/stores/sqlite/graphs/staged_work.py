@@ -2,7 +2,7 @@
 
 Between two pieces everybody else's jobs have their turn.
 
-Above it: `store`. Below it: `staging`, `loading`, `merging`, `flattening`.
+Above it: `store`. Below it: `staging`, `loads`, `merging`, `flattening`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from penstock.runtime.ports.graphs import (
     Stamp,
 )
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
-from penstock.runtime.stores.sqlite.graphs import flattening, loading, merging, staging
+from penstock.runtime.stores.sqlite.graphs import flattening, merging, staging
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Branch,
     Catalogue,
@@ -50,11 +50,12 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
 )
 from penstock.runtime.stores.sqlite.graphs.constraints import check_commit
 from penstock.runtime.stores.sqlite.graphs.garbage import graph_tables
-from penstock.runtime.stores.sqlite.graphs.hops import SortedEnds, write_ends
+from penstock.runtime.stores.sqlite.graphs.loads import loading
+from penstock.runtime.stores.sqlite.graphs.loads.hops import SortedEnds, write_ends
+from penstock.runtime.stores.sqlite.graphs.loads.pacing import Pace
+from penstock.runtime.stores.sqlite.graphs.loads.preparing import Prepared, Preparing
 from penstock.runtime.stores.sqlite.graphs.merging import MergePlan
 from penstock.runtime.stores.sqlite.graphs.mutating import Writable, find_writable
-from penstock.runtime.stores.sqlite.graphs.pacing import Pace
-from penstock.runtime.stores.sqlite.graphs.preparing import Prepared, Preparing
 from penstock.runtime.stores.sqlite.graphs.reading import in_snapshot
 from penstock.runtime.stores.sqlite.graphs.staging import Staged
 from penstock.runtime.stores.sqlite.platform import call_records

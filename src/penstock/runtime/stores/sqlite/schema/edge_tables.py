@@ -4,7 +4,7 @@ For the edges of a table `g1_2` they are `g1_2_out` (by `src`) and `g1_2_in` (by
 Triggers write them with every row. Only rows with `later` are left out when they are inserted: a load writes those of
 its rows at its end, in the order of the tables.
 
-Above it: `migrations`, `graphs.type_tables`, `graphs.hops`. Below it: sqlite3.
+Above it: `migrations`, `graphs.type_tables`, `graphs.loads.hops`. Below it: sqlite3.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from penstock.graph.sql.layout import new_layout
 from penstock.graph.versions.entities import ViolationKind
 from penstock.runtime.ports.graphs import Stamp
 from penstock.runtime.stores.sqlite.graphs.catalogue import StoredSchema
-from penstock.runtime.stores.sqlite.graphs.preparing import Prepared, Preparing
+from penstock.runtime.stores.sqlite.graphs.loads.preparing import Prepared, Preparing
 
 SOURCE = """
 node Person { name: String @key  age: I32?  score: F64  on: Bool?  mood: enum(calm, glad)? }

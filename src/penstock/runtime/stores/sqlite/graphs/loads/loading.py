@@ -16,7 +16,7 @@ from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible
 from penstock.graph.versions.entities import LoadMode, Violation, ViolationKind
 from penstock.runtime.stores.sqlite.graphs.catalogue import StoredSchema
-from penstock.runtime.stores.sqlite.graphs.preparing import Prepared, violation_of
+from penstock.runtime.stores.sqlite.graphs.loads.preparing import Prepared, violation_of
 from penstock.runtime.stores.sqlite.graphs.staging import Staged, count_records, require
 from penstock.runtime.stores.sqlite.graphs.versions import VersionWriter, chain_parameters
 
