@@ -106,9 +106,11 @@ def parse_record(line: str, schema: Schema, *, number: int = 1) -> GraphRecord |
     return tuple(reader.problems) if record is None or reader.problems else record
 
 
-def parse_records(lines: Iterable[str], schema: Schema) -> Iterator[GraphRecord | tuple[RecordProblem, ...]]:
+def parse_records(
+    lines: Iterable[str], schema: Schema, *, first_number: int = 1
+) -> Iterator[GraphRecord | tuple[RecordProblem, ...]]:
     """Read lines one by one; empty ones count, and are skipped."""
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first_number):
         if line.strip():
             yield parse_record(line, schema, number=number)
 

@@ -27,6 +27,7 @@ from penstock.runtime.ports.graphs import (
     MAIN,
     BranchCreated,
     CommitRow,
+    ExportPage,
     GraphCreated,
     GraphRef,
     GraphStore,
@@ -205,7 +206,15 @@ class World:
     async def records(self, branch: str | None = None, snapshot: str | None = None) -> list[GraphRecord]:
         """Everything in a view."""
         view = await self.view(branch, snapshot)
-        return [record async for piece in self.store.export(view) for record in piece]
+        found: list[GraphRecord] = []
+        cursor: str | None = None
+        while True:
+            page = await self.store.export(view, limit=3, cursor=cursor)
+            assert isinstance(page, ExportPage), page
+            found += page.records
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ __all__ = [
     "GRAPH_CHAIN_DEPTH_MAX",
     "GRAPH_CONFLICTS_MAX",
     "GRAPH_ENTITY_ID_CHARACTERS_MAX",
-    "GRAPH_EXPORT_PIECE_MAX",
     "GRAPH_LOAD_PIECE_MAX",
     "GRAPH_LOG_PAGES_MAX",
     "GRAPH_MERGE_ROWS_AT_ONCE",
@@ -56,8 +55,6 @@ GRAPH_PIECE_PAUSE_SECONDS_MAX = 0.05
 GRAPH_LOG_PAGES_MAX = 4_000
 # Changes that a merge writes in one transaction. A merge with more is written piece by piece, invisible until its end.
 GRAPH_MERGE_ROWS_AT_ONCE = 500
-# Records in one piece of an export.
-GRAPH_EXPORT_PIECE_MAX = 1_000
 # Graphs, commits or differences on one page.
 GRAPH_PAGE_MAX = 1_000
 # Row versions that one transaction of a clean-up removes; see GRAPH_PIECE_SECONDS.

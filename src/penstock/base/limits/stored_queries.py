@@ -10,6 +10,7 @@ __all__ = [
     "GRAPH_LOAD_CHARACTERS_MAX",
     "GRAPH_LOAD_HEARTBEAT_SECONDS",
     "GRAPH_LOAD_LEASE_MS",
+    "GRAPH_RECORDS_READ_AT_ONCE",
     "QUERY_NAME_CHARACTERS_MAX",
     "QUERY_SOURCE_CHARACTERS_MAX",
     "QUERY_TOOLS_MAX",
@@ -30,6 +31,8 @@ GRAPHS_PER_TENANT_MAX = 100
 QUERY_TOOLS_MAX = 24
 # The records of one call. A larger file is sent piece by piece by the command line.
 GRAPH_LOAD_CHARACTERS_MAX = 33_554_432
+# Lines of a load that are read before others have their turn: some ten milliseconds of computing.
+GRAPH_RECORDS_READ_AT_ONCE = 1_000
 # A load whose lease was not renewed for so long belongs to a process or a caller that is gone: it is abandoned, and its
 # branch takes other writes again. Long enough for a process that is suspended for a while, and for a slow client.
 GRAPH_LOAD_LEASE_MS = 60_000

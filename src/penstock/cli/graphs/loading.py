@@ -9,6 +9,7 @@ Above it: the group of commands on graphs. Below it: the operation `graph.load`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,7 +19,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.graphs.files import text_of
 from penstock.cli.targets.clients import open_client
-from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.cli.targets.selection import FileTarget, ProfileOption, ServerOption, TargetFileOption, choose_target
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.operations import find_operation
@@ -58,7 +59,10 @@ def load_command(  # noqa: PLR0913  # every option is one the user can give
 
     def work() -> int:
         operation = find_operation(_OPERATION)
-        pieces = list(_pieces(text_of(data)))
+        target = choose_target(server, profile, target_file)
+        # A file has no limit for requests, only the operation has one.
+        most = limits.GRAPH_LOAD_CHARACTERS_MAX if isinstance(target, FileTarget) else limits.REQUEST_BYTES_MAX // 3
+        pieces = list(_pieces(text_of(data), most))
         if len(pieces) > 1 and mode == "overwrite":
             raise UsageError("the file is too large to overwrite at once; load it with --mode merge into a new branch")
         if len(pieces) > 1 and if_graph_commit is not None:
@@ -66,7 +70,7 @@ def load_command(  # noqa: PLR0913  # every option is one the user can give
         named = {"source": source, "if_graph_commit": if_graph_commit, "message": message}
         more: JsonObject = {name: value for name, value in named.items() if value is not None}
         answers: list[JsonValue] = []
-        with open_client(choose_target(server, profile, target_file), operation) as client:
+        with open_client(target, operation) as client:
             for number, piece in enumerate(pieces, 1):
                 arguments: JsonObject = {"graph_id": graph_id, "data": piece, "mode": mode, "branch": branch, **more}
                 answer = client.call(_OPERATION, arguments)
@@ -80,12 +84,11 @@ def load_command(  # noqa: PLR0913  # every option is one the user can give
     exit_with(work, as_json=as_json)
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Yield the lines of a file in pieces that one request can hold, with room for escapes."""
-    limit = limits.REQUEST_BYTES_MAX // 3
+def _pieces(text: str, limit: int) -> Iterator[str]:
+    """Yield the lines of a file in pieces of so many characters; for a server, that leaves room for escapes."""
     piece: list[str] = []
     size = 0
-    for line in text.splitlines(keepends=True):
+    for line in StringIO(text, newline="\n"):
         if piece and size + len(line) > limit:
             yield "".join(piece)
             piece, size = [], 0

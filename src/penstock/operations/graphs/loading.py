@@ -12,7 +12,10 @@ Above it: the catalogue. Below it: the port of graphs, `graph.records`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from io import StringIO
+from itertools import islice
 from typing import Annotated, Literal
 
 import msgspec
@@ -27,6 +30,7 @@ from penstock.graph.schema.model import Schema
 from penstock.graph.versions.entities import LoadMode
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Cursor
 from penstock.operations.gate.context import Context
 from penstock.operations.graphs.views import CommitView, commit_view
 from penstock.operations.stored_queries.access import (
@@ -44,7 +48,7 @@ from penstock.operations.stored_queries.access import (
 )
 from penstock.operations.stored_queries.permissions import branch_approvals, included_call
 from penstock.operations.stored_queries.refusals import READ_ERRORS, WRITE_ERRORS, refused
-from penstock.runtime.ports.graphs import MAIN, LoadBegun, LoadProgress, LoadPublished
+from penstock.runtime.ports.graphs import MAIN, ExportPage, LoadBegun, LoadProgress, LoadPublished
 
 __all__ = ["OPERATIONS"]
 
@@ -104,7 +108,7 @@ class ExportGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     graph_id: GraphId
     branch: BranchOrMain = MAIN
     snapshot: Snapshot = None
-    offset: Annotated[int, Meta(description="How many records to leave out.", ge=0)] = 0
+    cursor: Cursor = None
     limit: Annotated[int, Meta(description="How many records at most.", ge=1, le=limits.GRAPH_EXPORT_RECORDS_MAX)] = (
         limits.GRAPH_EXPORT_RECORDS_MAX
     )
@@ -118,7 +122,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     data: str
     """One record on each line, as graph.load takes them."""
-    more: bool
+    next_cursor: str | None
 
 
 async def _approvals(context: Context, given: LoadRecords) -> tuple[Approval, ...]:
@@ -160,11 +164,10 @@ async def load(context: Context, given: LoadRecords) -> LoadAnswer:
     right to create branches.
     """
     graph = await opened_graph(context, given.graph_id)
-    records = await asyncio.to_thread(_records, graph.row.schema, given.data)
     if given.source is not None and await _is_new(graph, given.branch):
         arguments: JsonObject = {"graph_id": given.graph_id, "name": given.branch, "source": given.source}
         await included_call(context, "graph.branches_create", arguments)
-    context.call.about(None, branch=given.branch, records=len(records))
+    context.call.about(None, branch=given.branch)
     stamp = stamp_of(context, if_graph_commit=given.if_graph_commit, message=given.message)
     begun = await graph.store.begin_load(
         graph.ref,
@@ -177,12 +180,14 @@ async def load(context: Context, given: LoadRecords) -> LoadAnswer:
     if not isinstance(begun, LoadBegun):
         refused(given.graph_id, begun)
     try:
-        for first in range(0, len(records), limits.GRAPH_LOAD_PIECE_MAX):
-            piece = records[first : first + limits.GRAPH_LOAD_PIECE_MAX]
+        loaded = 0
+        async for records in _pieces(graph.row.schema, given.data):
             now = replace(stamp, at=context.services.clock.now_ms())  # the load is not abandoned while it goes on
-            progress = await graph.store.add_to_load(begun.load_id, piece, stamp=now)
+            progress = await graph.store.add_to_load(begun.load_id, records, stamp=now)
             if not isinstance(progress, LoadProgress):
                 refused(given.graph_id, progress)
+            loaded += len(records)
+        context.call.about(None, branch=given.branch, records=loaded)
         outcome = await graph.store.publish_load(
             begun.load_id, stamp=stamp, call=answered_with(context, lambda made: _answer(context, made))
         )
@@ -198,22 +203,41 @@ async def _is_new(graph: OpenedGraph, branch: str) -> bool:
     return isinstance(rows, tuple) and all(row.name != branch for row in rows)
 
 
-def _records(schema: Schema, data: str) -> list[GraphRecord]:
-    """Return the records of a load; raise `Rejected` with every mistake, up to a bound."""
+async def _pieces(schema: Schema, data: str) -> AsyncIterator[list[GraphRecord]]:
+    """Yield the records of a load in pieces, read in a thread; raise `Rejected` with every mistake, up to a bound.
+
+    They are not all read first: that would take several times the memory of the text, and computing for as long would
+    hold up everybody else. After a mistake, the rest is read for further ones only.
+    """
+    problems: list[RecordProblem] = []
+    lines, number = StringIO(data, newline="\n"), 1
+    while len(problems) < limits.GRAPH_VIOLATIONS_MAX:
+        piece = list(islice(lines, limits.GRAPH_RECORDS_READ_AT_ONCE))
+        if not piece:
+            break
+        records, wrong = await asyncio.to_thread(_read, piece, schema, number)
+        problems += wrong
+        number += len(piece)
+        if records and not problems:
+            yield records
+    if problems:
+        listed: list[JsonValue] = [msgspec.to_builtins(item) for item in problems]
+        message = f"the records cannot be loaded: {problems[0]}"
+        raise Rejected("GRAPH_RECORDS_INVALID", message, "see `problems`", {"problems": listed})
+
+
+def _read(lines: Sequence[str], schema: Schema, number: int) -> tuple[list[GraphRecord], list[RecordProblem]]:
+    """Return the records of some lines, and what is wrong with them."""
     records: list[GraphRecord] = []
     problems: list[RecordProblem] = []
-    for found in parse_records(data.split("\n"), schema):
+    for found in parse_records(lines, schema, first_number=number):
         if isinstance(found, tuple):
             problems += found
             if len(problems) >= limits.GRAPH_VIOLATIONS_MAX:
                 break
         else:
             records.append(found)
-    if problems:
-        listed: list[JsonValue] = [msgspec.to_builtins(item) for item in problems]
-        message = f"the records cannot be loaded: {problems[0]}"
-        raise Rejected("GRAPH_RECORDS_INVALID", message, "see `problems`", {"problems": listed})
-    return records
+    return records, problems
 
 
 def _answer(context: Context, made: LoadPublished) -> LoadAnswer:
@@ -234,7 +258,7 @@ def _answer(context: Context, made: LoadPublished) -> LoadAnswer:
 
 @operation(
     "graph.export",
-    route=Route(method="GET", path="/graphs/{graph_id}/export", query=("branch", "snapshot", "offset", "limit")),
+    route=Route(method="GET", path="/graphs/{graph_id}/export", query=("branch", "snapshot", "limit", "cursor")),
     scopes=("graph:read",),
     reads=True,
     subject="graph_id",
@@ -246,17 +270,11 @@ async def export(context: Context, given: ExportGraph) -> Exported:
     """Export the nodes and edges of a version, page by page, as graph.load takes them."""
     graph = await opened_graph(context, given.graph_id)
     view = await view_of(graph, given.branch, given.snapshot)
-    lines: list[str] = []
-    seen, last = 0, given.offset + given.limit
-    more = False
-    async for piece in graph.store.export(view):
-        begins, seen = seen, seen + len(piece)
-        chosen = piece[max(0, given.offset - begins) : max(0, last - begins)]
-        lines.extend(f"{write_record(record)}\n" for record in chosen)
-        if seen > last:
-            more = True
-            break
-    return Exported(graph_commit_id=view.commit_id, records=len(lines), data="".join(lines), more=more)
+    page = await graph.store.export(view, limit=given.limit, cursor=given.cursor)
+    if not isinstance(page, ExportPage):
+        refused(given.graph_id, page)
+    data = await asyncio.to_thread(lambda: "".join(f"{write_record(record)}\n" for record in page.records))
+    return Exported(graph_commit_id=view.commit_id, records=len(page.records), data=data, next_cursor=page.next_cursor)
 
 
 OPERATIONS: tuple[Capability, ...] = (load, export)

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from penstock.base import limits
+from penstock.graph.records import GraphRecord
 from penstock.graph.schema.model import Schema
 from penstock.graph.schema.plan import SchemaPlan
 from penstock.graph.values import GraphValue
@@ -46,6 +47,7 @@ __all__ = [
     "ConstraintsViolated",
     "DiffPage",
     "Explanation",
+    "ExportPage",
     "Flattened",
     "GarbagePolicy",
     "GraphCall",
@@ -341,6 +343,14 @@ class DiffPage:
     """Entities that differ between two views, by kind, type and id; `next_cursor` continues the page."""
 
     changes: tuple[EntityChange, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPage:
+    """Records of a view, nodes before edges, by type and id; `next_cursor` continues the page."""
+
+    records: tuple[GraphRecord, ...]
     next_cursor: str | None
 
 

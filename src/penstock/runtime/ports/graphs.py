@@ -14,7 +14,7 @@ It decides nothing: who may do what is decided above.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.graph.records import GraphRecord
@@ -44,6 +44,7 @@ from penstock.runtime.ports.graph_outcomes import (
     ConstraintsViolated,
     DiffPage,
     Explanation,
+    ExportPage,
     Flattened,
     GarbagePolicy,
     GraphCall,
@@ -99,6 +100,7 @@ __all__ = [
     "ConstraintsViolated",
     "DiffPage",
     "Explanation",
+    "ExportPage",
     "Flattened",
     "GarbagePolicy",
     "GraphCall",
@@ -228,10 +230,10 @@ class GraphStore(Protocol):
         changes are reached.
         """
 
-    def export(self, view: View) -> AsyncIterator[Sequence[GraphRecord]]:
-        """Yield every node, then every edge, in pieces of bounded size, by type and id.
+    async def export(self, view: View, *, limit: int, cursor: str | None = None) -> ExportPage | CommitNotFound:
+        """Return every node, then every edge, by type and id, so many on a page. A page costs the same wherever it is.
 
-        Raises `NotFound` with the code COMMIT_NOT_FOUND if the view was collected before or meanwhile.
+        Further pages have to be asked for with a view of the same commit.
         """
 
     # --- writing ---------------------------------------------------------------------------------

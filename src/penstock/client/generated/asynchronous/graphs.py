@@ -485,12 +485,12 @@ class AsyncGraphs:
         *,
         branch: str | None = None,
         snapshot: str | None = None,
-        offset: int | None = None,
+        cursor: str | None = None,
         limit: int | None = None,
     ) -> Exported:
         """Export the nodes and edges of a version, page by page, as graph.load takes them."""
         return await self._caller.invoke(
             "graph.export",
-            {"graph_id": graph_id, "branch": branch, "snapshot": snapshot, "offset": offset, "limit": limit},
+            {"graph_id": graph_id, "branch": branch, "snapshot": snapshot, "cursor": cursor, "limit": limit},
             Exported,
         )

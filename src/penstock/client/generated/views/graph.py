@@ -155,7 +155,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     graph_commit_id: str
     records: int
     data: str
-    more: bool
+    next_cursor: str | None
 
 
 class GraphHealth(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,6 @@
 
 `store` is the port. `catalogue` has graphs, branches and commits; `type_tables` the tables of node and edge types;
 `versions` writes rows, and `constraints` checks what was written. Each operation has a module: `reading`, `mutating`,
-`staging` and `loading`, `merging`, `differences`, `schemas`, `garbage`. All functions take a connection; those that
+`staging` and `loads`, `merging`, `differences`, `schemas`, `garbage`. All functions take a connection; those that
 write run inside a transaction of the file's only writer. Read `catalogue` first, then `versions`.
 """

@@ -9,11 +9,11 @@ Above it: `app` and the conformance suite. Below it: `database`, and one module 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.graph.records import GraphRecord
-from penstock.graph.schema.model import EntityType, Schema
+from penstock.graph.schema.model import Schema
 from penstock.graph.schema.plan import SchemaPlan, plan_schema
 from penstock.graph.schema.steps import DropMode
 from penstock.graph.sql.layout import new_layout
@@ -41,6 +41,7 @@ from penstock.runtime.ports.graphs import (
     ConstraintsViolated,
     DiffPage,
     Explanation,
+    ExportPage,
     Flattened,
     GarbagePolicy,
     GraphCall,
@@ -84,7 +85,7 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     find_graph,
     live_branches,
 )
-from penstock.runtime.stores.sqlite.graphs.exporting import read_records
+from penstock.runtime.stores.sqlite.graphs.exporting import read_export
 from penstock.runtime.stores.sqlite.graphs.reading import explain_read, in_snapshot, is_gone, run_read
 from penstock.runtime.stores.sqlite.graphs.staged_work import StagedWork, make_change
 from penstock.runtime.stores.sqlite.graphs.statements import Statements
@@ -308,17 +309,11 @@ class SqliteGraphStore:
             lambda connection: listing.read_changes(connection, self._catalogue, (ref, branch, after), limit)
         )
 
-    async def export(self, view: View) -> AsyncIterator[Sequence[GraphRecord]]:
-        """Every node, then every edge."""
-        entities: tuple[EntityType, ...] = (*view.schema.nodes, *view.schema.edges)
-        for entity in entities:
-            after_id: str | None = ""
-            while after_id is not None:
-                piece, after_id = await self._database.read_slowly(
-                    partial(read_records, catalogue=self._catalogue, view=view, entity=entity, after_id=after_id)
-                )
-                if piece:
-                    yield piece
+    async def export(self, view: View, *, limit: int, cursor: str | None = None) -> ExportPage | CommitNotFound:
+        """A page of every node, then every edge."""
+        return await self._database.read_slowly(
+            lambda connection: read_export(connection, self._catalogue, view, limit, cursor)
+        )
 
     # --- writing ---------------------------------------------------------------------------------
 

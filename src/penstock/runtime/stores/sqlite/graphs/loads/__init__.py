@@ -1,4 +1,6 @@
-"""Loads: records become rows, written piece by piece at a pace that leaves time to others, and edges get their ends.
+"""Loads: records become rows, written piece by piece at a pace that leaves time to others.
 
-Above it: `staged_work`. Below it: `staging`, `versions`, `database`.
+`preparing` checks records and makes rows of them, `loading` writes pieces of rows, `hops` then enters the edges at
+their ends, and `pacing` says how large a piece is and when it is written. `staged_work`, above, puts them together.
+Read `loading` first.
 """
