@@ -407,7 +407,7 @@ _GRAPH_TABLES = """
     ) WITHOUT ROWID;
     """
 
-MIGRATIONS: dict[int, str | Callable[[sqlite3.Connection], None]] = {
+MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
     2: _PAYLOAD_TABLES,
     3: _PLATFORM_TABLES,
@@ -423,8 +423,10 @@ MIGRATIONS: dict[int, str | Callable[[sqlite3.Connection], None]] = {
     13: _USAGE_TABLES,
     14: _POLICY_TABLES,
     15: _GRAPH_TABLES,
-    16: add_hop_tables,
+    16: "",
 }
+# What a step does beside its statements, because it depends on the tables that a file has.
+_FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {16: add_hop_tables}
 
 
 def identify(connection: sqlite3.Connection, path: str) -> int:
@@ -462,13 +464,11 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     try:
         # Read again: another process may have migrated the file while this one waited for the lock.
         for number in range(identify(connection, path) + 1, SCHEMA_VERSION + 1):
-            step = MIGRATIONS[number]
-            if not isinstance(step, str):
-                step(connection)
-                continue
-            for statement in step.split(";"):
+            for statement in MIGRATIONS[number].split(";"):
                 if statement.strip():
                     connection.execute(statement)
+            if number in _FUNCTIONS:
+                _FUNCTIONS[number](connection)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute("COMMIT")
