@@ -17,6 +17,7 @@ from penstock.graph.sql.layout import OPEN
 from penstock.runtime.ports.graphs import Collected, GarbagePolicy, GraphNotFound, GraphRef
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain, find_graph
 from penstock.runtime.stores.sqlite.graphs.type_tables import drop_table
+from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables
 
 __all__ = ["collect", "graph_tables", "has_base", "sweep"]
 
@@ -165,6 +166,9 @@ def _sweep_one(connection: sqlite3.Connection, table: str, column: str, limit: i
 
 def _empty(connection: sqlite3.Connection, table: str, limit: int) -> int:
     """Remove some rows of a table, and the table when nothing is left in it."""
+    emptied = empty_hop_tables(connection, table, limit)
+    if emptied:
+        return emptied
     chosen = f"SELECT rid FROM {table} LIMIT ?"
     removed = connection.execute(f"DELETE FROM {table} WHERE rid IN ({chosen})", (limit,)).rowcount
     if removed < limit:

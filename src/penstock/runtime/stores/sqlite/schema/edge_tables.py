@@ -4,14 +4,14 @@ For the edges of a table `g1_2` they are `g1_2_out` (by `src`) and `g1_2_in` (by
 Triggers write them with every row. Only rows with `later` are left out when they are inserted: a load writes those of
 its rows at its end, in the order of the tables.
 
-Above it: `migrations`, `graphs.type_tables`, `graphs.loads.hops`. Below it: sqlite3.
+Above it: `migrations`, `graphs.type_tables`, `graphs.garbage`, `graphs.loads.hops`. Below it: sqlite3.
 """
 
 from __future__ import annotations
 
 import sqlite3
 
-__all__ = ["ENDS", "HOP_COLUMNS", "add_hop_tables", "create_hop_tables"]
+__all__ = ["ENDS", "HOP_COLUMNS", "add_hop_tables", "create_hop_tables", "empty_hop_tables"]
 
 ENDS = (("src", "dst", "out"), ("dst", "src", "in"))
 """The end by which edges are found, the other one, and the name of the table."""
@@ -42,6 +42,25 @@ def create_hop_tables(connection: sqlite3.Connection, name: str) -> None:
     )
     connection.execute(f"CREATE TRIGGER {name}_hops_ended AFTER UPDATE OF c_to, dead ON {name} BEGIN {ended}END")
     connection.execute(f"CREATE TRIGGER {name}_hops_removed AFTER DELETE ON {name} BEGIN {removed}END")
+
+
+def empty_hop_tables(connection: sqlite3.Connection, name: str, limit: int) -> int:
+    """Remove some rows of both tables, for edges that nobody reads any more; return how many.
+
+    They go in their own order and without the triggers: with the edges, they would go in any order.
+    """
+    statement = "SELECT name FROM sqlite_master WHERE type = ? AND name GLOB ?"
+    for (trigger,) in connection.execute(statement, ("trigger", f"{name}_hops_*")).fetchall():
+        connection.execute(f"DROP TRIGGER {trigger}")
+    for near, _, suffix in ENDS:
+        if connection.execute(statement, ("table", f"{name}_{suffix}")).fetchone() is None:
+            continue
+        key = f"{near}, br, c_from, rid"
+        chosen = f"SELECT {key} FROM {name}_{suffix} LIMIT ?"
+        removed = connection.execute(f"DELETE FROM {name}_{suffix} WHERE ({key}) IN ({chosen})", (limit,)).rowcount
+        if removed:
+            return removed
+    return 0
 
 
 def add_hop_tables(connection: sqlite3.Connection) -> None:

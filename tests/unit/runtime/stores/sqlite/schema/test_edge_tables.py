@@ -19,6 +19,7 @@ from penstock.graph.sql.statement import Statement, bind
 from penstock.graph.typing.check import check_query
 from penstock.graph.typing.model import CheckedMutation, CheckedRead, DeleteEdges
 from penstock.runtime.stores.sqlite.graphs.type_tables import create_tables
+from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables
 from penstock.runtime.stores.sqlite.schema.files import connect, open_for_writing
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 
@@ -82,6 +83,16 @@ def test_edges_that_are_to_be_found_later_are_removed_like_others(tmp_path: Path
     connection.execute(f"UPDATE {EDGES} SET c_to = 7 WHERE id = 'e1'")
     connection.execute(f"DELETE FROM {EDGES}")
     assert hops(connection, "out") == hops(connection, "in") == []
+    connection.close()
+
+
+def test_tables_of_edges_that_nobody_reads_are_emptied_some_rows_at_a_time(tmp_path: Path) -> None:
+    connection = opened(tmp_path / "store.db")
+    insert(connection, ROWS)
+    assert [empty_hop_tables(connection, EDGES, 2) for _ in range(5)] == [2, 1, 2, 1, 0]
+    assert hops(connection, "out") == hops(connection, "in") == []
+    connection.execute(f"DELETE FROM {EDGES}")
+    assert empty_hop_tables(connection, LAYOUT.tables["Person"].name, 2) == 0
     connection.close()
 
 
