@@ -75,7 +75,7 @@ async def start_denial(
     stage, request = context.services.policies, context.request
     if context.capability.populator != "builtin" or request.surface == "system":
         return None
-    policies = await stage.of(context.tenant) if stage is not None else None
+    policies = None if stage is None or stage.has_none(context.tenant) else await stage.of(context.tenant)
     if stage is None or policies is None:
         await _hold(context, document)
         return None
