@@ -34,7 +34,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_run, admit_start
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
 from penstock.operations.runs.fields import ChosenId, LabelName, LabelValue, ShortText, Text, Wait
-from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial
+from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 
@@ -187,6 +187,8 @@ async def _refuse_by_policy(
 ) -> None:
     """Refuse a start that policies do not permit for one of these versions; an unfit input is reported first."""
     for row in versions:
+        if starts_freely(context, row.document):
+            continue
         denial = await start_denial(context, row.name, row.document, given, counts=counts)
         if denial is None:
             continue
