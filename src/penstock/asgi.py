@@ -55,7 +55,11 @@ def remote_of(scope: Scope) -> str | None:
 
 def header(scope: Scope, name: bytes) -> str | None:
     """Return the first value of a header, stripped of white space."""
-    return next((value.decode("latin-1").strip() for key, value in scope["headers"] if key == name), None)
+    for key, value in scope["headers"]:
+        if key == name:
+            found: str = value.decode("latin-1").strip()
+            return found
+    return None
 
 
 class HttpOrigin:

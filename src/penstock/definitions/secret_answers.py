@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -42,7 +43,13 @@ def is_secret(schema: JsonValue) -> bool:
 
 def has_marks(schema: CompiledSchema) -> bool:
     """Whether a schema may mark something as secret. A text search finds out cheaply that nearly no schema does."""
-    return any(mark in schema.text for mark in _MARKS)
+    return _mentions_marks(schema.text)
+
+
+# A start asks this several times about one schema.
+@lru_cache(maxsize=256)
+def _mentions_marks(text: bytes) -> bool:
+    return any(mark in text for mark in _MARKS)
 
 
 def secrets_in(schema: CompiledSchema, value: JsonValue) -> dict[str, JsonValue]:

@@ -75,6 +75,8 @@ class TokenBuckets:
 
     def take(self, wanted: Sequence[tuple[BucketKey, Rate]], now_ms: int) -> Empty | None:
         """Count one call in every bucket, or in none; return the one that stays empty longest."""
+        if len(wanted) == 1:
+            return self._take_one(*wanted[0], now_ms)
         after, empty = [], None
         for key, rate in wanted:
             tokens, seen_at = self._level(key, rate, now_ms)
@@ -88,6 +90,16 @@ class TokenBuckets:
             self._keep(key, level)
             if self._pending is not None:
                 self._note(self._pending, key, rate, 1.0)
+        return None
+
+    def _take_one(self, key: BucketKey, rate: Rate, now_ms: int) -> Empty | None:
+        """Do the same for one bucket, which is all that most calls count against."""
+        tokens, seen_at = self._level(key, rate, now_ms)
+        if tokens < _WHOLE:
+            return Empty(key, rate, _seconds_until(tokens, rate))
+        self._keep(key, (tokens - 1, seen_at))
+        if self._pending is not None:
+            self._note(self._pending, key, rate, 1.0)
         return None
 
     def look(self, wanted: Sequence[tuple[BucketKey, Rate]], now_ms: int) -> Empty | None:
@@ -138,7 +150,10 @@ class TokenBuckets:
         if known is None:
             return rate.burst, now_ms
         tokens, seen_at = known
-        return refilled(tokens, rate, now_ms - seen_at), max(seen_at, now_ms)
+        elapsed_ms = now_ms - seen_at
+        if elapsed_ms <= 0:  # the same millisecond, or a clock that went back
+            return min(rate.burst, tokens), seen_at
+        return refilled(tokens, rate, elapsed_ms), now_ms
 
     def _keep(self, key: BucketKey, level: tuple[float, int]) -> None:
         self._levels[key] = level

@@ -28,7 +28,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from penstock.base.keyed_digests import keyed_digest
-from penstock.governance.audit.leaves import canonical_fields, entry_fields, leaf_hash
+from penstock.governance.audit.leaves import canonical_fields, entry_fields, entry_leaf
 
 __all__ = [
     "GENESIS_HASH",
@@ -41,6 +41,7 @@ __all__ = [
     "ChainedRecord",
     "RemovedRecords",
     "seal_entry",
+    "verified_leaf",
     "verify_chain",
 ]
 
@@ -141,11 +142,13 @@ class ChainSeal(msgspec.Struct, frozen=True):
         return keyed_digest(self.key, f"audit chains {chains}".encode())
 
 
+_encode = json.JSONEncoder().encode
+
+
 # Appending verifies the head that was sealed last and seals a new one, so each seal is needed twice.
 @lru_cache(maxsize=64)
 def _head_seal(key: bytes, tenant: str, first: tuple[int, str], last: tuple[int, str]) -> str:
-    text = json.dumps(["audit head", tenant, *first, *last])
-    return keyed_digest(key, text.encode())
+    return keyed_digest(key, _encode(["audit head", tenant, *first, *last]).encode())
 
 
 class ChainVerified(msgspec.Struct, frozen=True):
@@ -168,11 +171,37 @@ ChainOutcome: TypeAlias = ChainVerified | ChainBroken
 
 def seal_entry(key: bytes, previous_hash: str, seq: int, entry: msgspec.Struct) -> str:
     """Return the hash of an entry at its place in the chain; raise ValueError if the entry is not JSON."""
+    if _is_salted(entry):
+        return _seal_of_leaf(key, previous_hash, seq, entry_leaf(entry, seq))
     fields = entry_fields(entry)
-    if "salt" in fields or "redacted" in fields:
-        text = f"audit record {seq} {leaf_hash(fields, seq).hex()} {previous_hash}"
-        return keyed_digest(key, text.encode())
     return keyed_digest(key, canonical_fields({"entry": fields, "previous_hash": previous_hash, "seq": seq}))
+
+
+def _is_salted(entry: msgspec.Struct) -> bool:
+    """Whether the seal of an entry covers its leaf. Entries of earlier releases are sealed as they are."""
+    return getattr(entry, "salt", None) is not None or getattr(entry, "redacted", None) is not None
+
+
+def _seal_of_leaf(key: bytes, previous_hash: str, seq: int, leaf: bytes) -> str:
+    return keyed_digest(key, f"audit record {seq} {leaf.hex()} {previous_hash}".encode())
+
+
+def verified_leaf(key: bytes, record: ChainedRecord) -> bytes | None:
+    """Return the leaf of a record by itself; None if the record is not what was sealed.
+
+    The same as `verify_chain` of this record alone and then its leaf, which is computed only once.
+    """
+    if record.seq == 1 and record.previous_hash != GENESIS_HASH:
+        return None
+    try:
+        leaf = entry_leaf(record.entry, record.seq)
+        if _is_salted(record.entry):
+            sealed = _seal_of_leaf(key, record.previous_hash, record.seq, leaf)
+        else:
+            sealed = seal_entry(key, record.previous_hash, record.seq, record.entry)
+    except ValueError:
+        return None  # such an entry cannot have been sealed
+    return leaf if sealed == record.hash else None
 
 
 def verify_chain(

@@ -16,8 +16,10 @@ salts.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -30,6 +32,7 @@ __all__ = [
     "SALT_BYTES",
     "canonical_fields",
     "entry_fields",
+    "entry_leaf",
     "leaf_hash",
     "redact",
     "redact_entry",
@@ -43,8 +46,13 @@ ERASED = "erased"
 SALT_BYTES = 16
 # These tell how to verify a record and are not part of what is hashed.
 _BESIDE = ("salt", "redacted")
+# These may be more than a text or a number.
+_NESTED = ("details", "reasons")
 _SCALARS = frozenset({str, int})
+_SCALARS_OR_NONE = _SCALARS | {type(None)}
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+# For objects whose members are declared in the order of their names: only what is nested in them is sorted.
+_encode_ordered = msgspec.json.Encoder(order="deterministic").encode
 
 
 def entry_fields(entry: msgspec.Struct) -> dict[str, Any]:
@@ -69,6 +77,76 @@ def _covered(fields: Mapping[str, Any], seq: int) -> bytes:
         return canonical_fields({"entry": {**fields}, "seq": seq})
     entry: JsonObject = {name: value for name, value in fields.items() if name not in _HIDDEN}
     return canonical_fields({"commitments": _commitments(fields), "entry": entry, "seq": seq})
+
+
+def entry_leaf(entry: msgspec.Struct, seq: int) -> bytes:
+    """Return the leaf of an entry: `leaf_hash` of its fields.
+
+    A record is hashed whenever something is changed, so those that consist of texts and numbers take a short way.
+    """
+    covered = _covered_quickly(entry, seq)
+    return leaf_hash(entry_fields(entry), seq) if covered is None else hashlib.sha256(b"\x00" + covered).digest()
+
+
+class _Layout(NamedTuple):
+    """How entries of one type are read. `Open` has the fields that are not hidden, ordered by their names."""
+
+    open_type: Callable[..., msgspec.Struct]
+    open_values: Callable[[msgspec.Struct], tuple[Any, ...]]
+    scalars: Callable[[msgspec.Struct], tuple[Any, ...]]
+    nested: Callable[[msgspec.Struct], tuple[Any, ...]]
+    personal: Callable[[msgspec.Struct], tuple[Any, ...]]
+
+
+class _Leaf(msgspec.Struct):
+    """What a leaf covers, ordered by name."""
+
+    commitments: dict[str, str]
+    entry: msgspec.Struct
+    seq: int
+
+
+@lru_cache(maxsize=8)
+def _layout_of(kind: type[msgspec.Struct]) -> _Layout | None:
+    """Return how entries of a type are read; None if the type has fewer fields than records have now."""
+    names = kind.__struct_fields__
+    if not {*PERSONAL, *_BESIDE, *_NESTED} <= set(names):
+        return None
+    shown = sorted(name for name in names if name not in _HIDDEN)
+    return _Layout(
+        open_type=msgspec.defstruct("Open", [(name, Any, None) for name in shown], omit_defaults=True),
+        open_values=attrgetter(*shown),
+        scalars=attrgetter(*(name for name in shown if name not in _NESTED)),
+        nested=attrgetter(*_NESTED),
+        personal=attrgetter(*PERSONAL),
+    )
+
+
+def _covered_quickly(entry: msgspec.Struct, seq: int) -> bytes | None:
+    """Return what the leaf of an entry covers; None if the fast encoder may not write it as canonical JSON."""
+    layout = _layout_of(type(entry))
+    if layout is None:
+        return None
+    salt, redacted = getattr(entry, "salt", None), getattr(entry, "redacted", None)
+    if type(salt) is not str or redacted is not None:
+        return None
+    if not _SCALARS_OR_NONE.issuperset(map(type, layout.scalars(entry))):
+        return None
+    details, reasons = layout.nested(entry)
+    if (details and not _is_plain(details)) or (reasons and not _is_plain(list(reasons))):
+        return None
+    joined, start = _joined_salts(salt), 0
+    commitments: dict[str, str] = {}
+    for name, value in zip(PERSONAL, layout.personal(entry), strict=True):
+        if type(value) is str:
+            commitments[name] = _commitment(joined[start : start + SALT_BYTES], value)
+        elif value is not None:
+            return None  # acts for others, which hardly any caller does
+        start += SALT_BYTES
+    try:
+        return _encode_ordered(_Leaf(commitments, layout.open_type(*layout.open_values(entry)), seq))
+    except (UnicodeEncodeError, OverflowError):
+        return None  # a lone surrogate, or an integer of more than 64 bits
 
 
 _HIDDEN = frozenset((*PERSONAL, *_BESIDE))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-__all__ = ["Expression", "Path", "approximated", "conditions_of", "paths_of"]
+__all__ = ["Expression", "Path", "approximated", "conditions_of", "entity_types_of", "paths_of"]
 
 Expression: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
@@ -46,6 +46,19 @@ def paths_of(expression: Any) -> Iterator[Path]:
     members = expression["Record"].values() if "Record" in expression else expression.values()
     for member in members:
         yield from paths_of(member)
+
+
+def entity_types_of(expression: Any) -> Iterator[str]:
+    """Yield the types of the entities that an expression names: `Group` for `principal in Group::"leads"`."""
+    if isinstance(expression, list):
+        for item in expression:
+            yield from entity_types_of(item)
+    elif isinstance(expression, dict):
+        entity = expression.get("__entity")
+        if isinstance(entity, dict):
+            yield str(entity.get("type"))
+        for member in expression.values():
+            yield from entity_types_of(member)
 
 
 def _path(expression: Expression) -> Path | None:

@@ -19,6 +19,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ from penstock.governance.policy.slices import (
     admits_action,
     admits_principal,
     list_form,
+    names_resources,
     tells_apart,
 )
 from penstock.governance.policy.source import Policy
@@ -111,6 +113,9 @@ class PolicySet:
         places = enumerate(self.policies)
         self._redacting_places = frozenset(place for place, policy in places if policy.annotations.redact)
         self._apart = [tells_apart(policy.body) for policy in self.policies]
+        self._naming_places = frozenset(
+            place for place, policy in enumerate(self.policies) if names_resources(policy.body)
+        )
         # Caches of this set: they end with it.
         self._handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse)
         self._list_handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse_for_lists)
@@ -133,11 +138,19 @@ class PolicySet:
 
     def decide(self, request: PolicyRequest) -> PolicyOutcome:
         """Decide about a call."""
-        return self._decision(request, with_shadows=False)
+        return self._decision(self._without_id(request), with_shadows=False)
 
     def decide_with_shadows(self, request: PolicyRequest) -> PolicyOutcome:
         """Decide as if the policies in shadow mode were enforced."""
-        return self._decision(request, with_shadows=True)
+        return self._decision(self._without_id(request), with_shadows=True)
+
+    def _without_id(self, request: PolicyRequest) -> PolicyRequest:
+        """Return a request without its resource, if no policy that concerns it looks at which one it is.
+
+        Most do not, and then a decision that is known holds for all resources: evaluating one takes long.
+        """
+        concerned = self._slice(request.principal, request.action)
+        return request if not self._naming_places.isdisjoint(concerned) else replace(request, resource_id="")
 
     def listed(self, principal: PrincipalEntity, questions: Iterable[ListQuestion], context: str) -> list[bool]:
         """Return for each question whether some arguments could be permitted."""

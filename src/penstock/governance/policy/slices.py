@@ -12,14 +12,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.governance.policy.expressions import Expression, Path, approximated, conditions_of, paths_of
+from penstock.governance.policy.expressions import (
+    Expression,
+    Path,
+    approximated,
+    conditions_of,
+    entity_types_of,
+    paths_of,
+)
 from penstock.governance.policy.requests import PrincipalEntity
+from penstock.governance.policy.schema import PRINCIPAL_TYPES
 
-__all__ = ["actions_named", "admits_action", "admits_principal", "list_form", "tells_apart"]
+__all__ = ["actions_named", "admits_action", "admits_principal", "list_form", "names_resources", "tells_apart"]
 
 _UNKNOWN_IN_LISTS = frozenset({"input", "history", "has_idempotency_key"})
 # What is the same for all resources of one action.
 _OF_THE_ACTION = frozenset({"risk", "tenant"})
+_NO_RESOURCES = frozenset({"Action", "Group", *PRINCIPAL_TYPES.values()})
 
 
 def admits_principal(scope: dict[str, Any], principal: PrincipalEntity) -> bool:
@@ -73,6 +82,17 @@ def tells_apart(body: dict[str, Any]) -> tuple[bool, bool]:
         path[0] == "resource" and not _OF_THE_ACTION.issuperset(path[1:2] or ("",)) for path in read
     )
     return actions, resources
+
+
+def names_resources(body: dict[str, Any]) -> bool:
+    """Whether the decision of a policy may be another one for another resource of the same action.
+
+    A condition may also look at a resource that it names itself, which is known only if it is the one that is called.
+    """
+    _, resources = tells_apart(body)
+    return resources or any(
+        kind not in _NO_RESOURCES for condition in conditions_of(body) for kind in entity_types_of(condition)
+    )
 
 
 def _names_resource(scope: dict[str, Any]) -> bool:

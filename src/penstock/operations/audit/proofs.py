@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base.errors import Conflict, NotFound, Rejected
-from penstock.governance.audit.leaves import entry_fields, leaf_hash
+from penstock.governance.audit.leaves import entry_leaf
 from penstock.governance.audit.tree import RangeHasher, consistency_ranges, inclusion_ranges
 from penstock.operations.audit.checkpoints import (
     CHECKPOINT_KIND,
@@ -95,7 +95,7 @@ async def audit_proof(context: Context, given: ProveRecord) -> InclusionProof:
         raise NotFound("AUDIT_CHECKPOINT_NOT_FOUND", message, "sign the trail with audit.checkpoint first")
     (record,) = records
     proof = await _hashes(context, inclusion_ranges(given.seq - 1, checkpoint.size), checkpoint.size)
-    leaf = leaf_hash(entry_fields(record.entry), record.seq)
+    leaf = entry_leaf(record.entry, record.seq)
     return InclusionProof(
         tenant=tenant,
         record=record_view(record),

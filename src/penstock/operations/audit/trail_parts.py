@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator
 from typing import TypeAlias
 
 from penstock.base import limits
-from penstock.governance.audit.chain import RemovedRecords
-from penstock.governance.audit.leaves import entry_fields, leaf_hash
+from penstock.governance.audit.chain import RemovedRecords, verified_leaf
+from penstock.governance.audit.leaves import entry_leaf
 from penstock.governance.audit.trails import RemovedPart, removed_leaves
 from penstock.governance.audit.tree import HASH_BYTES
 from penstock.runtime.ports.platform import AuditQuery, AuditRecord, PlatformStore
 
-__all__ = ["TrailGap", "TrailPart", "checkpoint_id", "leaf_pages", "leaves_of", "part_pages"]
+__all__ = ["TrailGap", "TrailPart", "checkpoint_id", "leaf_pages", "leaves_of", "part_pages", "verified_leaves"]
 
 TrailPart: TypeAlias = AuditRecord | RemovedPart
 # Larger than any size, so that the difference sorts the newest first.
@@ -54,9 +54,10 @@ async def part_pages(
         )
         parts: list[TrailPart] = []
         for record in page.records:
-            async for part in _removed_before(platform, tenant, position, record.seq):
-                parts.append(part)
-                position = part.last_seq
+            if record.seq != position + 1:
+                async for part in _removed_before(platform, tenant, position, record.seq):
+                    parts.append(part)
+                    position = part.last_seq
             parts.append(record)
             position = record.seq
         if not page.has_more and upto is not None and position < upto:
@@ -105,7 +106,21 @@ def leaves_of(parts: list[TrailPart]) -> list[bytes]:
         if isinstance(part, RemovedPart):
             found += removed_leaves(part)
         else:
-            found.append(leaf_hash(entry_fields(part.entry), part.seq))
+            found.append(entry_leaf(part.entry, part.seq))
+    return found
+
+
+def verified_leaves(pepper: bytes, parts: list[TrailPart]) -> list[bytes]:
+    """Return the leaves of parts; raise `TrailGap` at a record that is not what was sealed."""
+    found: list[bytes] = []
+    for part in parts:
+        if isinstance(part, RemovedPart):
+            found += removed_leaves(part)
+            continue
+        leaf = verified_leaf(pepper, part)
+        if leaf is None:
+            raise TrailGap(part.seq)
+        found.append(leaf)
     return found
 
 

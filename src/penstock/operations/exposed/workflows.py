@@ -97,9 +97,9 @@ class ExposedWorkflows:
         known = self._known.get(tenant)
         if known is None or tenant in self._outdated:
             return None
-        if known.mark == self._services.store.change_mark() and not self._imports(tenant):
-            return known
-        return known if self._services.clock.now_ms() - known.read_at < limits.EXPOSED_REREAD_MS else None
+        if self._services.clock.now_ms() - known.read_at < limits.EXPOSED_REREAD_MS:
+            return known  # asking the file for its mark costs more than looking at the clock
+        return known if known.mark == self._services.store.change_mark() and not self._imports(tenant) else None
 
     def _imports(self, tenant: str) -> bool:
         """Whether a tenant imports tools of other servers; those can change without a change in the store."""

@@ -118,6 +118,15 @@ class HoldStage:
         """Makes a call through the gate, for operations that make one for their caller."""
         self._choices: HoldChoices = services.holds
 
+    def is_free(self, context: Context, decided: Decided | None) -> bool:
+        """Whether a call is made now for sure, as nearly all are: `settle` would return None."""
+        request, capability = context.request, context.capability
+        if request.approval is not None or request.intent is not None or capability.approvals is not None:
+            return False
+        if policy_approvals(decided):
+            return False
+        return not _may_wait(self._preset_for(request), request, capability.governance)
+
     async def settle(self, context: Context, decided: Decided | None) -> Reply[Any] | None:
         """Hold a call that has to wait, and return what its caller is told; None if it is made now.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -178,7 +179,7 @@ class Gate:
         except PenstockError:
             return ANONYMOUS
 
-    async def call(self, request: Request) -> Outcome:
+    def call(self, request: Request) -> Coroutine[Any, Any, Outcome]:
         """Take a call of a known principal to an audited outcome. Raises nothing but cancellation.
 
         A call that may change something continues when its caller is cancelled, so that the consequences of its change
@@ -187,10 +188,14 @@ class Gate:
         """
         known = self.catalogue.get(request.operation)
         if known is None or known.stands_for is None:
-            return await self._call_known(request, known)
+            return self._call_known(request, known)
         meant = known.stands_for(request.arguments)
         if meant is None or not has_scopes(request.principal, known):
-            return await self._call_known(request, known)
+            return self._call_known(request, known)
+        return self._call_meant(request, meant)
+
+    async def _call_meant(self, request: Request, meant: tuple[str, JsonObject, PenstockError]) -> Outcome:
+        """Make the call that another one stands for; if there is no such operation, answer with the given error."""
         name, arguments, unknown = meant
         outcome = await self._call_known(msgspec.structs.replace(request, operation=name, arguments=arguments), None)
         if isinstance(outcome, RefusedCall) and outcome.error.code == UNKNOWN_OPERATION:
@@ -226,7 +231,7 @@ class Gate:
             # Exposed workflows and internal operations never share a name with an operation in the catalogue.
             capability = known if known is not None else await self._find(request, principal)
             authorize(self.services, capability, principal)
-            decided = await self._decide(request, capability, call)
+            decided = await self._decide(request, capability, call) if self._is_decided_about(request) else None
             given = await _convert(capability, request.arguments)
             _refuse(capability, principal, decided)
             if request.approval is None:  # a call that was held was counted when it was made
@@ -235,11 +240,10 @@ class Gate:
             self.rate_limiter.enter(principal)
             try:
                 # A read stores nothing, so there is no change to store a record with.
-                begun = call if capability.only_reads else await self._begin(request, capability, call)
-                if isinstance(begun, Reply):
-                    outcome = AnsweredCall(capability=capability, principal=principal, reply=begun, replayed=True)
+                known_reply = None if capability.only_reads else await self._begin(request, capability, call)
+                if known_reply is not None:
+                    outcome = AnsweredCall(capability=capability, principal=principal, reply=known_reply, replayed=True)
                 else:
-                    call = begun
                     context = Context(
                         services=self.services,
                         principal=principal,
@@ -259,30 +263,33 @@ class Gate:
                         outcome = await self._execute_change(context, given, decided)
             finally:
                 self.rate_limiter.leave(principal)
-            outcome = await self._shown(request, outcome)
+            if self._may_hide(request):
+                outcome = await self._shown(request, outcome)
         except PenstockError as error:
             refused = error if charged else self._charged_refusal(error, principal, capability, began_at)
-            found = None if refused.code == UNKNOWN_OPERATION else capability
-            if self.services.protected is not None:
-                refused.challenge = self.services.protected.insufficient_scope(refused, principal)
-            outcome = RefusedCall(error=refused, capability=found, principal=principal)
+            outcome = self._refused(refused, principal, capability)
         except Exception:
             # Keep the claim: it is unknown what happened, and the time limit of the claim says when to try again.
             _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
             failed = internal_error(request.request_id)
             outcome = RefusedCall(error=failed, capability=capability, principal=principal, failed=True)
         now_ms = began_at + round((time.perf_counter() - began) * 1000)
-        outcome = await self._audit(request, outcome, call, now_ms)
+        if not call.stored or isinstance(outcome, RefusedCall):
+            outcome = await self._audit(request, outcome, call, now_ms)
         if call.uses.ids and not _was_made(outcome, call):
             await give_back(self.services.platform, call.uses)
         self._measure(outcome, capability, time.perf_counter() - began)
-        if caller.is_gone and request.after_leaving is not None:
-            request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
+        if caller.is_gone:
+            _tell_who_left(request, outcome)
         return outcome
+
+    def _may_hide(self, request: Request) -> bool:
+        """Whether policies may hide parts of an answer; there are none nearly everywhere."""
+        return self.answers is not None and self.answers.may_hide(request)
 
     async def _shown(self, request: Request, outcome: Outcome) -> Outcome:
         """Return an answer as its caller may see it."""
-        if self.answers is None or isinstance(outcome, RefusedCall) or not self.answers.may_hide(request):
+        if self.answers is None or isinstance(outcome, RefusedCall):
             return outcome
         reply = await self.answers.shown(request, outcome.capability, outcome.reply)
         return outcome if reply is outcome.reply else msgspec.structs.replace(outcome, reply=reply)
@@ -292,6 +299,12 @@ class Gate:
         if isinstance(error, LimitExceeded):
             self.services.telemetry.refused_by(error)
         self.services.telemetry.call(capability.name if capability else None, error.code if error else None, seconds)
+
+    def _refused(self, error: PenstockError, principal: Principal, capability: Capability | None) -> RefusedCall:
+        if self.services.protected is not None:
+            error.challenge = self.services.protected.insufficient_scope(error, principal)
+        found = None if error.code == UNKNOWN_OPERATION else capability
+        return RefusedCall(error=error, capability=found, principal=principal)
 
     def _charged_refusal(
         self, error: PenstockError, principal: Principal, capability: Capability | None, now_ms: int
@@ -307,6 +320,11 @@ class Gate:
         except LimitExceeded as limited:
             return limited
         return error
+
+    def _is_decided_about(self, request: Request) -> bool:
+        """Whether policies may decide about a call, or it was approved; False if it is known that there are none."""
+        stage = self.services.policies
+        return request.approval is not None or (stage is not None and not stage.has_none(request.principal.tenant))
 
     async def _decide(self, request: Request, capability: Capability, call: CallRecord) -> Decided | None:
         """Return what policies decide about a call; raise the refusal, unless its arguments may be what is wrong."""
@@ -326,10 +344,11 @@ class Gate:
         capability, principal, call = context.capability, context.principal, context.call
         try:
             try:
-                reply = await self.holds.settle(context, decided) or await self._execute(context, given)
+                held = None if self.holds.is_free(context, decided) else await self.holds.settle(context, decided)
+                reply = held or await self._execute(context, given)
             except HoldRequired as wanted:
                 reply = await self.holds.hold(context, wanted)
-            if not capability.annotations.read_only:
+            if not capability.annotations.read_only and not (call.stored and call.claim is None):
                 await self.idempotency.complete(context.services, call, reply)
         except PenstockError as error:
             await self.idempotency.release(context.services, call)
@@ -342,21 +361,21 @@ class Gate:
                 self.idempotency.end(call.claim)
         return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
-    async def _begin(self, request: Request, capability: Capability, call: CallRecord) -> CallRecord | Reply[Any]:
-        """Return the record that the store keeps with the call's change, or the stored answer of an earlier call.
-
-        What was noted for the call so far is in the record.
-        """
+    async def _begin(self, request: Request, capability: Capability, call: CallRecord) -> Reply[Any] | None:
+        """Fill in the record that the store keeps with the call's change; or return the answer of an earlier call."""
         principal = request.principal
-        claim = await self.idempotency.begin(self.services, capability, principal, request)
-        if isinstance(claim, Reply) or not self.services.audited:
-            return claim if isinstance(claim, Reply) else CallRecord(claim=claim, noted=call.noted, uses=call.uses)
-        call_key, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
-        entry = self.audit_log.entry(call_key, request, "allowed", reads=reads)
-        begun = CallRecord(entry=entry, seal=self.audit_log.seal, claim=claim, noted=call.noted, uses=call.uses)
-        if call.noted:
-            begun.note()
-        return begun
+        if request.idempotency_key is not None:
+            claim = await self.idempotency.begin(self.services, capability, principal, request)
+            if isinstance(claim, Reply):
+                return claim
+            call.claim = claim
+        if self.services.audited:
+            call_key, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
+            call.entry = self.audit_log.entry(call_key, request, "allowed", reads=reads)
+            call.seal = self.audit_log.seal
+            if call.noted:
+                call.note()
+        return None
 
     async def _execute(self, context: Context, given: Any) -> Reply[Any] | EventStream:
         """Run the handler and return its reply. If the key is revoked meanwhile, the caller is refused at once.
@@ -447,6 +466,11 @@ class Gate:
                 return outcome
             return RefusedCall(error=failure, capability=capability, principal=principal)
         return outcome
+
+
+def _tell_who_left(request: Request, outcome: Outcome) -> None:
+    if request.after_leaving is not None:
+        request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
 
 
 def _was_made(outcome: Outcome, call: CallRecord) -> bool:

@@ -162,6 +162,15 @@ class PolicyStage:
             return None
         return (known.policies,)
 
+    def has_none(self, tenant: str) -> bool:
+        """Whether it is known without reading anything that there are no policies for a tenant."""
+        known = self._known.get(tenant)
+        return (
+            known is not None
+            and known.policies is None
+            and 0 <= self._clock.now_ms() - known.read_at < limits.POLICY_REREAD_MS
+        )
+
     async def of(self, tenant: str) -> PolicySet | None:
         """Return the policies that hold for a tenant; None if there are none, so that scopes alone decide."""
         known = self.at_hand(tenant)

@@ -64,6 +64,10 @@ class Quotas:
         self._read_at: int | None = None
         self._stored: dict[str, tuple[int, int]] = {}
         """By tenant: the bytes that it stores, and when they were measured."""
+        self._is_bounded = any(
+            item.bounds_starts or item.storage_bytes is not None for item in (chosen.tenant, chosen.key)
+        )
+        """Whether the settings bound anything. By default they do not."""
 
     def outdated(self) -> None:
         """Read what a quota says before the next start: it was changed."""
@@ -83,6 +87,10 @@ class Quotas:
     async def of_start(self, principal: Principal) -> StartQuota | None:
         """Return the quotas of a start by a principal, None if there are none; raise if the tenant stores too much."""
         now, tenant, subject = self._clock.now_ms(), principal.tenant, subject_of(principal)
+        if not self._is_current(now):
+            await self._read()
+        if not self._is_bounded and not self._changed:
+            return None
         of_tenant, of_key = await self.limits_of(tenant, TENANT_SUBJECT), await self.limits_of(tenant, subject)
         if of_tenant.storage_bytes is not None:
             stored = await self.stored_bytes(tenant)
@@ -105,9 +113,13 @@ class Quotas:
             self._stored[tenant] = (await self._platform.storage_bytes(tenant), now)
         return self._stored[tenant][0]
 
+    def _is_current(self, now: int) -> bool:
+        """Whether what was changed was read lately."""
+        return self._read_at is not None and 0 <= now - self._read_at < limits.QUOTAS_REREAD_MS
+
     async def _read(self) -> None:
         now = self._clock.now_ms()
-        if self._read_at is not None and 0 <= now - self._read_at < limits.QUOTAS_REREAD_MS:
+        if self._is_current(now):
             return
         rows = await self._platform.all_resources(QUOTA_KIND)
         self._changed = {(row.tenant, subject_named(row.resource_id)): row.body for row in rows}

@@ -8,7 +8,7 @@ Above it: everything that starts runs. Below it: `gate.rates`, `starting`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from penstock.definitions.start_needs import StartNeeds
 from penstock.operations.gate.context import Context
@@ -19,16 +19,17 @@ from penstock.runtime.ports.runs import RunRow
 __all__ = ["admit_restart", "admit_run", "admit_start", "admit_workflow"]
 
 
-async def admit_start(context: Context, versions: Iterable[StartNeeds]) -> None:
+async def admit_start(context: Context, versions: Sequence[StartNeeds]) -> None:
     """Count the start of a workflow; raise `LimitExceeded` if it comes too soon.
 
     `versions` are what the newest version asks for and what the started one does; both hold.
     """
-    services = context.services
-    needs = await needs_to_start(services, context.tenant, versions)
-    rates = [item.rate for item in needs if item.rate is not None]
-    if rates:
-        await charge_start(services.platform, context.tenant, rates, context.now_ms())
+    if any(item.children or item.rate is not None for item in versions):  # hardly any workflow has either
+        services = context.services
+        needs = await needs_to_start(services, context.tenant, versions)
+        rates = [item.rate for item in needs if item.rate is not None]
+        if rates:
+            await charge_start(services.platform, context.tenant, rates, context.now_ms())
     await admit_run(context)
 
 

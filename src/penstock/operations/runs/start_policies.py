@@ -32,7 +32,15 @@ from penstock.operations.permissions.starting import READ_SCOPE, needs_to_start,
 from penstock.operations.runs.tool_schemas import governance_of, object_at, strictest
 from penstock.operations.runs.workflow_actions import start_arguments, start_target
 
-__all__ = ["TRUST_LABEL", "RunAction", "StartCounts", "refuse_by_policy", "run_denial", "start_denial"]
+__all__ = [
+    "TRUST_LABEL",
+    "RunAction",
+    "StartCounts",
+    "refuse_by_policy",
+    "run_denial",
+    "start_denial",
+    "starts_freely",
+]
 
 
 TRUST_LABEL = "penstock.trust"
@@ -59,6 +67,14 @@ async def refuse_by_policy(
         raise refusal
 
 
+def starts_freely(context: Context, document: JsonObject) -> bool:
+    """Whether it is known without reading anything that nobody decides about a start, so that nothing denies it."""
+    stage, request = context.services.policies, context.request
+    if context.capability.populator != "builtin" or request.surface == "system":
+        return True
+    return (stage is None or stage.has_none(context.tenant)) and not _may_hold(context, document)
+
+
 async def start_denial(
     context: Context,
     name: str,
@@ -75,7 +91,7 @@ async def start_denial(
     stage, request = context.services.policies, context.request
     if context.capability.populator != "builtin" or request.surface == "system":
         return None
-    policies = await stage.of(context.tenant) if stage is not None else None
+    policies = None if stage is None or stage.has_none(context.tenant) else await stage.of(context.tenant)
     if stage is None or policies is None:
         await _hold(context, document)
         return None
@@ -147,16 +163,23 @@ async def run_denial(context: Context, principal: Principal, action: RunAction) 
     return policy_refusal(action.words, principal, decided)
 
 
+def _may_hold(context: Context, document: JsonObject, asked: tuple[Approval, ...] = ()) -> bool:
+    """Whether a start may have to wait. Nearly none: only an agent's can, or one that always does."""
+    request = context.request
+    if request.approval is not None or request.from_inside or context.holds is None:
+        return False
+    return bool(asked) or request.by_agent or "draft" in object_at(document, "governance")
+
+
 async def _hold(context: Context, document: JsonObject, asked: tuple[Approval, ...] = ()) -> None:
     """Hold the call that would start a workflow, if its document, or a policy (`asked`), says that it waits.
 
     Nothing was changed yet. A call that was approved is the whole call, with what it starts.
     """
-    request, declared = context.request, object_at(document, "governance")
-    if request.approval is not None or request.from_inside or context.holds is None:
+    request = context.request
+    if context.holds is None or not _may_hold(context, document, asked):
         return
-    if not asked and not request.by_agent and "draft" not in declared:
-        return  # nearly every start: only an agent's, or one that always waits, can have to wait
+    declared = object_at(document, "governance")
     governance = governance_of(declared, context.capability.governance.scopes)
     if request.by_agent:
         needs = await needs_to_start(context.services, context.tenant, [start_needs(document)])

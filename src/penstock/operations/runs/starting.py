@@ -34,7 +34,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_run, admit_start
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
 from penstock.operations.runs.fields import ChosenId, LabelName, LabelValue, ShortText, Text, Wait
-from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial
+from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 
@@ -108,15 +108,14 @@ async def started_run(
     if known is not None:
         await refuse_restart(context, known, counts="earlier")
         return known
-    if any(name.startswith(_OUR_LABELS) for name in given.labels):
+    if given.labels and any(name.startswith(_OUR_LABELS) for name in given.labels):
         message = f"labels that begin with {_OUR_LABELS} are the server's"
         raise Rejected("LABEL_RESERVED", message, "choose another name")
     if definition_hash is None:
-        definition = await startable_definition(context, given.workflow_id, given.hash)
-        newest = await found_definition(context, given.workflow_id) if given.hash is not None else definition
-        await _refuse_by_policy(context, (newest, definition), given.input)
-        await admit_start(context, [needs_of(services, row) for row in (newest, definition)])
-        definition_hash = definition.hash
+        versions = await _startable_versions(context, given.workflow_id, given.hash)
+        await _refuse_by_policy(context, versions, given.input)
+        await admit_start(context, [needs_of(services, row) for row in versions])
+        definition_hash = versions[-1].hash
     else:
         await admit_run(context)
     start = inputs.StartRun(
@@ -147,21 +146,26 @@ async def started_run(
 
 async def find_startable(context: Context, given: ExecuteWorkflow) -> DefinitionRow:
     """Find the workflow that a call would start, as the start itself would; raise `HoldRequired` if that waits."""
-    definition = await startable_definition(context, given.workflow_id, given.hash)
-    newest = await found_definition(context, given.workflow_id) if given.hash is not None else definition
-    await _refuse_by_policy(context, (newest, definition), given.input)
-    return definition
+    versions = await _startable_versions(context, given.workflow_id, given.hash)
+    await _refuse_by_policy(context, versions, given.input)
+    return versions[-1]
 
 
 async def startable_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
     """Return a workflow of the caller's tenant that the caller may start; raise the refusal otherwise."""
+    return (await _startable_versions(context, workflow_id, definition_hash))[-1]
+
+
+async def _startable_versions(
+    context: Context, workflow_id: str, definition_hash: str | None = None
+) -> tuple[DefinitionRow, ...]:
+    """Return the newest version of a workflow and the chosen one, if that is another; raise as above."""
     newest = await found_definition(context, workflow_id)
-    if definition_hash in (None, newest.hash):
-        await refuse_start(context.services, context.principal, newest)
-        return newest
-    chosen = await found_definition(context, workflow_id, definition_hash)
-    await refuse_start(context.services, context.principal, newest, chosen)
-    return chosen
+    versions: tuple[DefinitionRow, ...] = (newest,)
+    if definition_hash not in (None, newest.hash):
+        versions = (newest, await found_definition(context, workflow_id, definition_hash))
+    await refuse_start(context.services, context.principal, *versions)
+    return versions
 
 
 async def refuse_restart(context: Context, row: RunRow, *, counts: StartCounts = "now") -> None:
@@ -169,7 +173,7 @@ async def refuse_restart(context: Context, row: RunRow, *, counts: StartCounts =
     services, tenant = context.services, context.tenant
     newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
     own = await services.store.definition(row.definition_hash)
-    versions = [found for found in (newest, own) if found is not None]
+    versions = list({found.hash: found for found in (newest, own) if found is not None}.values())
     if versions:
         await refuse_start(services, context.principal, *versions)
         begun = await services.host.history(row.run_id, limit=1)
@@ -182,7 +186,9 @@ async def _refuse_by_policy(
     context: Context, versions: Iterable[DefinitionRow], given: JsonValue, counts: StartCounts = "now"
 ) -> None:
     """Refuse a start that policies do not permit for one of these versions; an unfit input is reported first."""
-    for row in {row.hash: row for row in versions}.values():
+    for row in versions:
+        if starts_freely(context, row.document):
+            continue
         denial = await start_denial(context, row.name, row.document, given, counts=counts)
         if denial is None:
             continue

@@ -212,17 +212,21 @@ class CallRecord:
 
         It works before the entry exists, for example for a call that is refused by a policy, and until it is stored.
         """
-        given = {
-            "outcome": outcome,
-            "reasons": None if reasons is None else bounded_reasons(reasons),
-            "policy_version": policy_version,
-            "run_id": run_id,
-            "draft_id": draft_id,
-            "approval_id": approval_id,
-        }
-        self.noted.update({name: value for name, value in given.items() if value is not None})
+        noted = self.noted
+        if outcome is not None:
+            noted["outcome"] = outcome
+        if reasons is not None:
+            noted["reasons"] = bounded_reasons(reasons)
+        if policy_version is not None:
+            noted["policy_version"] = policy_version
+        if run_id is not None:
+            noted["run_id"] = run_id
+        if draft_id is not None:
+            noted["draft_id"] = draft_id
+        if approval_id is not None:
+            noted["approval_id"] = approval_id
         if self.entry is not None:
-            self.entry = msgspec.structs.replace(self.entry, **self.noted)
+            self.entry = msgspec.structs.replace(self.entry, **noted)
 
     def each(self, changed: Iterable[tuple[str, JsonObject]]) -> None:
         """Make an entry for each thing that the call changes at once, with its details."""

@@ -18,8 +18,10 @@ from penstock.governance.audit.chain import (
     ChainOutcome,
     ChainVerified,
     seal_entry,
+    verified_leaf,
     verify_chain,
 )
+from penstock.governance.audit.leaves import entry_fields, leaf_hash
 
 KEY = b"k" * 32
 
@@ -240,3 +242,32 @@ def test_any_change_of_a_number_or_a_hash_is_found(records: list[Sealed], data: 
     if value != getattr(records[place], field):
         records[place] = replace(records[place], **{field: value})
         assert isinstance(look(records), ChainBroken)
+
+
+class SaltedEntry(Entry, frozen=True, kw_only=True):
+    """With a salt, as records have it now."""
+
+    salt: str | None = "5a" * 16
+
+
+@pytest.mark.parametrize("kind", [Entry, SaltedEntry])
+def test_the_leaf_of_a_record_is_given_only_if_the_record_is_what_was_sealed(kind: type[Entry]) -> None:
+    records = chain([kind(at=number, details={"number": number}) for number in range(3)])
+    for record in records:
+        assert verified_leaf(KEY, record) == leaf_hash(entry_fields(record.entry), record.seq)
+        for altered in (
+            replace(record, entry=replace(record.entry, at=9)),
+            replace(record, seq=record.seq + 1),
+            replace(record, previous_hash="1" * 64),
+            replace(record, hash="1" * 64),
+        ):
+            assert verified_leaf(KEY, altered) is None
+        assert verified_leaf(b"other", record) is None
+
+
+def test_the_first_record_follows_nothing_and_an_entry_that_is_not_json_has_no_leaf() -> None:
+    entry = SaltedEntry(at=0)
+    follows = Sealed(seq=1, entry=entry, previous_hash="x", hash=seal_entry(KEY, "x", 1, entry))
+    assert verified_leaf(KEY, follows) is None
+    unfit = SaltedEntry(at=0, details={"a": float("nan")})
+    assert verified_leaf(KEY, Sealed(seq=2, entry=unfit, previous_hash="x", hash="x")) is None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.governance.audit.chain import ChainSeal
-from penstock.governance.audit.leaves import ERASED, PERSONAL, entry_fields, leaf_hash, redact, redact_entry
+from penstock.governance.audit.leaves import ERASED, PERSONAL, entry_fields, entry_leaf, leaf_hash, redact, redact_entry
 from penstock.runtime.ports.audit import AuditEntry
 
 SEAL = ChainSeal(b"k" * 32)
@@ -93,3 +96,39 @@ def test_a_record_without_a_salt_cannot_be_erased_and_one_without_its_own_cannot
         leaf_hash({**fields, "redacted": {"commitments": {}, "salts": {}}}, 1)
     with pytest.raises(ValueError, match=r"hexadecimal|salt"):
         leaf_hash({**FIELDS, "salt": "not hexadecimal"}, 1)
+
+
+TEXTS = st.text(st.characters(codec=None), max_size=20)  # halves of surrogate pairs too
+SCALARS = TEXTS | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@example(details={"\uffff": 1, "\U00010000": 2}, subject=None, reasons=None, count=1)  # in the order of their UTF-16
+@example(details={"b": 1, "a": "x"}, subject="order-1", reasons=("z", "a"), count=2)
+@example(details={}, subject="\ud800", reasons=("\udfff",), count=2**70)
+@given(
+    details=st.dictionaries(TEXTS, SCALARS | st.lists(SCALARS, max_size=3), max_size=12),
+    subject=TEXTS | st.none(),
+    reasons=st.lists(TEXTS, max_size=3).map(tuple) | st.none(),
+    count=st.integers(),
+)
+def test_a_leaf_that_is_made_quickly_is_that_of_the_fields(
+    details: dict[str, Any], subject: str | None, reasons: tuple[str, ...] | None, count: int
+) -> None:
+    for acting_for in (None, ("person:ada",)):
+        entry = replace(
+            ENTRY, details=details, subject=subject, reasons=reasons, count=count, acting_for=acting_for, code=subject
+        )
+        assert entry_leaf(entry, 7) == leaf_hash(entry_fields(entry), 7)
+
+
+def test_a_leaf_of_an_entry_that_was_erased_or_has_no_salt_is_that_of_the_fields() -> None:
+    erased = redact_entry(ENTRY, ("remote",))
+    assert erased is not None
+    for entry in (ENTRY, erased, replace(ENTRY, salt=None), replace(ENTRY, count=1.0)):  # altered
+        assert entry_leaf(entry, 3) == leaf_hash(entry_fields(entry), 3)
+
+
+@pytest.mark.parametrize("salt", ["not hexadecimal", 5])
+def test_a_salt_that_is_none_is_reported_as_a_bad_record(salt: Any) -> None:
+    with pytest.raises(ValueError, match=r"hexadecimal|salt"):
+        entry_leaf(replace(ENTRY, salt=salt), 1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.governance.policy.cedar import cedarpy
 from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden, Permitted, PolicyOutcome
 from penstock.governance.policy.requests import Circumstances, PolicyRequest, context_text, principal_entity
 from penstock.governance.policy.schema import ActionShape
@@ -292,3 +293,46 @@ def test_changes_are_listed_if_some_branch_is_permitted() -> None:
     assert chosen.listed(entity, questions, "{}") == [True, False]
     assert isinstance(decide(chosen, {"branch": "draft-1"}, action=CHANGE_GRAPH, resource="crm"), Permitted)
     assert isinstance(decide(chosen, action=CHANGE_GRAPH, resource="crm"), Forbidden)
+
+
+_WHEN_RESOURCE = "forbid (principal, action, resource) when"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'forbid (principal, action, resource == Workflow::"refund");',
+        f'{_WHEN_RESOURCE} {{ resource == Workflow::"refund" }};',
+        f'{_WHEN_RESOURCE} {{ resource in [Workflow::"refund", Workflow::"pay"] }};',
+        f'{_WHEN_RESOURCE} {{ resource.id like "ref*" }};',
+        f'{_WHEN_RESOURCE} {{ {{"a": resource}}.a.id == "refund" }};',
+        f'{_WHEN_RESOURCE} {{ if resource has id then resource.id == "refund" else true }};',
+        # A resource that a condition names is known only if it is the one that is called.
+        'permit (principal, action, resource) when { Workflow::"other".risk == "high" };',
+        'forbid (principal, action, resource) unless { Workflow::"other".risk == "high" };',
+    ],
+)
+def test_a_policy_that_looks_at_which_resource_it_is_decides_about_each_of_them(text: str) -> None:
+    chosen = policies(ALL, f'@id("tested") {text}')
+    refund, other = (type(decide(chosen, resource=name)) for name in ("refund", "other"))
+    assert (refund, other) == (Forbidden, Permitted)
+    assert type(decide(chosen, resource="refund")) is Forbidden, "whatever was decided meanwhile"
+
+
+def test_a_decision_that_does_not_depend_on_the_resource_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated = []
+    real = cedarpy.is_authorized_batch
+
+    def counted(*given: Any) -> Any:
+        evaluated.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(cedarpy, "is_authorized_batch", counted)
+    support = '@id("support") permit (principal in Group::"support", action, resource is Workflow)'
+    chosen = policies(f'{support} when {{ principal.tenant == resource.tenant && resource.risk != "low" }};', LARGE)
+    for number in range(20):
+        outcome = decide(chosen, {"amount": 10}, resource=f"refund-{number}")
+        assert outcome == Permitted(policy_version=chosen.version, policy_ids=("support",))
+    assert len(evaluated) == 1
+    assert type(decide(chosen, {"amount": 6000}, resource="refund-1")) is Forbidden
+    assert type(decide(chosen, {"amount": 10}, principal=PERSON)) is Forbidden

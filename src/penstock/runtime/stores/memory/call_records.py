@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from penstock.base.json import JsonObject
 from penstock.governance.audit.chain import GENESIS_HASH, ChainHead, RemovedRecords
-from penstock.governance.audit.leaves import entry_fields, leaf_hash
+from penstock.governance.audit.leaves import entry_leaf
 from penstock.runtime.ports.platform import (
     AuditEntry,
     AuditRecord,
@@ -148,7 +148,7 @@ class MemoryCallRecords:
                 last_seq=record.seq,
                 previous_hash=record.previous_hash,
                 last_hash=record.hash,
-                leaves=leaf_hash(entry_fields(record.entry), record.seq),
+                leaves=entry_leaf(record.entry, record.seq),
             )
             for record in records
         ]

@@ -161,8 +161,12 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, state: WriterS
         connection.executemany(_INSERT_HISTORY, [(key, *page) for page in append.further])
     if append.payloads:
         keep(connection, key, append.payloads)
-    _count(connection, write)
-    keep_calls(connection, (write.call,))
+    if write.usage is not None:
+        add_usage(connection, write.usage)
+    if write.call is not None:
+        if write.quota is not None:  # raises if the start of a run is above it, which rolls it back
+            count_start(connection, write.quota, row.run_id)
+        keep_calls(connection, (write.call,))
     state.remember(row, key)
     return _APPENDED
 
@@ -202,18 +206,14 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
 
 def _refuse_together(appends: list[RunAppend]) -> None:
     """Raise if decisions have to be stored one by one."""
-    if len({append.write.row.run_id for append in appends}) < len(appends):
+    seen: set[str] = set()
+    for append in appends:
+        write = append.write
+        seen.add(write.row.run_id)
+        if write.usage is not None or (write.call is not None and write.is_counted):
+            raise NotTogetherError  # a start that is above its quota is refused alone
+    if len(seen) < len(appends):
         raise NotTogetherError  # decisions of one run must be stored in the order in which they were submitted
-    if any(append.write.is_counted for append in appends):
-        raise NotTogetherError  # a start that is above its quota is refused alone
-
-
-def _count(connection: sqlite3.Connection, write: RunWrite) -> None:
-    """Count what a decision uses. Raises if the start of a run is above a quota, which rolls it back."""
-    if write.quota is not None:
-        count_start(connection, write.quota, write.row.run_id)
-    if write.usage is not None:
-        add_usage(connection, write.usage)
 
 
 def _index_change(write: RunWrite, key: int) -> tuple[str, tuple[object, ...]]:

@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.governance.audit.chain import RemovedRecords
-from penstock.governance.audit.leaves import entry_fields, leaf_hash, redact_entry
+from penstock.governance.audit.leaves import entry_leaf, redact_entry
 from penstock.governance.audit.tree import HASH_BYTES
 from penstock.runtime.ports.audit import AuditEntry, AuditHold, AuditRecord, Seal
 from penstock.runtime.stores.sqlite.codec import encode_json
@@ -76,7 +76,7 @@ def _in_rows(records: Iterable[AuditRecord]) -> Iterable[RemovedRecords]:
                 last_seq=part[-1].seq,
                 previous_hash=part[0].previous_hash,
                 last_hash=part[-1].hash,
-                leaves=b"".join(leaf_hash(entry_fields(record.entry), record.seq) for record in part),
+                leaves=b"".join(entry_leaf(record.entry, record.seq) for record in part),
             )
 
 
