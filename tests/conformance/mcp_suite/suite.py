@@ -205,7 +205,7 @@ def _revision(url: str, revision: str, label: str) -> Outcome:
     outcome = Outcome(revision, _required(revision))
     outcome.scenarios = _perform(url, label, "--requirements", revision)
     for _ in range(_REPEATS_MAX):
-        failed = {**outcome.failed, **outcome.others_failed}
+        failed = outcome.failed
         for name in failed if len(failed) <= _REPEATED_MAX else ():
             _say(f"{label}: {name} failed, and runs once more: {'; '.join(failed[name])}")
             outcome.repeated.append(name)
