@@ -1,6 +1,6 @@
 """Settings for every test: Hypothesis profiles, collection without garbage collection, and our pytest plugins.
 
-The plugins are `deadline`, `durations` and `skips`. Fixtures are beside the tests that use them, not here.
+The plugins are `deadline`, `durations`, `long_first` and `skips`. Fixtures are beside the tests that use them.
 """
 
 import gc
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.deadline import deadline_of
 from tests.durations import ModuleSeconds
+from tests.long_first import LongFirst
 from tests.skips import Skips
 
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
@@ -56,3 +57,5 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Skips())
     if (deadline := deadline_of(os.environ)) is not None:
         config.pluginmanager.register(deadline)
+    elif hasattr(config, "workerinput"):
+        config.pluginmanager.register(LongFirst(config.workerinput["workercount"]))
