@@ -6,6 +6,7 @@ The plugins are `deadline`, `durations`, `long_first` and `skips`. Fixtures are 
 import gc
 import logging
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -52,6 +53,9 @@ def _logger_as_it_was() -> Generator[None, None, None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register our plugins. With xdist, the controller counts, because it gets the reports of all workers."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So a shell starts a job in the background, and the commands that tests start and interrupt would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(ModuleSeconds(config))
         config.pluginmanager.register(Skips())

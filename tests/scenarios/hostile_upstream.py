@@ -337,7 +337,8 @@ async def listening(serve: Serve) -> AsyncIterator[str]:
         await asyncio.gather(*tasks, return_exceptions=True)
         # As `tests.connections` does, which a script that only has the standard library cannot import.
         for writer in writers:
-            writer.transport.abort()
+            if writer.get_extra_info("socket").fileno() >= 0:
+                writer.transport.abort()
             with suppress(OSError):
                 await writer.wait_closed()
 
