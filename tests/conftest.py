@@ -1,11 +1,12 @@
 """Settings for every test: Hypothesis profiles, collection without garbage collection, and our pytest plugins.
 
-The plugins are `deadline`, `durations` and `skips`. Fixtures are beside the tests that use them, not here.
+The plugins are `deadline`, `durations`, `long_first` and `skips`. Fixtures are beside the tests that use them.
 """
 
 import gc
 import logging
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.deadline import deadline_of
 from tests.durations import ModuleSeconds
+from tests.long_first import LongFirst
 from tests.skips import Skips
 
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
@@ -51,8 +53,13 @@ def _logger_as_it_was() -> Generator[None, None, None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register our plugins. With xdist, the controller counts, because it gets the reports of all workers."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So a shell starts a job in the background, and the commands that tests start and interrupt would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(ModuleSeconds(config))
         config.pluginmanager.register(Skips())
     if (deadline := deadline_of(os.environ)) is not None:
         config.pluginmanager.register(deadline)
+    elif hasattr(config, "workerinput"):
+        config.pluginmanager.register(LongFirst(config.workerinput["workercount"]))

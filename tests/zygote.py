@@ -84,7 +84,7 @@ class _Zygote:
 
     def _end(self) -> None:
         self._ours.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=240)
 
     def ask(self, request: dict[str, Any], streams: Sequence[int] = ()) -> int:
         """Send a request, and return the answer: a process id, or an exit code."""

@@ -177,11 +177,14 @@ def test_a_stream_is_left_with_ctrl_c(place: Place) -> None:
     process = place.start("execution", "stream", execution_id, "--json")
     assert process.stdout is not None
     with process:
-        for line in process.stdout:
-            if json.loads(line)["data"].get("status") == "waiting_signal":
-                break
-        process.send_signal(signal.SIGINT)
-        assert process.wait(SECONDS_MAX) == 130
+        try:
+            for line in process.stdout:
+                if json.loads(line)["data"].get("status") == "waiting_signal":
+                    break
+            process.send_signal(signal.SIGINT)
+            assert process.wait(SECONDS_MAX) == 130
+        finally:
+            process.kill()
     place.run("execution", "cancel", execution_id)
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.live.mcp.clients import ERAS, connected, text_of
 from tests.live.rest.servers import LiveServer, serving
 from tests.scenarios.office import ERASE
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
 eras = pytest.mark.parametrize("era", ERAS)
@@ -161,11 +162,11 @@ runpy.run_module("penstock", run_name="__main__")
         draft_id = held_over_rest(server, robot)["held"]["draft_id"]
         with suppress(OSError):
             server.request("POST", f"drafts/{draft_id}/approve", {})
-        server.running.wait(60)
+        server.running.wait(SECONDS_MAX)
         server.start()
         assert server.call("GET", f"drafts/{draft_id}")["status"] == "ambiguous"
         assert runs(server) == 0
         server.call("POST", f"executions/{draft_id}/retry", {})
-        ended = server.call("GET", f"executions/{draft_id}/wait?wait_seconds=20")
+        ended = server.call("GET", f"executions/{draft_id}/wait?wait_seconds=240")
         assert ended["status"] == "completed"
         assert runs(server) == 1

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tests.scenarios.hostile_upstream import in_thread, inflating
+from tests.scenarios.hostile_upstream import in_thread, inflating, listening
 
 __all__ = ["ATTACKS", "Attack", "Request", "Spoken", "hostile_answers"]
 
@@ -104,7 +104,7 @@ def hostile_answers(attack: Attack, spoken: Spoken = lambda request: None) -> It
         finally:
             writer.close()
 
-    with in_thread(lambda: _listening(serve)) as url:
+    with in_thread(lambda: listening(serve)) as url:
         yield url
 
 
@@ -114,29 +114,3 @@ async def _read(reader: asyncio.StreamReader) -> Request:
     body = await reader.readexactly(int(fields.get("content-length", 0)))
     method, path, _ = head.split(" ", 2)
     return Request(method, path, fields["host"], body)
-
-
-@asynccontextmanager
-async def _listening(serve: Callable[..., Any]) -> AsyncIterator[str]:
-    tasks: set[asyncio.Task[None]] = set()
-    writers: list[asyncio.StreamWriter] = []
-
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(serve(reader, writer))
-        writers.append(writer)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    listening = await asyncio.start_server(connected, "127.0.0.1", 0, limit=2**24)
-    try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    finally:
-        listening.close()
-        for task in tuple(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        # A connection that is closed while nobody reads stays open until all is sent, and nobody will.
-        for writer in writers:
-            writer.transport.abort()
-            with suppress(ConnectionError):
-                await writer.wait_closed()

@@ -14,14 +14,23 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
-__all__ = ["CONFIRM", "HTTP_TOOLS", "PIPE_TOOLS", "hostile_http", "in_thread", "inflating", "pipe_arguments"]
+__all__ = [
+    "CONFIRM",
+    "HTTP_TOOLS",
+    "PIPE_TOOLS",
+    "hostile_http",
+    "in_thread",
+    "inflating",
+    "listening",
+    "pipe_arguments",
+]
 
 PIPE_TOOLS = ("pid", "ask", "ask_many", "hold", "text", "lists", "blocks", "endless_line", "chatter", "linger")
 HTTP_TOOLS = (
@@ -32,9 +41,11 @@ CONFIRM: dict[str, Any] = {"type": "object", "properties": {"word": {"type": "st
 _MEGABYTE = 1_000_000
 _CHUNK = b"x" * 65_536
 _VERSION = "2025-06-18"
+_SECONDS_MAX = 240.0
 _EVENTS, _JSON = "text/event-stream", "application/json"
 
 Message = dict[str, Any]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def pipe_arguments(file: Path | None = None) -> tuple[str, ...]:
@@ -201,9 +212,6 @@ class _Http:
                     pass
         finally:
             writer.close()
-            with suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
-                async with asyncio.timeout(1):
-                    await writer.wait_closed()
 
     async def exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -308,24 +316,41 @@ async def _once(part: bytes) -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def _listening(file: Path | None) -> AsyncIterator[str]:
-    server = _Http(file)
-    tasks: set[asyncio.Task[None]] = set()
+async def listening(serve: Serve) -> AsyncIterator[str]:
+    """The address of a server that gives each connection to `serve`, and hangs up when the block ends."""
+    tasks: set[asyncio.Future[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(server.serve(reader, writer))
+        writers.append(writer)
+        task = asyncio.ensure_future(serve(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    listening = await asyncio.start_server(connected, "127.0.0.1", 0, limit=2**24)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=2**24)
     try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/mcp"
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
-        server.closing.set()
-        listening.close()
+        server.close()
         for task in tuple(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # As `tests.connections` does, which a script that only has the standard library cannot import.
+        for writer in writers:
+            if writer.get_extra_info("socket").fileno() >= 0:
+                writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+
+@asynccontextmanager
+async def _listening(file: Path | None) -> AsyncIterator[str]:
+    server = _Http(file)
+    async with listening(server.serve) as url:
+        try:
+            yield f"{url}/mcp"
+        finally:
+            server.closing.set()
 
 
 @contextmanager
@@ -348,12 +373,12 @@ def in_thread(listening: Callable[[], AbstractAsyncContextManager[str]]) -> Iter
 
     thread = Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    url, loop, left = begun.result(timeout=30)
+    url, loop, left = begun.result(_SECONDS_MAX)
     try:
         yield url
     finally:
         loop.call_soon_threadsafe(left.set)
-        thread.join(timeout=30)
+        thread.join(_SECONDS_MAX)
 
 
 if __name__ == "__main__":

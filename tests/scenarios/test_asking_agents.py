@@ -49,7 +49,7 @@ async def opened(folder: Path, address: str) -> AsyncIterator[Penstock]:
 async def waits_for(run: Run, status: str) -> None:
     state = await run.state()
     while await run.status() != status:
-        state = await run.host.wait(run.id, after_seq=state.seq, timeout_seconds=60) or state
+        state = await run.host.wait(run.id, after_seq=state.seq, timeout_seconds=240) or state
 
 
 def test_an_agent_asks_and_the_answer_reaches_its_task_through_another_process(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_an_agent_asks_and_the_answer_reaches_its_task_through_another_process(t
                 with pytest.raises(Rejected, match="no open question"):
                     await looking.run("r1").answer({"text": "next"}, interrupt_id=question.interrupt_id)
             async with opened(tmp_path, address) as penstock:
-                assert await penstock.run("r1").result(timeout_seconds=30) == "main"
+                assert await penstock.run("r1").result(timeout_seconds=240) == "main"
                 [done] = [item for item in await penstock.run("r1").history() if item.name == "ActivityCompleted"]
                 assert done.payload["externalTaskId"] == agent.seen[-1].task_id
             assert len(agent.seen) == 2
@@ -85,11 +85,11 @@ def test_a_fork_of_a_question_is_a_task_of_its_own(tmp_path: Path) -> None:
             await waits_for(twin, "waiting_input")
             assert await run.status() == "waiting_input"
             await run.answer({"text": "main"})
-            assert await run.result(timeout_seconds=30) == "main"
+            assert await run.result(timeout_seconds=240) == "main"
             [question] = await twin.questions()
             assert question.interrupt_id == "review:1:2"
             await twin.answer({"text": "next"})
-            assert await twin.result(timeout_seconds=30) == "next"
+            assert await twin.result(timeout_seconds=240) == "next"
 
     bounded(work())
 

@@ -118,7 +118,7 @@ async def test_a_run_prints_as_one_short_line_and_signals_say_who_sent_them(tmp_
         run = await opened.start("w", run_id="r1")
         assert repr(run) == "Run(id='r1')"
         await run.signal("go", by="ada")
-        await run.result(timeout_seconds=30)
+        await run.result(timeout_seconds=240)
         (sent,) = [record for record in await run.history() if "sentBy" in record.payload]
         assert sent.payload["sentBy"] == "ada"
 

@@ -259,7 +259,7 @@ def test_a_draft_that_nobody_approves_in_time_expires(tmp_path: Path) -> None:
     async def test(office: Office) -> None:
         held = await office.call("robot", "workflow:erase_customer", customer="C-7")
         draft_id = held["held"]["draft_id"]
-        waits = {"execution_id": draft_id, "wait_seconds": 20, "after_sequence": held["sequence"]}
+        waits = {"execution_id": draft_id, "wait_seconds": 240, "after_sequence": held["sequence"]}
         seen = await office.call("ada", "execution.wait", **waits)
         assert (seen["status"], seen["error"]["code"]) == ("failed", "DRAFT_EXPIRED")
         assert (await office.call("ada", "draft.get", draft_id=draft_id))["status"] == "expired"
@@ -586,7 +586,7 @@ def test_a_crash_between_approval_and_effect_leaves_doubt_that_a_person_settles(
             report = {"execution_id": draft_id, "node_id": "call", "ok": True, "result": {"result": None}}
             assert (await office.refusal("robot", "execution.submit_activity", **report)).code == "PERSON_REQUIRED"
             await office.call("ada", "execution.retry", execution_id=draft_id)
-            await office.call("ada", "execution.wait", execution_id=draft_id, wait_seconds=20)
+            await office.call("ada", "execution.wait", execution_id=draft_id, wait_seconds=240)
             assert (await office.call("ada", "draft.get", draft_id=draft_id))["status"] == "executed"
             assert await office.erased() == ["C-7"]
 

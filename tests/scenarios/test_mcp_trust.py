@@ -165,7 +165,7 @@ async def test_a_signal_of_a_tool_is_marked_in_a_run_that_others_started(tmp_pat
         started = (await server.client("POST", "workflows/hears/executions", {})).json()["execution_id"]
         sent = await server.call("penstock_execution_signal", execution_id=started, name="news", payload=ATTACK)
         assert sent["isError"] is False
-        assert (await server.client("GET", f"executions/{started}/wait?wait_seconds=20")).json()[
+        assert (await server.client("GET", f"executions/{started}/wait?wait_seconds=240")).json()[
             "status"
         ] == "completed"
         [(_, told)] = server.told()
@@ -209,7 +209,7 @@ async def test_a_run_that_nobody_can_come_back_for_is_given_up(tmp_path: Path) -
         ]
         assert left["code"] == kept["code"] == -32603
         gone, going = (f"executions/{error['data']['penstock/execution_id']}" for error in (left, kept))
-        assert (await server.client("GET", f"{gone}/wait?wait_seconds=30")).json()["status"] == "cancelled"
+        assert (await server.client("GET", f"{gone}/wait?wait_seconds=240")).json()["status"] == "cancelled"
         assert (await server.client("GET", going)).json()["ended_at"] is None
 
 
@@ -233,7 +233,7 @@ async def test_a_model_cannot_give_an_approval_by_calling_a_tool(tmp_path: Path)
         assert status == "waiting_approval"
         answered = await server.client("POST", f"executions/{run_id}/answers", {"answer": yes})
         assert answered.status == 200
-        assert (await server.client("GET", f"executions/{run_id}/wait?wait_seconds=20")).json()["output"] == yes
+        assert (await server.client("GET", f"executions/{run_id}/wait?wait_seconds=240")).json()["output"] == yes
 
 
 async def test_a_question_that_is_open_to_anyone_is_answered_by_a_tool(tmp_path: Path) -> None:
@@ -263,5 +263,5 @@ async def test_forms_of_clients_are_asked_only_if_people_can_fill_them_in(tmp_pa
         [question] = (await server.client("GET", f"executions/{run_id}")).json()["waiting_for"]["questions"]
         assert question["prompt"] == "${ .secrets } {{a}}"
         await server.client("POST", f"executions/{run_id}/cancel", {})
-        await server.client("GET", f"executions/{run_id}/wait?wait_seconds=20")
+        await server.client("GET", f"executions/{run_id}/wait?wait_seconds=240")
         assert (await server.ask("elicitation/create", asked))["result"]["action"] == "cancel"

@@ -98,7 +98,7 @@ async def test_a_signed_workflow_is_stored_started_and_marked(tmp_path: Path) ->
     async with server(tmp_path) as here:
         made = await here.ask("workflow.create", document=signed(GREET))
         assert (made.signature.verified, made.signature.key_id) == (True, "release")
-        result = await here.ask("workflow.execute", workflow_id="greet", wait_seconds=30)
+        result = await here.ask("workflow.execute", workflow_id="greet", wait_seconds=240)
         assert result.output == "hello"
 
 
@@ -107,7 +107,7 @@ async def stored_unsigned(folder: Path) -> str:
     async with server(folder, "off") as here:
         await here.ask("workflow.create", document=GREET)
         await here.ask("workflow.create", document=signed(PARENT))
-        run = await here.ask("workflow.execute", workflow_id="greet", wait_seconds=30)
+        run = await here.ask("workflow.execute", workflow_id="greet", wait_seconds=240)
         return str(run.execution_id)
 
 
@@ -115,7 +115,7 @@ async def test_no_way_starts_a_workflow_that_was_stored_without_a_signature(tmp_
     run_id = await stored_unsigned(tmp_path)
     async with server(tmp_path) as here:
         assert await here.code("workflow.execute", workflow_id="greet") == "SIGNATURE_REQUIRED"
-        parent = await here.ask("workflow.execute", workflow_id="parent", wait_seconds=30)
+        parent = await here.ask("workflow.execute", workflow_id="parent", wait_seconds=240)
         assert parent.status == "failed"
         assert parent.error.code == "SIGNATURE_REQUIRED"
         assert await here.code("execution.fork", execution_id=run_id, at_sequence=1) == "SIGNATURE_REQUIRED"
@@ -130,7 +130,7 @@ async def test_signing_a_stored_workflow_is_enough_also_for_a_process_that_knows
         assert await here.code("workflow.execute", workflow_id="greet") == "SIGNATURE_REQUIRED"
         async with server(tmp_path) as other:
             await other.ask("workflow.update", workflow_id="greet", document=signed(GREET))
-        result = await here.ask("workflow.execute", workflow_id="greet", wait_seconds=30)
+        result = await here.ask("workflow.execute", workflow_id="greet", wait_seconds=240)
         assert result.output == "hello"
 
 
@@ -140,7 +140,7 @@ async def test_an_unsigned_copy_takes_no_signature_away(tmp_path: Path) -> None:
     async with server(tmp_path, "off") as here:
         await here.ask("workflow.update", workflow_id="greet", document=GREET)
     async with server(tmp_path) as here:
-        await here.ask("workflow.execute", workflow_id="greet", wait_seconds=30)
+        await here.ask("workflow.execute", workflow_id="greet", wait_seconds=240)
 
 
 def rewrite(folder: Path, document: JsonObject) -> None:
@@ -189,7 +189,7 @@ async def test_in_the_mode_warn_everything_works_and_is_marked(
             name = code.lower()
             made = await here.ask("workflow.create", document={**bad, "name": name})
             assert not made.signature.verified
-            await here.ask("workflow.execute", workflow_id=name, wait_seconds=30)
+            await here.ask("workflow.execute", workflow_id=name, wait_seconds=240)
     assert len([record for record in caplog.records if record.name == "penstock.signatures"]) == len(BAD)
 
 

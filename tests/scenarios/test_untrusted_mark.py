@@ -105,7 +105,7 @@ class Server:
         return str((await self.rest("POST", f"workflows/{name}/executions", body)).json()["execution_id"])
 
     async def ended(self, run_id: str) -> str:
-        state = await self.penstock.host.wait_for_end(run_id, timeout_seconds=30)
+        state = await self.penstock.host.wait_for_end(run_id, timeout_seconds=240)
         assert state is not None
         assert state.terminal
         return run_id

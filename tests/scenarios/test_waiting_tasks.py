@@ -158,7 +158,7 @@ def test_the_link_of_a_task_lets_in_who_may_approve_and_nobody_else(server: Live
         form = f"/{entered.headers['location']}"
         assert b"Refund 120" in server.request("GET", form, key="").body
         assert submit(server, form, **{"field.approve": "true"}).status == status
-    assert server.call("GET", f"executions/{task_id}/wait?wait_seconds=20")["output"] == "paid"
+    assert server.call("GET", f"executions/{task_id}/wait?wait_seconds=240")["output"] == "paid"
     done = ask(server, "tasks/get", taskId=task_id, key=assistant, declared=ONLY_TASKS)["result"]
     assert (done["status"], "inputRequests" in done) == ("completed", False)
     assert submit(server, page, key=server.key).status == 409
@@ -237,6 +237,6 @@ def test_rest_and_the_command_line_decline_alike(server: LiveServer, tmp_path: P
         )
     assert [item.returncode for item in finished] == [0, 2], finished
     assert "no answer for declining" in finished[1].stderr
-    outputs = [server.call("GET", f"executions/{name}/wait?wait_seconds=20").get("output") for name in ids[:2]]
+    outputs = [server.call("GET", f"executions/{name}/wait?wait_seconds=240").get("output") for name in ids[:2]]
     assert outputs == ["refused", "refused"]
     assert server.call("GET", f"executions/{ids[2]}")["status"] == "waiting_input"

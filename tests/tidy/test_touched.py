@@ -130,6 +130,8 @@ def test_after_the_deadline_no_test_begins_and_those_left_out_are_counted(tmp_pa
                 sys.executable,
                 "-m",
                 "pytest",
+                "-p",
+                "xdist",
                 "-n",
                 workers,
                 "-c",
@@ -138,7 +140,8 @@ def test_after_the_deadline_no_test_begins_and_those_left_out_are_counted(tmp_pa
                 str(tmp_path),
                 str(tmp_path),
             ],
-            env={**os.environ, VARIABLE: until, "PYTHONPATH": str(ROOT)},
+            # No other installed plugins: without this project's settings every process would import Schemathesis.
+            env={**os.environ, VARIABLE: until, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             capture_output=True,
             text=True,
             check=False,

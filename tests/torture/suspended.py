@@ -47,6 +47,7 @@ __all__ = ["Suspension", "suspend"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE_SECONDS = 240
+_PAUSE_SECONDS_MAX = 0.1
 _UNENDED = ("running", "waiting_activity", "waiting_decision")
 DOCUMENT: JsonObject = {
     "penstock": "v1",
@@ -189,12 +190,19 @@ def suspend(folder: Path, *, runs: int, lease_ms: int = limits.WORKER_LEASE_MS) 
 
 
 def _stop_between_locks(process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Stop a process; one that holds the file or the ledger then goes on a little: nobody could take over from it."""
-    while True:
+    """Stop a process; one that holds the file or the ledger then goes on a little: nobody could take over from it.
+
+    It goes on for longer each time: where others have the processors, it would otherwise be stopped before it got one.
+    """
+    deadline, pause_seconds, pause = time.monotonic() + _PATIENCE_SECONDS, 0.001, threading.Event()
+    while time.monotonic() < deadline:
         process.send_signal(signal.SIGSTOP)
         if _is_free(folder / "penstock.db") and _is_unlocked(folder / "ledger.jsonl"):
             return
         process.send_signal(signal.SIGCONT)
+        pause.wait(pause_seconds)
+        pause_seconds = min(2 * pause_seconds, _PAUSE_SECONDS_MAX)
+    raise TimeoutError(f"waited {_PATIENCE_SECONDS} s in vain until the first process holds no lock")
 
 
 def _is_free(database: Path) -> bool:

@@ -21,6 +21,7 @@ from penstock.mcp_surface.fast_path.backend import FastPath
 from penstock.mcp_surface.handlers import Context
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.origins import SdkOrigin
+from penstock.mcp_surface.parameter_headers import ParameterHeaders
 from penstock.mcp_surface.rates import RequestRates, called_tool, error_data, retry_headers
 from penstock.mcp_surface.server import build_mcp_server
 from penstock.mcp_surface.tools.graph_tools import graph_of
@@ -67,7 +68,8 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
     backend = SdkHttpBackend(server, options, gate.services, refused, limited)
     await backend.start()
     gate.services.telemetry.mcp_sessions = backend.sessions
-    return FastPath(backend, gate, registry, options, ERROR_STATUSES) if options.fast_path else backend
+    checked = ParameterHeaders(backend, registry)
+    return FastPath(checked, gate, registry, options, ERROR_STATUSES) if options.fast_path else checked
 
 
 async def serve_stdio(

@@ -84,7 +84,7 @@ def test_the_next_process_finds_the_old_commit_or_the_new_one(
         path = tmp_path / f"{what}-{number}-{when}.db"
         shutil.copy(begun, path)
         command = [sys.executable, "-m", "tests.conformance.graphs.killed_writer", str(path), what, str(number), when]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == -9, (number, when, done.stdout, done.stderr)
         found = asyncio.run(after_a_crash(path))
         assert found in (old, new)

@@ -45,7 +45,7 @@ _METADATA_URL: Final = "https://conformance-test.local/client-metadata.json"
 _CALLS: Final = 2
 # More would be a loop: one for a token, one for more scopes, and one to spare.
 _SIGN_INS_MAX: Final = 3
-_CALL_MS: Final = 20_000
+_CALL_MS: Final = 120_000
 
 
 def _settings(url: str, context: dict[str, Any]) -> Settings:

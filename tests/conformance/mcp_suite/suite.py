@@ -93,6 +93,11 @@ class Outcome:
         return (*self.required, *(name for name, result in self.tasks.items() if result != "skipped"))
 
     @property
+    def others_failed(self) -> dict[str, tuple[str, ...]]:
+        """What need not pass by the requirements and failed, with the reasons."""
+        return {name: self.scenarios[name].failures for name, result in self.others.items() if result == "failed"}
+
+    @property
     def failed(self) -> dict[str, tuple[str, ...]]:
         """What must pass and did not, with the reasons."""
         found = {name: self.scenarios.get(name) for name in self.needed if self._result(name) != "passed"}

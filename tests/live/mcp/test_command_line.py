@@ -94,7 +94,7 @@ def test_an_argument_that_is_not_there_is_named_with_the_one_that_may_be_meant(p
 def test_without_a_terminal_a_question_is_told_with_how_to_answer_it(place: Place, server: LiveServer) -> None:
     task = told(place, "call", "refund_order", "order=A-1", code=3)["task"]
     place.run("runs", "answer", task, "approved=true")
-    ended = server.call("GET", f"executions/{task}/wait?wait_seconds=20")
+    ended = server.call("GET", f"executions/{task}/wait?wait_seconds=240")
     assert ended["output"]["approved"] is True
     shown = place.run("mcp", "call", "refund_order", "order=A-1", code=3)
     assert "asks   May I refund this order?" in shown

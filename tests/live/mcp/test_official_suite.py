@@ -33,8 +33,9 @@ def test_everything_that_is_required_passes(fast_path: bool) -> None:
     tasks = outcomes["2026-07-28"].tasks
     assert {name for name, result in tasks.items() if result == "passed"} == TASKS
     assert {name for name, result in tasks.items() if result == "skipped"} == SKIPPED_BY_THE_SUITE
-    others = {name: result for outcome in outcomes.values() for name, result in outcome.others.items()}
-    assert "failed" not in others.values(), others
+    assert {revision: outcome.others_failed for revision, outcome in outcomes.items()} == {
+        name: {} for name in REVISIONS
+    }
 
 
 def outcome(**checks: list[str]) -> Outcome:
@@ -58,3 +59,4 @@ def test_one_failed_check_fails_a_scenario_and_tasks_count_too() -> None:
     )
     assert set(found.failed) == {"required", "tasks-a"}
     assert (found.tasks, found.others) == ({"tasks-a": "failed", "tasks-b": "skipped"}, {"more": "failed"})
+    assert found.others_failed == {"more": ("more: None",)}

@@ -154,7 +154,7 @@ def test_elicitation_bridge(suite: Suite) -> None:
     suite.server.call(
         "POST", f"/v1/runs/{run_id}/interrupts/{snapshot['currentNodeId']}", {"resumeValue": {"name": "Ada"}}
     )
-    suite.server.call("GET", f"executions/{run_id}/wait?wait_seconds=30")
+    suite.server.call("GET", f"executions/{run_id}/wait?wait_seconds=240")
     again = suite.ask("elicitation/create", asked)["result"]
     assert (again["action"], again["content"]) == ("accept", {"name": "Ada"})
     assert again["_meta"]["penstock/execution_id"] == run_id
@@ -299,7 +299,7 @@ def test_a_question_of_a_client_outlives_the_server(suite: Suite) -> None:
     server.start()
     assert suite.ask("elicitation/create", asked)["result"]["action"] == "pending"
     server.call("POST", f"executions/{run_id}/answers", {"answer": {"size": 7}})
-    server.call("GET", f"executions/{run_id}/wait?wait_seconds=30")
+    server.call("GET", f"executions/{run_id}/wait?wait_seconds=240")
     again = suite.ask("elicitation/create", asked)["result"]
     assert (again["action"], again["content"]) == ("accept", {"size": 7})
     runs = [item["execution_id"] for item in server.call("GET", "executions?limit=500")["items"]]

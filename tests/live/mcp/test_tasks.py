@@ -84,7 +84,7 @@ def test_a_question_of_a_task_is_answered_once(server: LiveServer) -> None:
     for _ in range(2):
         done = ask(server, "tasks/update", taskId=made["taskId"], inputResponses=answers)["result"]
         assert done["resultType"] == "complete"
-    ended = server.call("GET", f"executions/{made['taskId']}/wait?wait_seconds=20")
+    ended = server.call("GET", f"executions/{made['taskId']}/wait?wait_seconds=240")
     assert ended["status"] == "completed"
     result = ask(server, "tasks/get", taskId=made["taskId"])["result"]
     assert result["status"] == "completed"
@@ -96,7 +96,7 @@ def test_a_task_is_cancelled_and_stays_so(server: LiveServer) -> None:
     assert made["status"] == "working"
     for _ in range(2):
         assert ask(server, "tasks/cancel", taskId=made["taskId"])["result"]["resultType"] == "complete"
-    server.call("GET", f"executions/{made['taskId']}/wait?wait_seconds=20")
+    server.call("GET", f"executions/{made['taskId']}/wait?wait_seconds=240")
     assert ask(server, "tasks/get", taskId=made["taskId"])["result"]["status"] == "cancelled"
 
 

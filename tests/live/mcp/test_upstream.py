@@ -133,5 +133,5 @@ def test_a_question_of_the_other_server_survives_the_death_of_both(server: LiveS
     server.kill()  # the other server ends with its pipe
     server.start()
     server.call("POST", f"executions/{asked['execution_id']}/answers", {"answer": {"confirmed": True}})
-    ended = server.call("GET", f"executions/{asked['execution_id']}/wait?wait_seconds=50")
+    ended = server.call("GET", f"executions/{asked['execution_id']}/wait?wait_seconds=240")
     assert (ended["status"], ended["output"]) == ("completed", {"text": "ordered tea"})

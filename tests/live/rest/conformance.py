@@ -63,7 +63,7 @@ def _configuration(server: LiveServer, seeds: Seeds, key: str | None) -> str:
         "continue-on-failure = true",
         "workers = 1",  # CPython 3.11 counts wrongly when two threads parse source at once, which the tool does
         "max-stream-events = 3",
-        "request-timeout = 30",
+        "request-timeout = 240",
         "[auth.openapi.bearer]",
         f'bearer = "{server.key if key is None else key}"',
         "[checks.positive_data_acceptance]",

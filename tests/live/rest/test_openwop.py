@@ -130,7 +130,7 @@ def test_a_stream_that_is_open_hears_of_the_answer(client: OpenwopClient) -> Non
     asked = threading.Event()
 
     def follow() -> None:
-        for event in client.runs_events(run_id, timeout_seconds=30):
+        for event in client.runs_events(run_id, timeout_seconds=SECONDS_MAX):
             heard.append(event)
             if event.type == "interrupt.requested":
                 asked.set()
@@ -145,7 +145,7 @@ def test_a_stream_that_is_open_hears_of_the_answer(client: OpenwopClient) -> Non
     assert refused(error) == (400, "validation_error")
     resolved = client.interrupts_resolve_by_run(run_id, "ask", ResolveInterruptRequest(resumeValue={"ok": True}))
     assert (resolved.runId, resolved.nodeId) == (run_id, "ask")
-    reader.join(30)
+    reader.join(SECONDS_MAX)
     assert not reader.is_alive()
     assert [event.type for event in heard] == [
         "run.started",

@@ -198,7 +198,7 @@ async def test_the_states_of_a_run_are_projected(tmp_path: Path) -> None:
         run_id = waits["structuredContent"]["execution_id"]
         answered = await client("POST", f"/v1/runs/{run_id}/interrupts/question", {"resumeValue": {"approved": True}})
         assert answered.status == 200
-        ended = await client("GET", f"executions/{run_id}/wait?wait_seconds=20")
+        ended = await client("GET", f"executions/{run_id}/wait?wait_seconds=240")
         assert ended.json()["output"] == {"approved": True}
 
 

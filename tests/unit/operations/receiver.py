@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from penstock.governance.webhook_signatures import Verified, verify_request
 from penstock.operations.webhooks.disabling import disable_through
 from penstock.runtime.executors.http.webhook_sender import WebhookSender
 from penstock.runtime.webhooks.dispatcher import DeliveryDispatcher, DeliveryOptions
+from tests.connections import hang_up
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
 
@@ -78,10 +79,7 @@ class Receiver:
 
     async def hang_up(self) -> None:
         """Close every connection, and wait until the loop has seen it."""
-        for writer in self._writers:
-            writer.transport.abort()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
+        await hang_up(self._writers)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

@@ -62,7 +62,7 @@ def test_a_request_starts_a_run_without_an_api_key(tmp_path: Path) -> None:
             assert answer.status_code == 202
             assert answer.json()["status"] == "accepted"
             execution_id = answer.json()["execution_id"]
-            await caller.penstock.host.wait_for_end(execution_id, timeout_seconds=60)
+            await caller.penstock.host.wait_for_end(execution_id, timeout_seconds=240)
             view = await caller.call("execution.status", execution_id=execution_id)
             assert view["output"] == {"got": {"order": 7}}
             again = await client.post("/hooks/orders", content=content, headers=headers)

@@ -85,15 +85,15 @@ def test_a_run_is_waited_for_signalled_and_asked_by_the_id_of_the_first(tmp_path
         run = await penstock.start("account", run_id="account-1")
         for amount in (10, 20, 30):
             await run.signal("pay", {"amount": amount})
-        assert await run.update("pay", {"amount": 15}, query=".state.total", timeout_seconds=60) == 75
+        assert await run.update("pay", {"amount": 15}, query=".state.total", timeout_seconds=240) == 75
         with pytest.raises(Unavailable, match="account-1~5 is still waiting_signal"):
             await run.result(timeout_seconds=0.05)
         assert (await run.newest()).id == "account-1~5"
         assert (await run.state()).continued_as == "account-1~2"
         again = await penstock.signal_with_start("account", "account-1", "pay", {"amount": 25})
-        assert await again.result(timeout_seconds=60) == 100
-        assert await run.result(timeout_seconds=60) == 100
-        assert await penstock.run("account-1~3").result(timeout_seconds=60) == 100
+        assert await again.result(timeout_seconds=240) == 100
+        assert await run.result(timeout_seconds=240) == 100
+        assert await penstock.run("account-1~3").result(timeout_seconds=240) == 100
 
     opened(tmp_path, body)
 
@@ -104,7 +104,7 @@ def test_a_failure_names_the_run_that_failed(tmp_path: Path) -> None:
         await run.signal("pay", {"amount": 60})
         await run.signal("pay", {"amount": 60})
         with pytest.raises(RunFailed, match="run account-1~2 failed") as failed:
-            await run.result(timeout_seconds=60)
+            await run.result(timeout_seconds=240)
         assert failed.value.code == "TOO_MUCH"
         assert failed.value.details == {"run_id": "account-1~2", "node_id": "broke"}
 

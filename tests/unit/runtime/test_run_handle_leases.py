@@ -61,7 +61,7 @@ def test_one_of_two_gets_the_activity_and_hands_in_the_result(tmp_path: Path) ->
         [seen] = await bob.activities()
         assert seen.lease == longer.lease
         await ada.submit("a", {"n": 2}, visit=1, attempt=1, holder="ada")
-        assert await ada.result(timeout_seconds=60) == 2
+        assert await ada.result(timeout_seconds=240) == 2
 
     two_processes(tmp_path, WORK, body)
 
@@ -79,7 +79,7 @@ def test_a_lease_that_was_given_back_and_taken_is_lost(tmp_path: Path) -> None:
         with pytest.raises(Conflict, match="attempt 1 of a is over"):
             await bob.submit("a", {"n": 3}, attempt=1)
         await bob.submit("a", {"n": 3})
-        assert await bob.result(timeout_seconds=60) == 3
+        assert await bob.result(timeout_seconds=240) == 3
 
     two_processes(tmp_path, WORK, body)
 
@@ -95,6 +95,6 @@ def test_what_must_not_happen_twice_is_not_given_to_another(tmp_path: Path) -> N
         await bob.retry_activity("a", by="bob")
         await bob.lease_activity("a", "bob", 60)
         await bob.submit("a", holder="bob")
-        assert await ada.result(timeout_seconds=60) is None
+        assert await ada.result(timeout_seconds=240) is None
 
     two_processes(tmp_path, ONCE, body)

@@ -32,13 +32,13 @@ def test_an_update_returns_what_the_run_says_after_it_was_taken(early: bool) -> 
             if early:
                 await run.pause()
                 waiting = asyncio.ensure_future(run.update("add", {"by": 3}, query=".state.total"))
-                await penstock.host.next_commit(timeout_seconds=60)
+                await penstock.host.next_commit(timeout_seconds=240)
                 await run.resume()
                 assert await waiting == 3
             else:
                 assert await run.update("add", {"by": 3}, query=".state.total") == 3
             await run.signal("add", {"by": 9})
-            assert await run.result(timeout_seconds=60) == 12
+            assert await run.result(timeout_seconds=240) == 12
 
     asyncio.run(asyncio.wait_for(scenario(), SECONDS_MAX))
 
@@ -49,6 +49,6 @@ def test_a_signal_starts_the_run_that_does_not_exist_yet_and_finds_it_afterwards
             first = await penstock.signal_with_start("counter", "c1", "add", {"by": 4})
             again = await penstock.signal_with_start("counter", "c1", "add", {"by": 6})
             assert first.id == again.id == "c1"
-            assert await again.result(timeout_seconds=60) == 10
+            assert await again.result(timeout_seconds=240) == 10
 
     asyncio.run(asyncio.wait_for(scenario(), SECONDS_MAX))

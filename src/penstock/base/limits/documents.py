@@ -29,7 +29,7 @@ DOCUMENT_VALUES_MAX = 100_000
 # A document up to this size, without references and with short expressions, is checked in a thread of the server; any
 # other in a process that can be stopped.
 DOCUMENT_IN_PROCESS_BYTES_MAX = 4_096
-# How long checking a document may take; the largest real ones take some seconds on a slow machine.
+# Processor time that checking a document may take; the largest real ones take some seconds on a slow machine.
 DOCUMENT_CHECK_MS_MAX = 20_000
 # Processes that check documents, and how many of them one tenant has at a time.
 DOCUMENT_WORKERS_MAX = 3

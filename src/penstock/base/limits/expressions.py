@@ -15,6 +15,7 @@ __all__ = [
     "JQ_WORKER_MEMORY_BYTES_MAX",
     "JQ_WORKER_START_MS_MAX",
     "SLOW_WORKFLOWS_REMEMBERED",
+    "WORKER_CLOCK_FACTOR_MAX",
 ]
 
 # An expression is one line or a short paragraph; longer text belongs in a step.
@@ -27,8 +28,11 @@ JQ_CACHE_ENTRIES_MAX = 4_096
 JQ_OUTPUTS_MAX = 10_000
 # All outputs of one evaluation together; the same order as the largest state worth keeping in a history row.
 JQ_OUTPUT_BYTES_MAX = 1_048_576
-# Wall time one guarded evaluation may take before its worker is killed.
+# Processor time one guarded evaluation may take before its worker is killed.
 JQ_TIME_BUDGET_MS = 1_000
+# By the clock a worker may take this many times its budget of processor time: where all cores are busy it waits for
+# one, and a run must not fail because the machine has other work.
+WORKER_CLOCK_FACTOR_MAX = 10
 # Roots up to this size are evaluated inside the server when the program is bounded: at about 10 µs per element and
 # step, even an unlucky program then blocks it for a fraction of a second.
 JQ_IN_PROCESS_BYTES_MAX = 65_536

@@ -1,5 +1,9 @@
 """Worker processes that answer requests within a time limit, or are killed.
 
+The limit is one of processor time: on a machine whose cores are busy, a small request takes long by the clock and is
+not at fault. By the clock a worker gets several times as much. Where the system does not tell the processor time of
+another process, the clock alone counts.
+
 Above it: the evaluator and the document checks, each with a pool of its own. Below it: `worker`, as a process.
 """
 
@@ -24,6 +28,8 @@ from penstock.runtime.sandbox import worker as worker_module
 __all__ = ["WorkerDied", "WorkerPool"]
 
 CHUNK_BYTES = 65_536
+# A process that has used up almost all of its time and gets no processor is not asked all the time.
+_ASKED_AGAIN_SECONDS = 0.01
 
 
 class WorkerDied(Exception):  # not one of our errors: the request was too much for its process
@@ -41,7 +47,7 @@ class WorkerPool:
         self._closed = 0
 
     def exchange(self, *parts: bytes, extra_ms: int = 0) -> dict[str, Any]:
-        """Send the parts of a request, each as JSON, and return the reply within the time budget plus `extra_ms`.
+        """Send the parts of a request, each as JSON, and return the reply if the time budget plus `extra_ms` suffices.
 
         Raises TimeoutError or `WorkerDied`. If the pool was closed in the meantime it raises `Unavailable`, so that a
         failure caused by the shutdown does not count as the outcome.
@@ -125,13 +131,13 @@ class Worker:
 
     def wait_until_ready(self) -> None:
         """Wait for the worker's first message. Raises TimeoutError or EOFError."""
-        self._receive(time.monotonic() + limits.JQ_WORKER_START_MS_MAX / 1000)
+        self._receive(Allowance(self.process.pid, limits.JQ_WORKER_START_MS_MAX))
 
     def exchange(self, request: bytes, time_budget_ms: int) -> dict[str, Any]:
         """Send a request and wait for its reply. Raises TimeoutError, or EOFError if the worker died."""
-        deadline = time.monotonic() + time_budget_ms / 1000
-        self._send(request, deadline)
-        return msgspec.json.decode(self._receive(deadline), type=dict[str, Any])
+        allowance = Allowance(self.process.pid, time_budget_ms)
+        self._send(request, allowance)
+        return msgspec.json.decode(self._receive(allowance), type=dict[str, Any])
 
     def interrupt(self) -> None:
         """Kill the process. A thread that waits for it sees that it died."""
@@ -148,19 +154,19 @@ class Worker:
             if pipe is not None:
                 pipe.close()
 
-    def _send(self, request: bytes, deadline: float) -> None:
+    def _send(self, request: bytes, allowance: Allowance) -> None:
         rest = memoryview(request)
         while rest:
             try:
                 rest = rest[os.write(self._input, rest) :]
             except BlockingIOError:
-                _wait(self._writable, deadline)
+                _wait(self._writable, allowance)
 
-    def _receive(self, deadline: float) -> bytes:
+    def _receive(self, allowance: Allowance) -> bytes:
         """The next line. The worker writes nothing after it until the next request."""
         chunks: list[bytes] = []
         while not chunks or not chunks[-1].endswith(b"\n"):
-            _wait(self._readable, deadline)
+            _wait(self._readable, allowance)
             chunk = os.read(self._output, CHUNK_BYTES)
             if not chunk:
                 raise EOFError
@@ -174,6 +180,38 @@ def _selector(descriptor: int, events: int) -> selectors.BaseSelector:
     return selector
 
 
-def _wait(selector: selectors.BaseSelector, deadline: float) -> None:
-    if not selector.select(max(0.0, deadline - time.monotonic())):
-        raise TimeoutError
+def _wait(selector: selectors.BaseSelector, allowance: Allowance) -> None:
+    while not selector.select(allowance.seconds_left()):
+        if allowance.seconds_left() <= 0:
+            raise TimeoutError
+
+
+class Allowance:
+    """The time that a process may take from now on: some of a processor, and several times as much by the clock."""
+
+    def __init__(self, pid: int, budget_ms: int) -> None:
+        self._pid = pid
+        self._began = time.monotonic()
+        self._used_before = _processor_seconds(pid)
+        self._budget_seconds = budget_ms / 1000
+
+    def seconds_left(self) -> float:
+        """How long to wait before asking again; zero if the time is used up."""
+        elapsed = time.monotonic() - self._began
+        used, before = _processor_seconds(self._pid), self._used_before
+        if used is None or before is None:
+            return max(0.0, self._budget_seconds - elapsed)
+        # A process never uses a processor for longer than the clock says, so it is not asked too late.
+        of_clock = self._budget_seconds * limits.WORKER_CLOCK_FACTOR_MAX - elapsed
+        left = min(self._budget_seconds - (used - before), of_clock)
+        return max(left, _ASKED_AGAIN_SECONDS) if left > 0 else 0.0
+
+
+def _processor_seconds(pid: int) -> float | None:
+    """How long a process has computed; None if the system does not tell, or the process has ended."""
+    if sys.platform != "linux":
+        return None
+    with suppress(OSError):
+        # The id of a process's clock, as the C function clock_getcpuclockid computes it.
+        return time.clock_gettime((~pid << 3) | 2)
+    return None

@@ -4,8 +4,8 @@ It reads one request per line, `[kind, …]`, and writes one reply per line. The
 `{"error": …}` or, if the text is not an expression, `{"problem": …}`; for a value and its schema `{"violations": […]}`;
 for a document `{"findings": […]}`; for a schema alone `{"problem": …}`; for two documents their differences.
 
-It runs with an empty environment and limited memory. It exits when a request takes far too long and when its input
-closes, so it cannot outlive the server by more than one request.
+It runs with an empty environment and limited memory. It exits when a request computes for far too long and when its
+input closes, so it cannot outlive the server by more than one request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if sys.platform != "win32":
 __all__ = ["READY", "main", "serve"]
 
 READY = b"ready\n"
-# The server kills a worker whose time is up. This is for a worker whose server has died.
+# The server kills a worker whose time is up. This is for a worker whose server has died. Processor time counts: nothing
+# that a request does waits for anything else.
 PATIENCE = 5
 
 Request = list[msgspec.Raw]
@@ -48,7 +49,7 @@ def main() -> None:
     if sys.platform != "win32":
         # An interrupt from the terminal goes to the whole process group; the server decides when its workers end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         # Some systems do not have this limit; the time budget still applies.
         with suppress(OSError, ValueError):
@@ -64,12 +65,12 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
         kind, *parts = msgspec.json.decode(line, type=Request)
         named = msgspec.json.decode(kind, type=str)
         budget_ms = limits.JQ_TIME_BUDGET_MS if named in _OF_RUNS else limits.DOCUMENT_CHECK_MS_MAX
-        _alarm(budget_ms * PATIENCE)
+        _limit_processor_time(budget_ms * PATIENCE)
         try:
             reply = msgspec.json.encode(_ANSWERS[named](*parts))
         except MemoryError:
             reply = msgspec.json.encode({"error": "it needs too much memory"})
-        _alarm(0)
+        _limit_processor_time(0)
         replies.write(reply + b"\n")
         replies.flush()
 
@@ -119,9 +120,10 @@ _ANSWERS: dict[str, Callable[..., JsonObject]] = {
 }
 
 
-def _alarm(delay_ms: int) -> None:
+def _limit_processor_time(budget_ms: int) -> None:
+    """End this process if it computes for longer; 0 takes the limit away."""
     if sys.platform != "win32":
-        signal.setitimer(signal.ITIMER_REAL, delay_ms / 1000)
+        signal.setitimer(signal.ITIMER_PROF, budget_ms / 1000)
 
 
 if __name__ == "__main__":

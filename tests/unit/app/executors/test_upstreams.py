@@ -108,7 +108,7 @@ async def told_shop(caller: Caller, tool: str) -> Any:
 async def answered(caller: Caller, asked: Any, answer: Any) -> Any:
     execution_id = asked["execution_id"]
     await caller.call("execution.answer", execution_id=execution_id, answer=answer)
-    return await caller.call("execution.wait", execution_id=execution_id, wait_seconds=30)
+    return await caller.call("execution.wait", execution_id=execution_id, wait_seconds=240)
 
 
 async def accepted_one_by_one(caller: Caller, way: str) -> None:
@@ -214,7 +214,7 @@ async def test_a_call_that_fails_takes_long_or_gives_too_much_says_so(tmp_path: 
         assert isinstance(held.reply, Reply)
         execution_id = held.reply.value.execution_id
         await caller.call("execution.cancel", execution_id=execution_id)
-        ended = await caller.call("execution.wait", execution_id=execution_id, wait_seconds=30)
+        ended = await caller.call("execution.wait", execution_id=execution_id, wait_seconds=240)
         assert ended["status"] == "cancelled"
         wrong = await caller.refusal("upstream:shop.search", queri="tea")
         assert wrong.code == "INVALID_ARGUMENTS"

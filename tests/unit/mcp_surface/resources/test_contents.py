@@ -237,7 +237,7 @@ async def test_reading_takes_no_longer_than_patience_and_names_the_run(open_call
         assert fault.data["uri"] == f"penstock://executions/{execution_id}/result"
         assert str(fault.data["uri"]) in fault.message
         await caller.call("execution.signal", execution_id=execution_id, name="go")
-        await caller.call("execution.wait", execution_id=execution_id, wait_seconds=20)
+        await caller.call("execution.wait", execution_id=execution_id, wait_seconds=240)
         later = await Reader(caller).read(str(fault.data["uri"]))
         assert later["contents"][0]["text"] == "late"
 

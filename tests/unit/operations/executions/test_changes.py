@@ -258,7 +258,7 @@ def test_a_history_can_be_waited_for_record_by_record(open_caller: OpenGate) -> 
         nothing = await caller.call("execution.history", execution_id="x", after=last, wait_seconds=0.01)
         assert (nothing["items"], nothing["ended"]) == ([], False)
         waiting = asyncio.create_task(
-            caller.call("execution.history", execution_id="x", after=last, wait_seconds=30, limit=1)
+            caller.call("execution.history", execution_id="x", after=last, wait_seconds=240, limit=1)
         )
         await asyncio.sleep(0)
         await caller.call("execution.answer", execution_id="x", answer={"ok": True}, note="on Ada's word")
@@ -267,7 +267,7 @@ def test_a_history_can_be_waited_for_record_by_record(open_caller: OpenGate) -> 
         assert came["items"][0]["payload"]["note"] == "on Ada's word"
         assert came["items"][0]["payload"]["answeredBy"] == os_user().principal_id
         await ended(caller, "x")
-        rest = await caller.call("execution.history", execution_id="x", after=last, limit=500, wait_seconds=30)
+        rest = await caller.call("execution.history", execution_id="x", after=last, limit=500, wait_seconds=240)
         assert rest["ended"] is True
 
     run(open_caller, test)

@@ -41,7 +41,7 @@ def test_a_call_that_waits_answers_with_the_finished_execution(open_caller: Open
     async def test(caller: Caller) -> None:
         reply = await caller.reply("workflow.execute", workflow_id="double", input={"number": 4}, sync=True)
         assert (reply.status, reply.value.status, reply.value.output) == (200, "completed", 8)
-        preferred = await caller.reply("workflow.execute", workflow_id="double", input={"number": 5}, wait_seconds=9)
+        preferred = await caller.reply("workflow.execute", workflow_id="double", input={"number": 5}, wait_seconds=240)
         assert (preferred.status, preferred.value.output) == (200, 10)
 
     run(open_caller, test)
@@ -283,7 +283,7 @@ def test_an_execution_that_is_looked_at_again_and_again_is_seen_as_it_is(open_ca
                 found = await by.call("execution.status", execution_id=run)
                 return found["status"], found["sequence"]
 
-            await caller.call("execution.wait", execution_id=run, wait_seconds=20)
+            await caller.call("execution.wait", execution_id=run, wait_seconds=240)
             before = await seen(by=caller)
             for _ in range(3):
                 assert await seen(by=caller) == await seen(by=elsewhere) == before
@@ -296,7 +296,7 @@ def test_an_execution_that_is_looked_at_again_and_again_is_seen_as_it_is(open_ca
             assert (await seen(by=caller))[0] in ("cancelled", "cancelling")
             stranger = await caller.new_caller("*", tenant="other")
             assert (await stranger.refusal("execution.status", execution_id=run)).code == "EXECUTION_NOT_FOUND"
-            await caller.call("execution.wait", execution_id=run, wait_seconds=20)
+            await caller.call("execution.wait", execution_id=run, wait_seconds=240)
             await caller.call("execution.delete", execution_id=run)
             for by in (caller, elsewhere):
                 assert (await by.refusal("execution.status", execution_id=run)).code == "EXECUTION_NOT_FOUND"

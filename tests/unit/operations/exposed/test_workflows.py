@@ -164,11 +164,11 @@ async def test_whoever_waits_hears_of_the_end(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
         await caller.call("workflow.create", document=ASK)
         started = await caller.call("workflow.execute", workflow_id="ask")
-        asked = await caller.call("execution.wait", execution_id=started["execution_id"], wait_seconds=20)
+        asked = await caller.call("execution.wait", execution_id=started["execution_id"], wait_seconds=240)
         assert asked["status"] == "waiting_input"
         answered = caller.call("execution.answer", execution_id=started["execution_id"], answer={"ok": True})
         _, ended = await asyncio.gather(
-            answered, caller.call("execution.wait", execution_id=started["execution_id"], wait_seconds=20)
+            answered, caller.call("execution.wait", execution_id=started["execution_id"], wait_seconds=240)
         )
         assert ended["status"] in ("completed", "waiting_input")
 

@@ -11,6 +11,7 @@ from penstock.base.json import JsonObject
 from penstock.operations.gate.pipeline import AnsweredCall
 from tests.scenarios.test_cancelled_callers import AWAITS_MAX, Cancelled
 from tests.unit.operations.conftest import Caller, OpenGate
+from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
 QUICK: JsonObject = {"penstock": "v1", "name": "quick", "nodes": [{"id": "done", "type": "end", "output": "done"}]}
@@ -68,10 +69,10 @@ async def test_a_call_whose_caller_left_waits_for_nothing_any_more(open_caller: 
     async with open_caller() as caller:
         await caller.call("workflow.create", document=ASK)
         calling = asyncio.ensure_future(
-            caller.outcome("workflow.execute", workflow_id="ask", input={}, sync=True, wait_seconds=60)
+            caller.outcome("workflow.execute", workflow_id="ask", input={}, sync=True, wait_seconds=300)
         )
         while not (await caller.call("execution.list"))["items"]:
             await caller.penstock.host.next_commit(timeout_seconds=1)
         calling.cancel()
-        async with asyncio.timeout(20):  # far less than the call would have waited
+        async with asyncio.timeout(SECONDS_MAX):  # less than the call would have waited
             await caller.gate.finish()

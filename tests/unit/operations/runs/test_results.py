@@ -88,7 +88,7 @@ def test_who_waits_for_the_end_of_a_run_that_goes_on_here_reads_no_history(
         await caller.call("workflow.import", workflows=[FIVE])
         loads = counted_loads(caller, monkeypatch)
         begun = await caller.call("workflow.execute", workflow_id="five", input={"number": 1})
-        state = await caller.penstock.host.wait_for_end(begun["execution_id"], timeout_seconds=60)
+        state = await caller.penstock.host.wait_for_end(begun["execution_id"], timeout_seconds=240)
         assert state is not None
         assert state.result == 32
         assert loads == []

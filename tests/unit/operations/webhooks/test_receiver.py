@@ -103,7 +103,7 @@ class Sender:
         return answer.status if isinstance(answer, HookAnswer) else answer.code
 
     async def output(self, execution_id: str) -> Any:
-        await self.caller.penstock.host.wait_for_end(execution_id, timeout_seconds=60)
+        await self.caller.penstock.host.wait_for_end(execution_id, timeout_seconds=240)
         return (await self.caller.call("execution.status", execution_id=execution_id))["output"]
 
 
@@ -170,7 +170,7 @@ def test_a_signal_reaches_the_run_that_the_request_names(open_caller: OpenGate) 
     async def test(sender: Sender) -> None:
         await sender.caller.call("workflow.execute", workflow_id="waits", execution_id="order-7")
         assert await sender.accepted({"order": "order-7", "amount": 5}, path="payments") == "order-7"
-        state = await sender.caller.penstock.host.wait_for_end("order-7", timeout_seconds=60)
+        state = await sender.caller.penstock.host.wait_for_end("order-7", timeout_seconds=240)
         assert state is not None
         assert state.terminal
         history = (await sender.caller.call("execution.history", execution_id="order-7"))["items"]

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.connections import hang_up
+
 __all__ = ["Answer", "Seen", "WebServer", "serving"]
 
 
@@ -38,6 +40,7 @@ class WebServer:
     seen: list[Seen] = field(default_factory=list)
     connections: int = 0
     handlers: set[asyncio.Task[None]] = field(default_factory=set)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def url(self, path: str = "/", *, host: str = "127.0.0.1", scheme: str = "http") -> str:
         return f"{scheme}://{host}:{self.port}{path}"
@@ -46,6 +49,7 @@ class WebServer:
         handler = asyncio.current_task()
         assert handler is not None
         self.handlers.add(handler)
+        self.writers.append(writer)
         self.connections += 1
         try:
             while True:
@@ -88,3 +92,4 @@ async def serving(
         listening.close()
         await listening.wait_closed()
         await asyncio.gather(*server.handlers)  # they end when the client closes its connections
+        await hang_up(server.writers)

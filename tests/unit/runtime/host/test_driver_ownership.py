@@ -236,7 +236,7 @@ def test_a_drained_driver_finishes_its_attempts_and_hands_on_the_rest(kind: str,
             bench.performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay"), step("thank", **ONCE), END))
             await bench.performer.begun.wait()
-            draining = asyncio.ensure_future(driver.drain(timeout_seconds=30))
+            draining = asyncio.ensure_future(driver.drain(timeout_seconds=240))
             await asyncio.sleep(0)
             bench.performer.gates["pay"].set()
             assert await draining == 0

@@ -84,7 +84,7 @@ def on(make: Callable[[], RunStore], body: Callable[[EmbeddedHost, Performer], C
 
 
 async def ended(host: EmbeddedHost, run_id: str = "r") -> str:
-    state = await host.wait_for_end(run_id, timeout_seconds=30)
+    state = await host.wait_for_end(run_id, timeout_seconds=240)
     assert state is not None
     return str(state.status)
 

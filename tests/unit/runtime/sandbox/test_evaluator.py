@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.expressions import (
@@ -30,7 +32,7 @@ from penstock.runtime.sandbox import worker as guarded_worker
 from penstock.runtime.sandbox.documents import DocumentChecks
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from tests.scenarios.loop_stalls import watched_loop
-from tests.waiting import SECONDS_MAX
+from tests.waiting import SECONDS_MAX, wait_until
 
 BUDGET_MS = 500
 # A worker that is killed has to be replaced, and the machine may be busy.
@@ -222,6 +224,48 @@ def test_the_worker_answers_line_by_line() -> None:
         b'{"error":"x"}',
         b'{"violations":[{"instance_path":"","keyword":"type","message":"must be string","subject":null}]}',
     ]
+
+
+def test_the_time_in_which_a_worker_gets_no_processor_is_not_charged_to_its_expression(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "WORKER_CLOCK_FACTOR_MAX", SECONDS_MAX * 1000 / BUDGET_MS)
+    with SandboxedEvaluator(time_budget_ms=BUDGET_MS) as guarded, ThreadPoolExecutor(1) as threads:
+        guarded.evaluate(compiled("[range(2)]"), None)
+        (worker,) = guarded.pool.idle
+        worker.process.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        answer = threads.submit(guarded.evaluate, compiled("[range(3)]"), None)
+        try:
+            wait_until(lambda: time.monotonic() - began > 2 * BUDGET_MS / 1000)
+            assert not answer.done()
+        finally:
+            worker.process.send_signal(signal.SIGCONT)
+        assert answer.result(SECONDS_MAX) == Evaluated([0, 1, 2])
+
+
+def test_a_worker_that_gets_no_processor_at_all_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WORKER_CLOCK_FACTOR_MAX", 1)
+    with SandboxedEvaluator(time_budget_ms=BUDGET_MS) as guarded:
+        wait_until(lambda: guarded.evaluate(compiled("[range(2)]"), None) == Evaluated([0, 1]))
+        (worker,) = guarded.pool.idle
+        worker.process.send_signal(signal.SIGSTOP)
+        assert isinstance(guarded.evaluate(compiled("[range(3)]"), None), EvaluationFailed)
+        assert not guarded.pool.idle
+        assert worker.process.returncode == -signal.SIGKILL
+
+
+def test_a_worker_whose_server_has_died_ends_when_a_request_has_computed_for_far_too_long() -> None:
+    program = (
+        "from penstock.base import limits\n"
+        "from penstock.runtime.sandbox import worker\n"
+        "limits.JQ_TIME_BUDGET_MS = 20\n"
+        "worker.main()\n"
+    )
+    request = b'["jq","last(range(1e12))",null]\n'
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, input=request, capture_output=True, check=False, timeout=SECONDS_MAX)
+    assert (ended.returncode, ended.stdout) == (-signal.SIGPROF, guarded_worker.READY)
 
 
 def test_an_endless_expression_does_not_hold_up_those_of_other_threads() -> None:

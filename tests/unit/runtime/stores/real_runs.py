@@ -31,7 +31,7 @@ async def make_runs(penstock: Penstock, count: int = 3) -> None:
     for number in range(count):
         answered = await penstock.start("ask", run_id=f"answered-{number}", labels={"team": "Blue"})
         await answered.answer({"yes": True})
-        await answered.result(timeout_seconds=60)
+        await answered.result(timeout_seconds=240)
         await penstock.start("ask", run_id=f"asking-{number}", labels={"team": "Green", "n": str(number)})
         await penstock.start("nap", run_id=f"napping-{number}")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 
 from penstock.base import limits
 from penstock.runtime.executors.http.issuer_client import HttpIssuerClient
 from penstock.runtime.ports.issuers import Fetched, IntrospectionRequest, NotFetched
+from tests.connections import hang_up
 
 pytestmark = pytest.mark.anyio
 
@@ -41,11 +42,7 @@ async def answering(answer: bytes, seen: list[bytes] | None = None) -> AsyncIter
             port = server.sockets[0].getsockname()[1]
             yield f"http://127.0.0.1:{port}"
     finally:
-        # A connection that the loop does not see closed is reported in whichever test runs when it is collected.
-        for writer in writers:
-            writer.transport.abort()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
+        await hang_up(writers)
 
 
 def response(status: str, body: bytes = b"", *headers: str) -> bytes:

@@ -215,7 +215,7 @@ def test_a_backup_becomes_a_store_again(path: Path, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Penstock.open(tmp_path / "new.db") as penstock:
             await penstock.run("asking-1").answer({})
-            await penstock.run("asking-1").result(timeout_seconds=60)
+            await penstock.run("asking-1").result(timeout_seconds=240)
 
     run_bounded(scenario())
     assert stats(tmp_path / "new.db").runs_by_status["completed"] == 4

@@ -30,7 +30,7 @@ async def filled(path: Path) -> None:
     async with Penstock.open(path, workflows=[DOCUMENT]) as penstock:
         started = [await penstock.start("keep", {"text": f"{number}{TEXT}"}) for number in range(RUNS)]
         for run in started:
-            await run.result(timeout_seconds=60)
+            await run.result(timeout_seconds=240)
 
 
 async def forgotten(path: Path) -> int:
@@ -107,7 +107,7 @@ def test_a_file_that_is_in_use_is_not_written_anew(tmp_path: Path) -> None:
             with pytest.raises(Conflict, match="in use"):
                 vacuum(path)
             run = await penstock.start("keep", {})
-            await run.result(timeout_seconds=60)
+            await run.result(timeout_seconds=240)
 
     asyncio.run(body())
     with pytest.raises(NotFound):
