@@ -38,7 +38,7 @@ class _JsonLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
 _JsonLoader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
     ("bool", r"true|false|True|False|TRUE|FALSE", "tfTF"),
-    ("null", r"~|null|Null|NULL|", "~nN\0"),
+    ("null", r"~|null|Null|NULL|", ("~", "n", "N", "")),
     ("int", r"[-+]?[0-9]+", "-+0123456789"),
     ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
 ):

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -67,7 +67,7 @@ class OperationOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     description: str | None = None
     hide: tuple[str, ...] = ()
     """Arguments that callers do not have; with `fixed`, they are sent all the same."""
-    fixed: dict[str, JsonValue] = {}
+    fixed: dict[str, Any] = {}
     """Values of arguments that are always sent, and that callers do not have."""
 
 
