@@ -75,6 +75,8 @@ def read_body(document: ApiDocument, schemas: SchemaTranslator, described: JsonV
     if kind in ("text", "binary"):
         text: JsonObject = {"type": "string"} if kind == "text" else _file(schema)
         return ReadBody(plan=plan, schema=text, required=required)
+    if schema.get("additionalProperties") is False and not schema.get("properties") and "$ref" not in schema:
+        return None  # an object without members, as some documents write for operations that take none
     flat = _flat(schema, object_or_empty(schema.get("$defs")))
     if flat is None:
         return ReadBody(plan=plan, schema=schema, required=required)

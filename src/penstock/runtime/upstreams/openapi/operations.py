@@ -93,13 +93,18 @@ class ApiOperation:
 
     def request(self) -> JsonObject:
         """Return what decides about the request of a call, as data: who accepts the tool accepts this too."""
-        return {
-            "method": self.method,
-            "path": self.path,
-            "parameters": [msgspec.to_builtins(item) for item in self.parameters],
-            "body": msgspec.to_builtins(self.body),
-            "fixed": dict(self.fixed),
-        }
+        request: JsonObject = msgspec.json.decode(
+            msgspec.json.encode(
+                {
+                    "method": self.method,
+                    "path": self.path,
+                    "parameters": self.parameters,
+                    "body": self.body,
+                    "fixed": self.fixed,
+                }
+            )
+        )
+        return request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,9 @@ _COMPONENTS: Final = "#/components/schemas/"
 # Schemas that nest deeper than this without a reference are cut; real ones have a dozen levels.
 _DEPTH_MAX: Final = 40
 _PATTERNS_KEPT: Final = 4_096
+# HTML, and links of Markdown: models do not follow them, and read every character.
+_TAG: Final = re.compile(r"</?[A-Za-z][^<>]{0,500}>")
+_LINK: Final = re.compile(r"\[([^\[\]]{1,200})\]\([^()\s]{1,500}\)")
 
 
 @dataclass(slots=True)
@@ -313,8 +316,8 @@ def _reachable(name: str, definitions: dict[str, JsonObject]) -> set[str]:
 
 
 def shortened(text: str, characters_max: int) -> str:
-    """Return a text in one paragraph, cut at the end of a sentence or word if it is too long."""
-    joined = " ".join(text.split())
+    """Return a text in one paragraph without mark-up, cut at the end of a sentence or word if it is too long."""
+    joined = " ".join(_LINK.sub(r"\1", _TAG.sub("", text)).split())
     if len(joined) <= characters_max:
         return joined
     cut = joined[: characters_max - 1]

@@ -202,6 +202,18 @@ def test_the_text_of_a_side_file_is_checked(text: bytes) -> None:
         parse_overrides(text, name="side.yaml")
 
 
+def test_a_body_without_members_is_no_argument() -> None:
+    empty = {"type": "object", "properties": {}, "additionalProperties": False}
+    assert operation(body(empty)).input_schema["properties"] == {}
+
+
+def test_the_request_of_an_operation_is_plain_json() -> None:
+    schema = {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}
+    request = operation(body(schema, "multipart/form-data")).request()
+    assert request == msgspec.json.decode(msgspec.json.encode(request))
+    assert request["body"]["files"] == ["file"]  # type: ignore[index,call-overload]
+
+
 def test_another_request_is_another_tool_to_accept() -> None:
     before = imported({"/orders": {"get": {"operationId": "it"}}}).operations["it"]
     after = imported({"/orders": {"delete": {"operationId": "it"}}}).operations["it"]

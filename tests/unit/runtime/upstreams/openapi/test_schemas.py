@@ -130,6 +130,9 @@ def test_a_long_text_ends_with_a_sentence_or_a_word() -> None:
     assert shortened("One  is\nshort.", 100) == "One is short."
     assert shortened("The first sentence. The second one is much too long.", 30) == "The first sentence."
     assert shortened("one two three four five", 12) == "one two…"
+    assert shortened('<p>See <a href="/docs">here</a> or [there](https://a.example/b), 1 < 2.</p>', 100) == (
+        "See here or there, 1 < 2."
+    )
 
 
 def deep(levels: int, width: int) -> Any:
