@@ -22,6 +22,7 @@ _SERVER = "Server and settings"
 _OPERATIONS = "Operations, on a server or in a file"
 _RUNS_MODULE = "penstock.cli.runs.group"
 _RUNS_WORDS = RESOURCES["runs"].help
+_IMPORT_WORDS = "Offer what other people describe as tools: operations of an API."
 _QUERY_WORDS = "Queries of graphs: check, format and test files, list, explain and run stored ones."
 
 # The sentence is the first one of the command's own help; a test compares them.
@@ -78,6 +79,7 @@ COMMANDS: dict[str, LazyCommand] = {
         "penstock.cli.documents.schema", "schema_app", "Print the JSON Schema of workflow documents.", _DOCUMENTS
     ),
     "query": LazyCommand("penstock.cli.graphs.group", "query_group", _QUERY_WORDS, _DOCUMENTS, _QUERY_WORDS),
+    "import": LazyCommand("penstock.cli.imports.group", "import_group", _IMPORT_WORDS, _DOCUMENTS, _IMPORT_WORDS),
     "init": LazyCommand(
         "penstock.cli.project.init",
         "init_command",

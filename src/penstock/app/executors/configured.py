@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.app.executors.apis import ApiRouter, api_executor, api_names
 from penstock.app.executors.extras import load_executor, require_extra
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.secret_sources import ReferenceSecrets, private_texts, resolve_secret
@@ -83,19 +84,21 @@ async def open_executors(
         )
         stack.push_async_callback(requests.close)
         executors: dict[str, AsyncPerformer] = {"http": requests}
-        link = UpstreamLink(rules=import_rules(settings.mcp_servers), sign_ins=upstream_sign_ins(settings))
+        link = UpstreamLink(rules=import_rules(settings), sign_ins=upstream_sign_ins(settings))
         stack.push_async_callback(link.sign_ins.close)
         tools = link.tools = _tool_executor(settings, secrets, link)
-        if tools is not None:
-            stack.push_async_callback(tools.close)
+        link.api_names, link.apis = api_names(settings), api_executor(settings, secrets, link)
+        for opened in filter(None, (tools, link.apis)):
+            stack.push_async_callback(opened.close)
+        others = tools if link.apis is None else ApiRouter(names=link.api_names, apis=link.apis, others=tools)
         executors["tool_call"] = client_roots.ClientRouter(
-            member="server", own=client_roots.ClientRoots(), others=tools
+            member="server", own=client_roots.ClientRoots(), others=others
         )
         models = LazyExecutor(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
         stack.push_async_callback(models.close)
         # Without a model on the server, there is still the model of the client that starts a run.
-        others = models if settings.models else None
-        executors["llm_call"] = client_roots.ClientRouter(member="provider", own=models, others=others)
+        own_models = models if settings.models else None
+        executors["llm_call"] = client_roots.ClientRouter(member="provider", own=models, others=own_models)
         agents = _agent_executor(settings, secrets, tools)
         stack.push_async_callback(agents.close)
         executors["agent_delegate"] = agents
@@ -106,13 +109,16 @@ async def open_executors(
 async def open_upstream_link(settings: Settings) -> AsyncIterator[UpstreamLink]:
     """The servers whose tools are imported, for a process that performs nothing, until the block ends."""
     sign_ins = upstream_sign_ins(settings)
-    link = UpstreamLink(rules=import_rules(settings.mcp_servers), watches=False, sign_ins=sign_ins)
-    link.tools = _tool_executor(settings, secrets_of(settings), link) if link.rules else None
+    link = UpstreamLink(rules=import_rules(settings), watches=False, sign_ins=sign_ins)
+    if link.rules:
+        secrets = secrets_of(settings)
+        link.tools = _tool_executor(settings, secrets, link)
+        link.api_names, link.apis = api_names(settings), api_executor(settings, secrets, link)
     try:
         yield link
     finally:
-        if link.tools is not None:
-            await link.tools.close()
+        for opened in filter(None, (link.tools, link.apis)):
+            await opened.close()
         await sign_ins.close()
 
 

@@ -62,6 +62,9 @@ def _needed(settings: Settings) -> Iterator[tuple[str, str | SecretReference]]:
         for member in ("env", "headers"):
             yield from ((f"mcp_servers.{name}.{member}.{key}", text) for key, text in getattr(server, member).items())
         yield from _oauth_secrets(name, server.auth)
+    for name, api in settings.apis.items():
+        for member in ("headers", "query"):
+            yield from ((f"apis.{name}.{member}.{key}", text) for key, text in getattr(api, member).items())
     for section, items in (("models", settings.models), ("agents", settings.agents)):
         for name, item in items.items():
             if item.api_key is not None:

@@ -1,4 +1,4 @@
-"""Other MCP servers whose tools are imported: links the settings, the tool registry, the gate and the executor.
+"""Other MCP servers and APIs whose tools are imported: links settings, tool registry, gate and executors.
 
 Connections are opened in the background once the gate is open. A server that cannot be reached blocks nothing, and is
 tried again. A process that performs nothing connects only when it is asked for a listing.
@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.executors.lazy_executor import LazyExecutor
-from penstock.app.settings.named import McpServerSettings, ToolRuleSettings
+from penstock.app.settings.model import Settings
+from penstock.app.settings.named import ToolRuleSettings
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.ports.host import RunHost
@@ -41,8 +42,8 @@ _LOGGER = logging.getLogger("penstock.upstream")
 _PATIENCE_SECONDS = 600.0
 
 
-def import_rules(servers: Mapping[str, McpServerSettings]) -> dict[str, ImportRules]:
-    """The import rules of the settings. Servers that are disabled or have no rules are left out."""
+def import_rules(settings: Settings) -> dict[str, ImportRules]:
+    """The import rules of servers and APIs. Those that are disabled or have no rules are left out."""
     return {
         name: ImportRules(
             prefix=wanted.prefix or name,
@@ -51,8 +52,8 @@ def import_rules(servers: Mapping[str, McpServerSettings]) -> dict[str, ImportRu
             tenants=wanted.tenants,
             rules={pattern: _rule(rule) for pattern, rule in wanted.governance.items()},
         )
-        for name, server in servers.items()
-        if not server.disabled and (wanted := server.import_) is not None
+        for name, server in settings.tool_sources.items()
+        if (wanted := server.import_) is not None
     }
 
 
@@ -75,7 +76,10 @@ class UpstreamLink:
 
     rules: Mapping[str, ImportRules] = field(default_factory=dict)
     tools: LazyExecutor | None = None
-    """The executor; None if this process does not connect to servers."""
+    """The executor for MCP servers; None if this process does not connect to any."""
+    apis: LazyExecutor | None = None
+    """The executor for APIs; None if there are none."""
+    api_names: frozenset[str] = frozenset()
     watches: bool = True
     """True if connections are kept open. A process that performs nothing connects only on request."""
     guard: ToolGuard = field(default_factory=NoGuard)
@@ -126,15 +130,15 @@ class UpstreamLink:
         except Exception as error:  # any error of the server, the network or the library
             message = f"{server} cannot be reached: {str(error) or type(error).__name__}"
             raise Unavailable(
-                "UPSTREAM_UNAVAILABLE", message, "look at its log, and at its entry in mcp_servers"
+                "UPSTREAM_UNAVAILABLE", message, "look at its log, and at its entry in mcp_servers or apis"
             ) from error
 
     @asynccontextmanager
     async def watch_servers(self, board: UpstreamToolRegistry) -> AsyncIterator[None]:
         """Keep connections to the servers open until the block ends."""
         before, self.guard = self.guard, board
-        board.connections = self if self.tools is not None else None
-        names = tuple(self.rules) if self.watches and self.tools is not None else ()
+        board.connections = self if self.tools is not None or self.apis is not None else None
+        names = [name for name in self.rules if self.watches and self._lazy(name) is not None]
         watching = [asyncio.create_task(self._watch(name), name=f"upstream {name}") for name in names]
         try:
             yield
@@ -146,9 +150,13 @@ class UpstreamLink:
             self.guard = before
 
     async def _executor(self, server: str) -> Any:
-        if self.tools is None:
+        lazy = self._lazy(server)
+        if lazy is None:
             raise Unavailable("UPSTREAM_UNAVAILABLE", "this process is not connected to other servers")
-        return await self.tools.ready(server)
+        return await lazy.ready(server)
+
+    def _lazy(self, server: str) -> LazyExecutor | None:
+        return self.apis if server in self.api_names else self.tools
 
     async def _watch(self, server: str) -> None:
         try:

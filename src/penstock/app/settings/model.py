@@ -39,7 +39,7 @@ from penstock.app.settings.governance import GovernanceSettings, PolicySettings,
 from penstock.app.settings.graphs import ONLY_GRAPH, GraphSettings, OnlyGraphSettings
 from penstock.app.settings.identity import OauthSettings, PipeSettings
 from penstock.app.settings.limits import LimitSettings
-from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings
+from penstock.app.settings.named import AgentSettings, ApiSettings, McpServerSettings, ModelSettings
 from penstock.app.settings.quotas import QuotaSettings
 from penstock.app.settings.secrets import SecretReference
 from penstock.base import limits
@@ -427,6 +427,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     mcp_allow_commands: Annotated[tuple[str, ...], Field("Programs that may be started as MCP servers, by name.")] = (
         DEFAULT_ALLOWED_COMMANDS
     )
+    apis: Annotated[
+        Mapping[str, ApiSettings],
+        Field(
+            "APIs with an OpenAPI document, whose operations `tool_call` nodes may use; `import` puts some into the "
+            "catalogue.",
+            format=TABLE_NAME,
+        ),
+    ] = {}
     models: Annotated[
         Mapping[str, ModelSettings], Field("Language models that `llm_call` nodes may use.", format=TABLE_NAME)
     ] = {}
@@ -442,6 +450,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         Mapping[str, SecretReference],
         Field("Where the secrets that documents name are to be found.", format=SECRET_NAME),
     ] = {}
+
+    @property
+    def tool_sources(self) -> Mapping[str, McpServerSettings | ApiSettings]:
+        """The MCP servers and APIs by name, without those that are disabled. Names are unique among both."""
+        sources: dict[str, McpServerSettings | ApiSettings] = {**self.mcp_servers, **self.apis}
+        return {name: source for name, source in sources.items() if not source.disabled}
 
     @property
     def declared_graphs(self) -> Mapping[str, GraphSettings]:

@@ -1,4 +1,4 @@
-"""Settings that come by name, as many as an operator wants: MCP servers, models, agents.
+"""Settings that come by name, as many as an operator wants: MCP servers, APIs, models, agents.
 
 Above it: `model`. Below it: `composite_types`, `secrets`. `executors.configured` builds executors from them.
 """
@@ -18,6 +18,7 @@ from penstock.app.settings.upstream_auth import ItemProblem, OAuthSettings, may_
 
 __all__ = [
     "AgentSettings",
+    "ApiSettings",
     "ImportSettings",
     "ItemProblem",
     "McpServerSettings",
@@ -34,14 +35,23 @@ class ToolRuleSettings(Struct, frozen=True, kw_only=True):
     """What holds for an imported tool; what its server says about itself counts for nothing of this."""
 
     scopes: Annotated[tuple[str, ...], Field("Scopes that a caller needs beside `upstream:run`.", format=SCOPE)] = ()
-    risk: Annotated[Literal["low", "medium", "high", "critical"], Field("How much harm a call can do.")] = "medium"
-    read_only: Annotated[bool, Field("Whether a call changes nothing.")] = False
+    risk: Annotated[
+        Literal["low", "medium", "high", "critical"] | None,
+        Field("How much harm a call can do: `medium` unless set; of an API, `low` if it reads and `high` if not."),
+    ] = None
+    read_only: Annotated[
+        bool | None, Field("Whether a call changes nothing; unless set, only a reading method of an API does not.")
+    ] = None
     destructive: Annotated[
         bool | None, Field("Whether a call may delete or overwrite; unless set, it may if it is not `read_only`.")
     ] = None
     idempotent: Annotated[
-        bool, Field("Whether a call may be made twice; only then is one with an unknown outcome repeated.")
-    ] = False
+        bool | None,
+        Field(
+            "Whether a call may be made twice; only then is one with an unknown outcome repeated. Unless set, only "
+            "`PUT` and `DELETE` of an API may."
+        ),
+    ] = None
     open_world: Annotated[bool, Field("Whether it reaches out of the server's own data.")] = True
     title: Annotated[str | None, Field("What it is called, in place of the server's word.")] = None
     description: Annotated[str | None, Field("What models are told about it, in place of the server's words.")] = None
@@ -115,6 +125,46 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
             yield ItemProblem("headers", "must not have `authorization`: `auth` says where tokens come from")
         if self.auth is not None and self.url is not None and not may_have_tokens(self.url):
             yield ItemProblem("url", "must begin with https:// where there is `auth`, except on this machine")
+
+
+class ApiSettings(Struct, frozen=True, kw_only=True):
+    """An API that an OpenAPI document describes."""
+
+    document: Annotated[str | None, Field("The file with its OpenAPI document, JSON or YAML.", format=PATH)] = None
+    url: Annotated[
+        str | None, Field("Where its OpenAPI document is, if not in a file; it is asked for again.", format=URL)
+    ] = None
+    base_url: Annotated[
+        str | None, Field("The address of the API; unless set, the first server of the document.", format=URL)
+    ] = None
+    overrides: Annotated[
+        str | None, Field("A file with names, texts and fixed arguments in place of the document's.", format=PATH)
+    ] = None
+    headers: Annotated[
+        Mapping[str, str | _References],
+        Field(
+            "Headers of every request; `${secret:NAME}` stands for a secret, `${principal}` and `${tenant}` for whom "
+            "the call is made."
+        ),
+    ] = {}
+    query: Annotated[
+        Mapping[str, str | _References], Field("Parameters of every request, with the same references.")
+    ] = {}
+    timeout: Annotated[
+        timedelta | None, Field("How long a call may take when its node does not say.", minimum=0.001)
+    ] = None
+    output_schemas: Annotated[bool, Field("Whether tools say what they answer with; it makes lists of tools long.")] = (
+        False
+    )
+    disabled: Annotated[bool, Field("Whether to leave the API out.")] = False
+    import_: Annotated[
+        ImportSettings | None, Field("Which of its operations are in the catalogue; none unless set.")
+    ] = None
+
+    def problems(self) -> Iterator[ItemProblem]:
+        """Check that the document is in exactly one place."""
+        if (self.document is None) == (self.url is None):
+            yield ItemProblem("", "must have either `document` (a file) or `url` (an address)")
 
 
 class TokenPriceSettings(Struct, frozen=True, kw_only=True):

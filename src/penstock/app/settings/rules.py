@@ -50,6 +50,7 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
     yield from _approval_problems(settings)
     yield from _issuer_problems(settings)
     yield from _server_problems(settings)
+    yield from _api_problems(settings)
     yield from _import_problems(settings)
     yield from _agent_problems(settings)
     if settings.graph.schema is not None and settings.graphs:
@@ -111,32 +112,41 @@ def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
             )
 
 
+def _api_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    for name in settings.apis:
+        taken = {CLIENT: "stands for whoever calls a workflow", **dict.fromkeys(settings.mcp_servers, "a server has")}
+        if name in taken:
+            message = f"`apis.{name}` has a name that {taken[name]}"
+            yield SettingsProblem(paths=("apis",), below=(name,), message=message, hint="give it another name")
+
+
 def _import_problems(settings: Settings) -> Iterator[SettingsProblem]:
-    """Check that each name in the catalogue comes from one server only."""
+    """Check that each name in the catalogue comes from one server or API only."""
     taken: dict[str, str] = {}
-    for name, server in settings.mcp_servers.items():
-        if server.import_ is None or server.disabled:
+    for name, server in settings.tool_sources.items():
+        if server.import_ is None:
             continue
+        table = "apis" if name in settings.apis else "mcp_servers"
         if "/" in name:
             yield SettingsProblem(
-                paths=("mcp_servers",),
+                paths=(table,),
                 below=(name, "import"),
-                message=f"the tools of `mcp_servers.{name}` cannot be called over REST: there is a slash in its name",
-                hint="give the server a name without one",
+                message=f"the tools of `{table}.{name}` cannot be called over REST: there is a slash in its name",
+                hint="give it a name without one",
             )
         prefix = server.import_.prefix or name
         if not TOOL_PREFIX.fits(prefix):
             yield SettingsProblem(
-                paths=("mcp_servers",),
+                paths=(table,),
                 below=(name, "import"),
-                message=f"`mcp_servers.{name}.import` needs a `prefix`: the name of the server is none",
+                message=f"`{table}.{name}.import` needs a `prefix`: the name itself is none",
                 hint=f"a prefix is {TOOL_PREFIX.expected}",
             )
         if prefix in taken:
             yield SettingsProblem(
-                paths=("mcp_servers",),
+                paths=(table,),
                 below=(name, "import"),
-                message=f"the tools of `{name}` and `{taken[prefix]}` in `mcp_servers` have the same prefix `{prefix}`",
+                message=f"the tools of `{name}` and `{taken[prefix]}` have the same prefix `{prefix}`",
                 hint="give each a `prefix` of its own",
             )
         taken[prefix] = name

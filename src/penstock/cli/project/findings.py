@@ -100,8 +100,7 @@ def _reference_findings(
             if reference.field == "workflow":
                 yield from _unknown("workflow", wanted, known.workflows, path)
         case Resource.SERVER:
-            servers = [name for name, server in known.settings.mcp_servers.items() if not server.disabled]
-            yield from _unknown("MCP server", wanted, servers, path)
+            yield from _unknown("MCP server", wanted, known.settings.tool_sources, path)
         case Resource.AGENT:
             yield from _unknown("agent", wanted, (*known.settings.agents, PERSON_AGENT), path)
         case Resource.MODEL:
@@ -110,7 +109,7 @@ def _reference_findings(
 
 _KINDS = {
     "workflow": ("UNKNOWN_WORKFLOW", "put its file into the project (workflows.paths)"),
-    "MCP server": ("UNKNOWN_SERVER", "add it to `mcp_servers` in the settings"),
+    "MCP server": ("UNKNOWN_SERVER", "add it to `mcp_servers` or `apis` in the settings"),
     "agent": ("UNKNOWN_AGENT", "add it to `agents` in the settings"),
     "model": ("UNKNOWN_MODEL", "add it to `models` in the settings, or write `provider` beside it"),
 }

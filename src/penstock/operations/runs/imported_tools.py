@@ -32,7 +32,7 @@ from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
 from penstock.operations.runs.tool_schemas import nested_schema, object_at, object_schema
 from penstock.runtime.upstreams.tool_registry import DEFINE_CALL, QUARANTINED, ToolReview
-from penstock.runtime.upstreams.tools import ImportRules, ToolRule, UpstreamTool
+from penstock.runtime.upstreams.tools import ImportRules, ToolEffects, ToolRule, UpstreamTool
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
@@ -92,7 +92,7 @@ def _capability(item: ToolReview, rules: ImportRules) -> Capability:
     rule, called = rules.rule_of(item.name), f"{rules.prefix}.{item.name}"
     name = _name(rules, item.name)
     if item.status != "pinned" or item.pin is None:
-        return _withheld(name, item, rule)
+        return _withheld(name, item, rules)
     tool = item.pin.tool
     title = rule.title or tool.title or called
     metadata: dict[str, JsonValue] = {
@@ -110,9 +110,9 @@ def _capability(item: ToolReview, rules: ImportRules) -> Capability:
         description=rule.description or tool.description or title,
         make_input_schema=lambda: input_schema,
         make_output_schema=partial(_output_schema, tool),
-        annotations=_annotations(rule),
-        governance=_governance(rule),
-        handler=partial(_execute, item.server, item.name),
+        annotations=_annotations(rule, rules.effects_of(tool)),
+        governance=_governance(rule, rules.effects_of(tool)),
+        handler=partial(_execute, item.server, item.name, rules.effects_of(tool).idempotent),
         convert=partial(converted, tool.input_schema),
         authorization=partial(_authorization, item.server, item.name),
         errors=_ERRORS,
@@ -121,17 +121,19 @@ def _capability(item: ToolReview, rules: ImportRules) -> Capability:
     )
 
 
-def _withheld(name: str, item: ToolReview, rule: ToolRule) -> Capability:
+def _withheld(name: str, item: ToolReview, rules: ImportRules) -> Capability:
     """Return a capability for a quarantined tool: it is never listed, and calling it explains why it is refused."""
     nothing: JsonObject = {"type": "object"}
+    rule = rules.rule_of(item.name)
+    effects = rules.effects_of(item.seen or UpstreamTool(name=item.name))
     return Capability(
         name=name,
         title=name,
         description="Quarantined.",
         make_input_schema=lambda: nothing,
         make_output_schema=lambda: None,
-        annotations=_annotations(rule),
-        governance=_governance(rule),
+        annotations=_annotations(rule, effects),
+        governance=_governance(rule, effects),
         handler=partial(_refuse, item.server, item.name, item.status),
         convert=lambda arguments: arguments,
         authorization=partial(_authorization, item.server, item.name),
@@ -141,18 +143,19 @@ def _withheld(name: str, item: ToolReview, rule: ToolRule) -> Capability:
     )
 
 
-def _annotations(rule: ToolRule) -> Annotations:
+def _annotations(rule: ToolRule, effects: ToolEffects) -> Annotations:
     """Return the annotations that the operator configured. Without any, a tool may do anything."""
     return Annotations(
-        read_only=rule.read_only,
-        destructive=not rule.read_only if rule.destructive is None else rule.destructive,
-        idempotent=rule.idempotent or rule.read_only,
+        read_only=effects.read_only,
+        destructive=effects.destructive,
+        idempotent=effects.idempotent,
         open_world=rule.open_world,
     )
 
 
-def _governance(rule: ToolRule) -> Governance:
-    return Governance(risk=rule.risk, scopes=tuple(dict.fromkeys((UPSTREAM_RUN_SCOPE, *rule.scopes))), bucket="write")
+def _governance(rule: ToolRule, effects: ToolEffects) -> Governance:
+    scopes = tuple(dict.fromkeys((UPSTREAM_RUN_SCOPE, *rule.scopes)))
+    return Governance(risk=effects.risk, scopes=scopes, bucket="write")
 
 
 def _authorization(server: str, tool: str, arguments: JsonObject) -> Authorization:
@@ -180,12 +183,12 @@ async def _refuse(server: str, tool: str, status: str, context: Context, given: 
     raise Conflict(QUARANTINED, message, hint, {"server": server, "tool": tool, "status": status})
 
 
-async def _execute(server: str, tool: str, context: Context, given: JsonValue) -> ExecutionResult:
+async def _execute(server: str, tool: str, repeatable: bool, context: Context, given: JsonValue) -> ExecutionResult:
     upstreams = context.services.upstreams
     refused = await upstreams.refusal(context.tenant, server, tool) if upstreams is not None else None
     if refused is not None:
         await _refuse(server, tool, "changed", context, given)
-    workflow = await _defined(context, server, tool)
+    workflow = await _defined(context, server, tool, repeatable)
     chosen = new_run_id(context, None)
     with context.services.host.progress.starting():
         row = await started_run(
@@ -200,7 +203,7 @@ async def _execute(server: str, tool: str, context: Context, given: JsonValue) -
     return await wait_for_result(context, row.run_id, seconds)
 
 
-async def _defined(context: Context, server: str, tool: str) -> Workflow:
+async def _defined(context: Context, server: str, tool: str, repeatable: bool) -> Workflow:
     """Return the workflow that a call of a tool runs.
 
     The first call stores it, in a separate call, for all later callers.
@@ -209,18 +212,17 @@ async def _defined(context: Context, server: str, tool: str) -> Workflow:
     if upstreams is None or upstreams.act is None:
         message = "this process only looks at what is stored"
         raise Unavailable("UPSTREAM_UNAVAILABLE", message, "ask the server (`penstock serve`) instead of the file")
-    workflow = call_workflow(server, tool, upstreams.rules[server])
+    workflow = call_workflow(server, tool, upstreams.rules[server], repeatable=repeatable)
     context.services.signatures.vouch(workflow.hash)
     known = await context.services.store.definition_named(workflow.name, tenant=CALLS_OWNER)
     if known is None or known.hash != workflow.hash:
-        await upstreams.act(context.tenant, DEFINE_CALL, {"server": server, "tool": tool})
+        await upstreams.act(context.tenant, DEFINE_CALL, {"server": server, "tool": tool, "repeatable": repeatable})
     return workflow
 
 
-def call_workflow(server: str, tool: str, rules: ImportRules) -> Workflow:
+def call_workflow(server: str, tool: str, rules: ImportRules, *, repeatable: bool) -> Workflow:
     """Return the workflow for one call of a tool, under the operator's current rules."""
-    rule = rules.rule_of(tool)
-    return _workflow(_name(rules, tool), server, tool, rule.read_only or rule.idempotent)
+    return _workflow(_name(rules, tool), server, tool, repeatable)
 
 
 def _name(rules: ImportRules, tool: str) -> str:

@@ -37,6 +37,8 @@ class OfTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     server: str
     tool: str
+    repeatable: bool = False
+    """Whether a call with an unknown outcome is made again."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +76,8 @@ async def accept_first(context: Context, given: OfServer) -> Counted:
 @operation(DEFINE_CALL, route=None, scopes=("workflow:write",), subject=_tool)
 async def define_call(context: Context, given: OfTool) -> Counted:
     """Store the workflow that calls of a tool run."""
-    workflow = call_workflow(given.server, given.tool, _tool_registry(context).rules[given.server])
+    rules = _tool_registry(context).rules[given.server]
+    workflow = call_workflow(given.server, given.tool, rules, repeatable=given.repeatable)
     context.call.about(None, hash=workflow.hash)
     await context.services.host.register(
         workflow, tenant=CALLS_OWNER, created_by=context.principal.id, call=lambda row: context.call

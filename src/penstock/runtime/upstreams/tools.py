@@ -22,6 +22,7 @@ __all__ = [
     "ImportRules",
     "NoGuard",
     "ServerState",
+    "ToolEffects",
     "ToolGuard",
     "ToolRefusal",
     "ToolRule",
@@ -32,6 +33,10 @@ __all__ = [
 ]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+
+# Methods that change nothing, and those that have the same effect when they are sent twice (RFC 9110).
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_REPEATABLE = frozenset({"DELETE", "PUT"})
 
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 
@@ -47,25 +52,41 @@ class UpstreamTool(msgspec.Struct, frozen=True, kw_only=True):
     annotations: dict[str, Any] = msgspec.field(default_factory=dict)
     problem: str | None = None
     """Why it cannot be used as it is described; such a tool cannot be accepted."""
+    request: dict[str, Any] | None = None
+    """Of an operation of an API: the request that a call becomes. None for a tool of an MCP server."""
 
 
 def tool_hash(tool: UpstreamTool) -> str:
-    """The hash of everything about a tool that a model is shown."""
+    """The hash of everything about a tool that a model is shown, and of the request that it becomes."""
     shown = [tool.name, tool.title, tool.description, tool.input_schema, tool.output_schema]
+    if tool.request is not None:
+        shown.append(tool.request)
     return hashlib.sha256(_encode(shown)).hexdigest()
 
 
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's rule for a tool. The server's own claims do not affect any of this."""
+    """The operator's rule for a tool. The server's own claims do not affect any of this.
+
+    What is None was not said. For an operation of an API the method of its request counts then, which is a fact.
+    """
 
     scopes: tuple[str, ...] = ()
-    risk: Risk = "medium"
-    read_only: bool = False
+    risk: Risk | None = None
+    read_only: bool | None = None
     destructive: bool | None = None
-    idempotent: bool = False
+    idempotent: bool | None = None
     open_world: bool = True
     title: str | None = None
     description: str | None = None
+
+
+class ToolEffects(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call of a tool may do."""
+
+    risk: Risk
+    read_only: bool
+    destructive: bool
+    idempotent: bool
 
 
 class ImportRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +114,17 @@ class ImportRules(msgspec.Struct, frozen=True, kw_only=True):
             return exact
         fitting = (rule for pattern, rule in self.rules.items() if fnmatchcase(tool, pattern))
         return next(fitting, ToolRule())
+
+    def effects_of(self, tool: UpstreamTool) -> ToolEffects:
+        """What a tool may do: what the operator says, else what the method of its request means, else anything."""
+        rule, method = self.rule_of(tool.name), (tool.request or {}).get("method")
+        read_only = rule.read_only if rule.read_only is not None else method in _READING
+        return ToolEffects(
+            risk=rule.risk or ("medium" if method is None else "low" if read_only else "high"),
+            read_only=read_only,
+            destructive=not read_only if rule.destructive is None else rule.destructive,
+            idempotent=read_only or (rule.idempotent if rule.idempotent is not None else method in _REPEATABLE),
+        )
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +163,7 @@ def tenant_refusal(tenant: str, server: str, rules: ImportRules | None) -> ToolR
     """
     if rules.is_for(tenant) if rules is not None else tenant == DEFAULT_TENANT:
         return None
-    message = f"{server} is not for this tenant; an operator may list the tenant in mcp_servers.{server}.import.tenants"
+    message = f"{server} is not for this tenant; an operator may list the tenant under `import.tenants` of {server}"
     return ToolRefusal("UPSTREAM_NOT_FOUND", message)
 
 

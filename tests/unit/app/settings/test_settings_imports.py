@@ -43,7 +43,7 @@ def mistakes(text: str, folder: Path) -> tuple[Finding, ...]:
 def test_servers_are_written_as_clients_write_them_with_what_is_imported_beside(tmp_path: Path) -> None:
     settings = loaded(PASTED, tmp_path)
     assert set(settings.mcp_servers) == {"shop", "search", "old"}
-    rules = import_rules(settings.mcp_servers)
+    rules = import_rules(settings)
     assert set(rules) == {"shop"}
     shop = rules["shop"]
     assert (shop.prefix, shop.accept, shop.tenants) == ("shop", "manual", ("default",))

@@ -79,12 +79,16 @@ class HttpExecutor:
         resolve: Resolver = resolve_host,
     ) -> None:
         guard = AddressGuard(allow_private, tuple(allow_hosts or ()))
-        self._transport = GuardedTransport(guard, verify=verify, resolve=resolve)
+        self.transport = GuardedTransport(guard, verify=verify, resolve=resolve)
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Send the request of one attempt."""
+        return await self.send(call, lambda: plan_request(call.activity, epoch=call.epoch))
+
+    async def send(self, call: ActivityCall, make_plan: Callable[[], RequestPlan]) -> ActivityOutcome:
+        """Send a request that is made here, so that one that cannot be made is an outcome like any other."""
         try:
-            plan = plan_request(call.activity, epoch=call.epoch)
+            plan = make_plan()
             plan.request.extensions["trace"] = _confirming(call)
             async with asyncio.timeout(plan.timeout_ms / 1000):
                 return await self._follow(plan)
@@ -110,12 +114,12 @@ class HttpExecutor:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._transport.aclose()
+        await self.transport.aclose()
 
     async def _follow(self, plan: RequestPlan) -> ActivityOutcome:
         request = plan.request
         for _ in range(limits.HTTP_REDIRECTS_MAX + 1):
-            response = await self._transport.handle_async_request(request)
+            response = await self.transport.handle_async_request(request)
             try:
                 location = response.headers.get("location")
                 if not plan.follow_redirects or response.status_code not in _REDIRECTS or not location:

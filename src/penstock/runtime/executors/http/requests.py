@@ -5,7 +5,8 @@ Above it: the http executor sends the planned request. It opens no connection an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 import httpx2
@@ -15,7 +16,7 @@ from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.engine.effects import PerformActivity
 
-__all__ = ["RequestPlan", "RequestRefused", "mask_secrets", "plan_request", "redirect_request"]
+__all__ = ["RequestPlan", "RequestRefused", "mask_secrets", "plan_exchange", "plan_request", "redirect_request"]
 
 _RETRY_ON_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -61,28 +62,56 @@ def plan_request(activity: PerformActivity, *, epoch: int = 0) -> RequestPlan:
     method = str(config.get("method", "GET")).upper()
     if method not in _METHODS:
         raise RequestRefused(f"the method {method} is not one of {', '.join(sorted(_METHODS))}")
-    timeout_ms = activity.timeout_ms or limits.HTTP_TIMEOUT_MS_DEFAULT
     headers = _headers(given.get("headers"))
     content = _content(given.get("body"), headers)
+    url = _url(given.get("url"), given.get("query"))
+    retry_on_status = _statuses(config.get("retry_on_status"))
+    plan = _plan(activity, method, url, headers, content, epoch=epoch)
+    return replace(
+        plan,
+        follow_redirects=config.get("follow_redirects") is True,
+        expect_status=_statuses(config.get("expect_status")),
+        retry_on_status=_RETRY_ON_STATUS if retry_on_status is None else retry_on_status,
+    )
+
+
+def plan_exchange(  # noqa: PLR0913  # a request has these parts
+    activity: PerformActivity,
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    content: bytes | None,
+    *,
+    epoch: int = 0,
+    timeout_ms: int | None = None,
+) -> RequestPlan:
+    """Build a request from its parts, under the rules for requests of nodes. Raises `RequestRefused`."""
+    checked = _headers(dict(headers))
+    return _plan(activity, method, _url(url, None), checked, content, epoch=epoch, timeout_ms=timeout_ms)
+
+
+def _plan(  # noqa: PLR0913  # a request has these parts
+    activity: PerformActivity,
+    method: str,
+    url: httpx2.URL,
+    headers: dict[str, str],
+    content: bytes | None,
+    *,
+    epoch: int,
+    timeout_ms: int | None = None,
+) -> RequestPlan:
+    timeout_ms = activity.timeout_ms or timeout_ms or limits.HTTP_TIMEOUT_MS_DEFAULT
     if method not in _WITHOUT_EFFECT and _IDEMPOTENCY_HEADER not in headers:
         headers[_IDEMPOTENCY_HEADER] = quote(activity.idempotency_key, safe="/:;,.~!*()[]{}|@&=+$ ")
     if method not in _WITHOUT_EFFECT and epoch:
         headers[_EPOCH_HEADER] = str(epoch)
-    seconds = timeout_ms / 1000
-    request = httpx2.Request(
-        method,
-        _url(given.get("url"), given.get("query")),
-        headers=headers,
-        content=content,
-        extensions={"timeout": httpx2.Timeout(seconds).as_dict()},
-    )
-    retry_on_status = _statuses(config.get("retry_on_status"))
+    extensions = {"timeout": httpx2.Timeout(timeout_ms / 1000).as_dict()}
     return RequestPlan(
-        request=request,
+        request=httpx2.Request(method, url, headers=headers, content=content, extensions=extensions),
         timeout_ms=timeout_ms,
-        follow_redirects=config.get("follow_redirects") is True,
-        expect_status=_statuses(config.get("expect_status")),
-        retry_on_status=_RETRY_ON_STATUS if retry_on_status is None else retry_on_status,
+        follow_redirects=False,
+        expect_status=None,
+        retry_on_status=_RETRY_ON_STATUS,
     )
 
 

@@ -1,0 +1,1 @@
+"""`penstock import`: descriptions of other people's APIs as tools. Read `openapi` first."""
