@@ -171,7 +171,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         read_metrics=parts.read_metrics,
         base_path=parts.base_path,
         protected=None if parts.tokens is None else parts.tokens.protected,
-        is_subject_revoked=authenticator.is_subject_revoked,
+        is_token_revoked=authenticator.is_token_revoked,
     )
     gate = _governing(penstock, Gate(catalogue, services, authenticator, ExposedWorkflows(services)))
     if pepper is not None:

@@ -15,12 +15,12 @@ from dataclasses import replace
 from penstock.app.gate import local_owner
 from penstock.app.settings.model import Settings
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.governance.kept_authority import PIPE
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import Exposure
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.tokens.protected_resource import BASIC_SCOPES
-from penstock.operations.permissions.standing_authority import PIPE
 
 __all__ = ["PipePrincipal"]
 

@@ -1,11 +1,12 @@
 """What `query` nodes do: calls through the gate, with the authority of whoever started the run.
 
-The rights are looked up for each attempt, and narrowed to graphs: a key that was revoked reads nothing any more. The
+The rights are looked up for each attempt, and narrowed to graphs: a key or token that was revoked reads nothing any
+more. A run of a schedule or a webhook acts for whoever made that. The
 surface of the call is `run`, so that policies can permit to a workflow what its starter may not do directly. The
 idempotency key of the call is derived from the visit: an attempt that is repeated after a crash does not change the
 graph twice. A call that waits for approval is waited for.
 
-Above it: `app` performs `query` nodes with `run_query_node`. Below it: the gate, `permissions.makers`.
+Above it: `app` performs `query` nodes with `run_query_node`. Below it: the gate, `permissions.run_principals`.
 """
 
 from __future__ import annotations
@@ -15,27 +16,21 @@ from typing import Any
 
 import msgspec
 
-from penstock.base.errors import PenstockError
+from penstock.base.errors import NotFound, PenstockError
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import scope_allows
 from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Principal, Request, Services
 from penstock.operations.gate.pipeline import Gate, RefusedCall
-from penstock.operations.permissions.makers import TriggerKind, rights_of_maker
+from penstock.operations.permissions.run_principals import rights_of_run
 from penstock.operations.runs.results import ExecutionResult
-from penstock.operations.stored_queries.capabilities import query_capability_name
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.run_handle import Run
 
 __all__ = ["run_query_node"]
 
 _SCOPES = ("graph:run", "graph:read", "graph:write")
-_STARTER = TriggerKind(
-    "the run",
-    "RUN_STARTER_UNKNOWN",
-    "a run reaches graphs with the rights of whoever started it; start it again with a key",
-)
 _OPERATIONS = {
     "create_branch": "graph.branches_create",
     "diff": "graph.diff",
@@ -75,12 +70,15 @@ def _call_of(graph_id: str, config: JsonObject, given: JsonObject) -> tuple[str,
             more: JsonObject = {} if "if_graph_commit" not in given else {"if_graph_commit": given["if_graph_commit"]}
             return operation, {**(said if isinstance(said, dict) else {}), **more, "graph_id": graph_id}
     options: JsonObject = {name: value for name, value in given.items() if value is not None}
-    return query_capability_name(graph_id, str(config.get("query"))), options
+    return "graph.query_run", {**options, "graph_id": graph_id, "name": str(config.get("query"))}
 
 
 async def _principal(services: Services, call: ActivityCall) -> Principal:
-    """Return whoever started the run, with the rights on graphs that they have now."""
-    found = await rights_of_maker(services, call.principal, call.tenant, _STARTER)
+    """Return whoever the run acts for, with the rights on graphs that they have now."""
+    state = await services.host.read(call.run_id)
+    if state is None:
+        raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {call.run_id}")
+    found = await rights_of_run(services, state)
     kept = frozenset(scope for scope in _SCOPES if scope_allows(found.scopes, scope))
     return replace(found, scopes=kept)
 
