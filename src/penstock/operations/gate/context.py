@@ -61,6 +61,7 @@ __all__ = [
     "Credentials",
     "GateLimits",
     "HoldChoices",
+    "NodeVisit",
     "Origin",
     "Principal",
     "Request",
@@ -93,6 +94,14 @@ class Origin(Protocol):
         """The id of the trace that the call belongs to."""
 
 
+class NodeVisit(msgspec.Struct, frozen=True, kw_only=True):
+    """One visit of a node of a run, by the id that the run is stored under."""
+
+    run_id: str
+    node_id: str
+    visit: int
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One call, as a surface hands it to the gate. The surface has authenticated the caller already."""
 
@@ -121,6 +130,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller says about the change that it wants to make."""
     approval: ApprovedCall | None = None
     """That the call was held, and approved since. No surface sets this."""
+    visit: NodeVisit | None = None
+    """The visit of a node that makes the call, if a run does. If it waits for approval, it is made for that visit only.
+    """
 
     @property
     def by_model(self) -> bool:

@@ -1,7 +1,8 @@
-"""`query` nodes act for whoever started the run, with the rights that they have at that moment."""
+"""`query` nodes act for whoever started the run, with the rights of that moment, and wait for approvals."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.unit.app.test_pipe_principal import settings
 from tests.unit.operations.conftest import Caller
 from tests.unit.operations.graphs.crm import stored
 from tests.unit.operations.running import ended, status
+from tests.waiting import SECONDS_MAX, until_found
 
 pytestmark = pytest.mark.anyio
 ISSUER = Issuer()
@@ -41,16 +43,24 @@ PARENT = {
 
 
 @asynccontextmanager
-async def opened(folder: Path, **limits: Any) -> AsyncIterator[Caller]:
-    server = ServerParts(tokens=IssuerDirectory([ISSUER]).choices())
+async def opened(
+    folder: Path, *, protected: bool = False, policy: str | None = None, **limits: Any
+) -> AsyncIterator[Caller]:
+    """A gate with the graph and the workflows; the second time it is like a restart."""
+    server, is_new = ServerParts(tokens=IssuerDirectory([ISSUER]).choices()), not (folder / "penstock.db").exists()
+    files: tuple[str, ...] = ()
+    if policy is not None:
+        (folder / "own.cedar").write_text(policy, encoding="utf-8")
+        files = (str(folder / "own.cedar"),)
     async with (
         Penstock.open(folder / "penstock.db") as penstock,
-        open_gate(penstock, server=server, chosen=GateLimits(**limits)) as gate,
+        open_gate(penstock, server=server, chosen=GateLimits(**limits), policy_files=files) as gate,
     ):
         owner = Caller(gate, local_owner(), penstock)
-        await stored(owner)
-        for document in (DIRECT, ASKS_FIRST, PARENT):
-            await owner.call("workflow.create", document=document)
+        if is_new:
+            await stored(owner, protected_branches=["main"] if protected else [])
+            for document in (DIRECT, ASKS_FIRST, PARENT):
+                await owner.call("workflow.create", document=document)
         yield owner
 
 
@@ -161,3 +171,93 @@ async def test_a_run_of_the_assistant_at_a_pipe_has_its_rights_and_not_those_of_
             assert (found["output"], found["error"] and found["error"]["code"]) == wanted
         commits = (await owner.call("graph.commits_list", graph_id="crm"))["commits"]
         assert commits[0]["actor_id"] == f"pipe:{PipeSettings().name or local_owner().name}"
+
+
+HOLDS_CHANGES = """@id("all") permit (principal, action, resource);
+@id("look") @outcome("approval") @approvers("reviewers")
+forbid (principal, action in Action::"graph:change", resource) unless { principal.kind == "local" };
+"""
+HELD = pytest.mark.parametrize("setting", [{"protected": True}, {"policy": HOLDS_CHANGES}], ids=["branch", "policy"])
+
+
+async def draft_of(owner: Caller) -> str:
+    """Wait until a call is held, and return the id of its draft."""
+
+    async def look() -> str | None:
+        drafts = (await owner.call("draft.list"))["items"]
+        return str(drafts[0]["id"]) if drafts else None
+
+    return await until_found(look)
+
+
+async def reviewer(owner: Caller) -> Caller:
+    return await owner.new_caller("*", name="reviewer", kind="person", groups=["reviewers"])
+
+
+async def closed(owner: Caller) -> tuple[str, int]:
+    """The state of the task, and how many mutations of the graph there were."""
+    rows = (await owner.call("graph.query_run", graph_id="crm", name="tasks_of", params={"owner": "ada"}))["rows"]
+    commits = (await owner.call("graph.commits_list", graph_id="crm"))["commits"]
+    return rows[0]["state"], sum(item["kind"] == "mutation" for item in commits)
+
+
+@HELD
+async def test_a_node_waits_until_its_mutation_is_approved_and_makes_it_once(
+    tmp_path: Path, setting: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever waits takes no place: with a single one, the approved call could not be made otherwise.
+    monkeypatch.setattr("penstock.base.limits.ACTIVITIES_AT_ONCE_MAX", 1)
+    # A draft may wait for longer than answers of idempotency keys are kept.
+    setting = {**setting, "idempotency_ttl_ms": 1}
+    async with opened(tmp_path, **setting) as owner:
+        run = await started(await owner.new_caller("*", name="ada"), "direct")
+        draft = await draft_of(owner)
+        shown = await owner.call("draft.get", draft_id=draft)
+        assert (shown["status"], shown["made_by_execution"], shown["made_by_node"]) == ("waiting", run, "close")
+        # A server that stops does not wait for whoever waits for approval.
+        assert owner.penstock.driver is not None
+        async with asyncio.timeout(SECONDS_MAX):
+            await owner.penstock.driver.drain(timeout_seconds=10 * SECONDS_MAX)
+    # A restart while it waits changes nothing: the same draft is waited for.
+    async with opened(tmp_path, **setting) as owner:
+        assert await draft_of(owner) == draft
+        assert (await owner.call("execution.status", execution_id=run))["status"] == "waiting_activity"
+        assert await closed(owner) == ("open", 0)
+        await (await reviewer(owner)).call("draft.approve", draft_id=draft)
+        found = await ended(owner, run)
+        assert found["output"] == 1, found
+        assert await closed(owner) == ("done", 1)
+        assert len((await owner.call("draft.list"))["items"]) == 1
+
+
+@HELD
+async def test_a_rejected_mutation_fails_the_node_and_changes_nothing(tmp_path: Path, setting: dict[str, Any]) -> None:
+    async with opened(tmp_path, **setting) as owner:
+        run = await started(await owner.new_caller("*", name="ada"), "direct")
+        await (await reviewer(owner)).call("draft.reject", draft_id=await draft_of(owner))
+        assert (await ended(owner, run))["error"]["code"] == "DRAFT_REJECTED"
+        assert await closed(owner) == ("open", 0)
+
+
+async def test_a_mutation_is_not_made_for_a_run_that_was_cancelled_before_its_approval(tmp_path: Path) -> None:
+    async with opened(tmp_path, protected=True) as owner:
+        run = await started(await owner.new_caller("*", name="ada"), "direct")
+        draft = await draft_of(owner)
+        await owner.call("execution.cancel", execution_id=run)
+        assert (await ended(owner, run))["status"] == "cancelled"
+        await (await reviewer(owner)).call("draft.approve", draft_id=draft)
+        assert (await ended(owner, draft))["error"]["code"] == "HELD_CALL_UNWANTED"
+        assert await closed(owner) == ("open", 0)
+
+
+@pytest.mark.parametrize("what", [{"token_id": "jti-run"}, {"subject": "ada"}])
+async def test_a_token_that_is_revoked_before_the_approval_changes_nothing(
+    tmp_path: Path, what: dict[str, str]
+) -> None:
+    async with opened(tmp_path, protected=True) as owner:
+        run = await started(with_token(owner, jti="jti-run"), "direct")
+        draft = await draft_of(owner)
+        await owner.call("token.revoke", issuer="company", **what)
+        await (await reviewer(owner)).call("draft.approve", draft_id=draft)
+        assert (await ended(owner, run))["error"]["code"] == "TOKEN_REVOKED"
+        assert await closed(owner) == ("open", 0)
