@@ -135,7 +135,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits = _checked(chosen or GateLimits(), catalogue)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
-    operator = _OperatorFiles(PolicyFiles(policy_files), GraphFiles(graphs or {}))
+    operator = _OperatorFiles(PolicyFiles(policy_files), GraphFiles(graphs or {}, beside_server=bool(policy_files)))
     upstreams = UpstreamToolRegistry(
         platform=platform, clock=clock, rules=penstock.upstream.rules, changed=definitions_changed
     )
