@@ -105,7 +105,9 @@ async def configure(context: Context, given: DeclaredGraph) -> Configured:
         created_by=context.principal.id,
     )
     policies = graph_policies(context.services, wanted, definition, given.policies, beside_server=given.beside_server)
-    call = GraphCall(context.call)
+    before = await context.services.platform.resource(context.tenant, GRAPHS.kind, given.graph_id)
+    # With a new schema, the queries that fit it are stored in the same transaction.
+    call = GraphCall(context.call, puts=GRAPHS.row(context, given.graph_id, definition.to_json(), was=before))
     schema_changed = row is not None and row.schema_source != given.schema
     if row is None:
         created = await store.create_graph(ref, schema=schema, source=given.schema, stamp=stamp_of(context), call=call)
