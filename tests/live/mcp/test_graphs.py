@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -189,6 +190,30 @@ async def test_a_pipe_on_a_file_offers_one_graph_of_the_settings(tmp_path: Path,
         assert loaded.structured_content is not None
         assert loaded.structured_content["total_entities"] == 6
         await check_pipe(client)
+
+
+async def test_the_branch_to_fork_is_named_source_or_from_and_not_both(server: LiveServer) -> None:
+    record = '{"type": "User", "data": {"handle": "eve"}}'
+    made = server.call("POST", "graphs/crm/branches", {"name": "from/rest", "from": "main"})
+    assert (made["name"], made["parent"]) == ("from/rest", "main")
+    loaded = server.call("POST", "graphs/crm/load", {"data": record, "branch": "from/load", "from": "from/rest"})
+    assert (loaded["base_branch"], loaded["branch_created"]) == ("from/rest", True)
+    both = {"from": "main", "source": "main"}
+    for path, body in (("branches", {"name": "x"}), ("load", {"data": record, "branch": "x"})):
+        refused = server.request("POST", f"graphs/crm/{path}", {**body, **both})
+        assert (refused.status, refused.json()["code"]) == (422, "INVALID_ARGUMENTS")
+        assert "from" in refused.json()["detail"]
+    async with at_graph(server, "crm") as client:
+        forked = await client.call_tool("branches_create", {"name": "from/mcp", "from": "from/rest"})
+        assert forked.structured_content is not None
+        assert forked.structured_content["parent"] == "from/rest"
+        for tool, arguments in (("branches_create", {"name": "x"}), ("ingest", {"data": record, "branch": "x"})):
+            wrong = await client.call_tool(tool, {**arguments, **both})
+            assert (wrong.is_error, error_of(wrong)["code"]) == (True, "INVALID_ARGUMENTS")
+    names_left = [item["name"] for item in server.call("GET", "graphs/crm/branches")["branches"]]
+    assert "x" not in names_left
+    for name in ("from/mcp", "from/load", "from/rest"):
+        server.call("DELETE", f"graphs/crm/branches/{quote(name, safe='')}")
 
 
 async def check_pipe(client: Client) -> None:

@@ -165,7 +165,7 @@ async def branches_list(context: Context, given: OneGraph) -> BranchList:
 
 @operation(
     "graph.branches_create",
-    route=Route(method="POST", path=_PATH, status=201),
+    route=Route(method="POST", path=_PATH, status=201, other_names={"from": "source"}),
     scopes=("graph:write",),
     subject="graph_id",
     groups=("graph:branch_create",),
