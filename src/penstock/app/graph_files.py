@@ -28,12 +28,11 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.graphs.configuring import CONFIGURE, QUARANTINE, RELEASE
 from penstock.operations.stored_queries.checking import declared_in
 from penstock.operations.stored_queries.definitions import StoredQuery
+from penstock.operations.system.health import GRAPHS_CHECK
 
-__all__ = ["GRAPHS_CHECK", "GraphFiles", "declared_graph", "query_paths", "with_graph_check"]
+__all__ = ["GraphFiles", "declared_graph", "query_paths", "with_graph_check"]
 
 _LOGGER = logging.getLogger("penstock.graphs")
-GRAPHS_CHECK = "graphs"
-"""The name of the check in `system.health`."""
 _SUFFIX = "*.gq"
 _INVALID = "GRAPH_FILES_INVALID"
 

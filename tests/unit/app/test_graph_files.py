@@ -20,6 +20,7 @@ from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.operations.gate.policy_stage import Standpoint
+from penstock.operations.system.health import is_ready
 from tests.fixtures.graph_data import CLOSE_TASK, SCHEMA, TASKS_OF, written_graph
 from tests.waiting import SECONDS_MAX
 
@@ -82,6 +83,7 @@ def test_mistakes_stop_the_start_or_quarantine_their_graph(tmp_path: Path) -> No
         async with gate_with(tmp_path, files) as gate:
             checks = await gate.services.checks()
             assert "slugg" in checks["graphs"]
+            assert is_ready(checks)  # the other graphs, and everything else, are served
             assert (await call(gate, "graph.get", graph_id="hr"))["quarantine"] is None
             assert await code(gate, "graph.get", graph_id="crm") == "GRAPH_NOT_FOUND"
         file.write_text(good, encoding="utf-8")
