@@ -44,7 +44,7 @@ async def test_the_assistant_at_a_pipe_does_not_become_the_owner_by_starting_a_r
         pipe = PipePrincipal(owner.gate, settings(name="helper", groups=("helpers",)))
         await pipe.prepare()
         found = await of_run(Caller(owner.gate, pipe(), owner.penstock))
-        assert (found.id, found.kind, found.groups) == ("pipe:helper", "agent", {"helpers"})
+        assert (found.id, found.kind, sorted(found.groups)) == ("pipe:helper", "agent", ["helpers"])
         assert found.scopes == pipe().scopes
         assert found.acting_for == (local_owner().id,)
 
@@ -53,7 +53,7 @@ async def test_a_run_of_a_token_has_what_the_token_had(tmp_path: Path) -> None:
     async with opened(tmp_path) as owner:
         token = ISSUER.token(scope="workflow:run graph:read", groups=["finance"])
         found = await of_run(Caller(owner.gate, Credentials(bearer=token), owner.penstock))
-        assert (found.id, found.kind, found.groups) == ("token:company:ada", "person", {"company.finance"})
+        assert (found.id, found.kind, sorted(found.groups)) == ("token:company:ada", "person", ["company.finance"])
         assert found.scopes == {"workflow:run", "graph:read"}
         assert found.attributes["client"] == "desktop"
 
@@ -62,4 +62,4 @@ async def test_a_run_of_a_key_has_what_the_key_has_now(tmp_path: Path) -> None:
     async with opened(tmp_path) as owner:
         made = await owner.call("key.create", name="k", scopes=["workflow:run"], kind="agent")
         found = await of_run(owner.with_key(made["secret"]))
-        assert (found.id, found.kind, found.scopes) == (f"key:{made['key']['id']}", "agent", {"workflow:run"})
+        assert (found.id, found.kind, sorted(found.scopes)) == (f"key:{made['key']['id']}", "agent", ["workflow:run"])
