@@ -48,7 +48,8 @@ KEYS: Mapping[str, str] = {
     "generation": "which run of its chain it is, from 2 on",
     "runsWithoutWait": "how many runs of the chain directly before this one waited for nothing",
     "startedBy": "who started the run: a key, a user of the machine, a schedule, a webhook, a program",
-    "starter": "more about them: `kind`, `credential` (the id of a key, never the secret), `onBehalfOf`",
+    "starter": "more about them: `kind`, `credential` (the id of a key, never the secret), `onBehalfOf`, "
+    "`authority` (what they might do, if they have no key)",
     "untrusted": "true where somebody outside said what it holds; the run is untrusted from there on",
     "carriedSignals": "signals that nobody in the runs before took",
     "carriedSignalIds": "ids of signals that the runs before know; they count once",

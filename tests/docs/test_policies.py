@@ -9,6 +9,7 @@ from typing import Any
 from penstock.governance.policy.source import parse_policies
 from penstock.governance.policy.validation import validate
 from penstock.operations.builtin import builtin_operations
+from penstock.operations.catalogue.reasons import REASONS
 from penstock.operations.runs.workflow_actions import workflow_action
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policies.md"
@@ -31,3 +32,19 @@ def test_every_policy_of_the_guide_can_be_used() -> None:
     actions = {action.name: action for action in (*(item.policy_action for item in builtin_operations()), refund)}
     assert (parsed.problems, validate(parsed.policies, actions)) == ((), ())
     assert len(parsed.policies) == 12
+
+
+def test_the_policies_of_the_guide_about_graphs_can_be_used() -> None:
+    text = (GUIDE.parent / "graphs.md").read_text(encoding="utf-8")
+    parsed = parse_policies("\n".join(re.findall(r"```cedar\n(.*?)```", text, re.DOTALL)), "guide")
+    actions = {item.policy_action.name: item.policy_action for item in builtin_operations()}
+    assert (parsed.problems, validate(parsed.policies, actions)) == ((), ())
+    assert [policy.id for policy in parsed.policies] == ["two-queries", "everything-of-hr"]
+
+
+def test_the_codes_that_the_guide_about_graphs_explains_exist() -> None:
+    text = (GUIDE.parent / "graphs.md").read_text(encoding="utf-8")
+    rows = text.partition("## Troubleshooting")[2].splitlines()
+    codes = {code for row in rows for code in re.findall(r"`([A-Z][A-Z_]+)`", row.partition(" | ")[0])}
+    assert len(codes) > 15
+    assert codes <= REASONS.keys(), codes - REASONS.keys()

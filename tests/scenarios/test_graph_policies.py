@@ -1,4 +1,7 @@
-"""Who may do what with graphs: by graph, by query, by branch, on every surface, and by the policy that is shipped."""
+"""Who may do what with graphs: by graph, by query, by branch, on every surface, and by the policy that is shipped.
+
+Every test runs twice: for callers with a key of ours, and for callers with an access token of an issuer.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ from tests.issuers import Issuer, IssuerDirectory
 from tests.scenarios.test_start_scopes import META
 from tests.unit.rest.conftest import Answered, Client, opened
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("kind", ["key", "token"])]
 SHIPPED = Path(__file__).parents[2] / "examples" / "policies" / "graph-agent.cedar"
 OTHERS = '@id("others") permit (principal, action, resource) unless { principal is Agent };\n'
 _UNKNOWN_TOOL = -32602
+_GRAPH_SCOPES = ("graph:run", "graph:read", "graph:write", "graph:admin")
 ISSUER = Issuer()
 
 
@@ -34,7 +38,7 @@ async def served(folder: Path, *policies: str, shipped: bool = False, **choices:
         graphs[name] = GraphSettings(schema=str(folder / name / "schema.pg"), queries=queries, **choices)
     (folder / "own.cedar").write_text("".join(policies), encoding="utf-8")
     named = (str(SHIPPED) if shipped else str(folder / "own.cedar"),)
-    tokens = IssuerDirectory([ISSUER]).choices(agent_clients=frozenset({"desktop"}))
+    tokens = IssuerDirectory([ISSUER]).choices(agent_clients=frozenset({"desktop"}), tenant_claim="org")
     async with opened(folder, ServerOptions(graphs=graphs, policy_files=named, tokens=tokens)) as client:
         for name in graphs:
             loaded = await client("POST", f"graphs/{name}/load", {"data": DATA})
@@ -42,14 +46,13 @@ async def served(folder: Path, *policies: str, shipped: bool = False, **choices:
         yield client
 
 
-async def credential(client: Client, kind: str, *scopes: str) -> str:
-    """What an agent sends: a key of ours, or an access token of its issuer."""
-    return await new_agent(client, *scopes) if kind == "key" else ISSUER.token(scope=" ".join(scopes))
-
-
-async def new_agent(client: Client, *scopes: str) -> str:
-    body = {"name": "agent", "scopes": list(scopes or ("graph:*",)), "kind": "agent"}
-    made = await client("POST", "keys", body)
+async def credential(client: Client, kind: str, *scopes: str, tenant: str = "default", by: str = "agent") -> str:
+    """What an agent, or somebody else (`by`), sends: a key of ours, or an access token of its issuer."""
+    chosen = scopes or _GRAPH_SCOPES
+    if kind == "token":
+        program = "desktop" if by == "agent" else "browser"
+        return ISSUER.token(scope=" ".join(chosen), org=tenant, client_id=program)
+    made = await client("POST", "keys", {"name": by, "scopes": list(chosen), "kind": by, "tenant": tenant})
     assert made.status == 201, made
     return str(made.json()["secret"])
 
@@ -78,7 +81,6 @@ async def tool(client: Client, key: str, called: str, /, **arguments: Any) -> An
     return await asked(client, key, "crm", "tools/call", {"name": called, "arguments": arguments})
 
 
-@pytest.mark.parametrize("kind", ["key", "token"])
 async def test_the_shipped_policy_shows_an_agent_two_tools_and_no_schema(tmp_path: Path, kind: str) -> None:
     async with served(tmp_path, shipped=True) as client:
         key = await credential(client, kind, "graph:run", "graph:write", "graph:read")
@@ -103,12 +105,10 @@ async def test_the_shipped_policy_shows_an_agent_two_tools_and_no_schema(tmp_pat
         assert own["result"]["structuredContent"]["affected_nodes"] == 1
 
 
-@pytest.mark.parametrize("kind", ["key", "token"])
 async def test_a_rule_about_a_graph_permits_every_query_of_it_and_none_of_another(tmp_path: Path, kind: str) -> None:
     rule = '@id("crm") permit (principal is Agent, action, resource in Graph::"crm");\n'
     async with served(tmp_path, OTHERS, rule) as client:
-        scopes = ("graph:run", "graph:read", "graph:write", "graph:admin")
-        key = await credential(client, kind, *scopes)
+        key = await credential(client, kind)
         listed = await tools(client, key)
         assert {"tasks_of", "close_task", "add_task", "schema_get", "branches_merge"} <= set(listed)
         assert [name for name in await tools(client, key, "hr") if name != "graphs_list"] == []
@@ -118,7 +118,6 @@ async def test_a_rule_about_a_graph_permits_every_query_of_it_and_none_of_anothe
         assert (other.status, other.json()["code"]) == (404, "QUERY_NOT_FOUND")
 
 
-@pytest.mark.parametrize("kind", ["key", "token"])
 async def test_a_query_that_a_policy_forbids_looks_unknown_on_every_surface(tmp_path: Path, kind: str) -> None:
     rules = (
         '@id("all") permit (principal, action, resource);\n'
@@ -138,26 +137,26 @@ async def test_a_query_that_a_policy_forbids_looks_unknown_on_every_surface(tmp_
         assert (await client("POST", "graphs/crm/queries/tasks_of", body)).status == 200
 
 
-async def test_policies_read_the_arguments_of_a_query(tmp_path: Path) -> None:
+async def test_policies_read_the_arguments_of_a_query(tmp_path: Path, kind: str) -> None:
     rules = (
         '@id("all") permit (principal, action, resource);\n'
         '@id("own") forbid (principal is Agent, action == Action::"query:crm/tasks_of", resource)'
         ' unless { context.input has params && context.input.params.owner == "ada" };\n'
     )
     async with served(tmp_path, rules) as client:
-        key = await new_agent(client)
+        key = await credential(client, kind)
         path = "graphs/crm/queries/tasks_of"
         assert (await client("POST", path, {"params": {"owner": "ada"}}, key=key)).status == 200
         assert (await client("POST", path, {"params": {"owner": "bob"}}, key=key)).json()["code"] == "POLICY_DENIED"
 
 
-async def test_a_load_that_forks_a_branch_is_decided_as_a_new_branch_too(tmp_path: Path) -> None:
+async def test_a_load_that_forks_a_branch_is_decided_as_a_new_branch_too(tmp_path: Path, kind: str) -> None:
     rules = (
         '@id("all") permit (principal, action, resource);\n'
         '@id("no") forbid (principal is Agent, action in Action::"graph:branch_create", resource);\n'
     )
     async with served(tmp_path, rules) as client:
-        key = await new_agent(client)
+        key = await credential(client, kind)
         body = {"data": '{"type": "User", "data": {"handle": "eve"}}'}
         assert (await client("POST", "graphs/crm/load", body, key=key)).status == 200
         forked = await client("POST", "graphs/crm/load", {**body, "branch": "new", "source": "main"}, key=key)
@@ -166,11 +165,10 @@ async def test_a_load_that_forks_a_branch_is_decided_as_a_new_branch_too(tmp_pat
         assert [item["name"] for item in branches] == ["main"]
 
 
-async def test_graphs_of_a_tenant_do_not_exist_for_another(tmp_path: Path) -> None:
+async def test_graphs_of_a_tenant_do_not_exist_for_another(tmp_path: Path, kind: str) -> None:
     async with served(tmp_path, '@id("all") permit (principal, action, resource);\n') as client:
-        made = await client("POST", "keys", {"name": "b", "scopes": ["*"], "tenant": "b"})
-        key = str(made.json()["secret"])
-        assert (await client("GET", "graphs", key=key)).json()["graphs"] == []
+        key = await credential(client, kind, tenant="b", by="person")
+        assert (await client("GET", "graphs", key=key)).json() == {"graphs": []}
         assert (await client("GET", "graphs/crm", key=key)).json()["code"] == "GRAPH_NOT_FOUND"
         run = await client("POST", "graphs/crm/queries/tasks_of", {"params": {"owner": "ada"}}, key=key)
         assert run.json()["code"] == "QUERY_NOT_FOUND"
@@ -181,11 +179,11 @@ async def test_graphs_of_a_tenant_do_not_exist_for_another(tmp_path: Path) -> No
         assert json.loads((await client("GET", "graphs/crm/schema")).body)["schema"] != "node A { b: String @key }"
 
 
-async def test_with_many_queries_two_tools_list_and_run_those_that_are_permitted(tmp_path: Path) -> None:
+async def test_with_many_queries_two_tools_list_and_run_those_that_are_permitted(tmp_path: Path, kind: str) -> None:
     rules = OTHERS + '@id("reads") permit (principal is Agent, action in Action::"graph:invoke_query", resource)\n'
     rules += 'when { resource == Graph::"crm" || resource == StoredQuery::"crm/tasks_of" };\n'
     async with served(tmp_path, rules, tools_max=1) as client:
-        key = await new_agent(client)
+        key = await credential(client, kind)
         assert await tools(client, key) == ["queries_list", "query_run"]
         listed = await tool(client, key, "queries_list")
         assert [item["name"] for item in listed["result"]["structuredContent"]["queries"]] == ["tasks_of"]
@@ -196,18 +194,20 @@ async def test_with_many_queries_two_tools_list_and_run_those_that_are_permitted
             assert refused["result"]["_meta"]["penstock/error"]["code"] == "QUERY_NOT_FOUND"
 
 
-async def test_ad_hoc_queries_are_there_only_where_a_graph_allows_them(tmp_path: Path) -> None:
+async def test_ad_hoc_queries_are_there_only_where_a_graph_allows_them(tmp_path: Path, kind: str) -> None:
     query = "query q() { match { $u: User } return { $u.handle as handle } order { handle asc } }"
     change = 'query q() { insert User { handle: "eve" } }'
     everything = '@id("all") permit (principal, action, resource);\n'
     async with served(tmp_path, everything) as client:
-        refused = await client("POST", "graphs/crm/query", {"query": query})
+        key = await credential(client, kind)
+        refused = await client("POST", "graphs/crm/query", {"query": query}, key=key)
         assert (refused.status, refused.json()["code"]) == (403, "ADHOC_NOT_ALLOWED")
     (tmp_path / "other").mkdir()
     async with served(tmp_path / "other", everything, allow_adhoc=True) as client:
-        rows = await tool(client, client.key, "read", querySource=query)
+        key = await credential(client, kind)
+        rows = await tool(client, key, "read", querySource=query)
         assert [row["handle"] for row in rows["result"]["structuredContent"]["rows"]] == ["ada", "bob"]
-        changed = await tool(client, client.key, "change", querySource=change)
+        changed = await tool(client, key, "change", querySource=change)
         assert changed["result"]["structuredContent"]["affected_nodes"] == 1
-        wrong = await client("POST", "graphs/crm/query", {"query": change})
+        wrong = await client("POST", "graphs/crm/query", {"query": change}, key=key)
         assert wrong.json()["code"] == "QUERY_INVALID"

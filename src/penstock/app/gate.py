@@ -142,7 +142,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits = _checked(chosen or GateLimits(), catalogue)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
-    operator = _OperatorFiles(PolicyFiles(policy_files), GraphFiles(graphs or {}))
+    operator = _OperatorFiles(PolicyFiles(policy_files), GraphFiles(graphs or {}, beside_server=bool(policy_files)))
     upstreams = UpstreamToolRegistry(
         platform=platform, clock=clock, rules=penstock.upstream.rules, changed=definitions_changed
     )
@@ -178,7 +178,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         read_metrics=parts.read_metrics,
         base_path=parts.base_path,
         protected=None if parts.tokens is None else parts.tokens.protected,
-        is_subject_revoked=authenticator.is_subject_revoked,
+        is_token_revoked=authenticator.is_token_revoked,
     )
     gate = _governing(penstock, Gate(catalogue, services, authenticator, ExposedWorkflows(services)))
     if pepper is not None:

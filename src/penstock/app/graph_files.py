@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.app.policy_files import policy_paths, read_policy_texts
 from penstock.app.settings.graphs import GraphSettings
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
@@ -27,12 +28,11 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.graphs.configuring import CONFIGURE, QUARANTINE, RELEASE
 from penstock.operations.stored_queries.checking import declared_in
 from penstock.operations.stored_queries.definitions import StoredQuery
+from penstock.operations.system.health import GRAPHS_CHECK
 
-__all__ = ["GRAPHS_CHECK", "GraphFiles", "declared_graph", "query_paths", "with_graph_check"]
+__all__ = ["GraphFiles", "declared_graph", "query_paths", "with_graph_check"]
 
 _LOGGER = logging.getLogger("penstock.graphs")
-GRAPHS_CHECK = "graphs"
-"""The name of the check in `system.health`."""
 _SUFFIX = "*.gq"
 _INVALID = "GRAPH_FILES_INVALID"
 
@@ -71,6 +71,7 @@ def declared_graph(graph_id: str, settings: GraphSettings) -> JsonObject:
         "allow_adhoc": settings.allow_adhoc,
         "protected_branches": [*settings.protected_branches],
         "tools_max": settings.tools_max,
+        "policies": [{"name": name, "text": text} for name, text in read_policy_texts(settings.policy)],
     }
 
 
@@ -106,8 +107,10 @@ def _declared(path: Path, problems: list[str]) -> Mapping[str, StoredQuery]:
 class GraphFiles:
     """The declared graphs of one server."""
 
-    def __init__(self, declared: Mapping[str, GraphSettings]) -> None:
+    def __init__(self, declared: Mapping[str, GraphSettings], *, beside_server: bool = False) -> None:
         self.declared = declared
+        self._beside_server = beside_server
+        """Whether the server has policies of its own."""
         self._seen: dict[str, object] = {}
         """What the files of each graph looked like when they were last read."""
         self.problems: dict[str, str] = {}
@@ -122,6 +125,7 @@ class GraphFiles:
         settings = self.declared[graph_id]
         self._seen[graph_id] = await asyncio.to_thread(_looks, settings)
         given = await asyncio.to_thread(declared_graph, graph_id, settings)
+        given["beside_server"] = self._beside_server
         await internal_call(gate, _principal(settings.tenant), CONFIGURE, given)
         self.problems.pop(graph_id, None)
 
@@ -185,7 +189,7 @@ def _looks(settings: GraphSettings) -> object:
     queries = settings.queries
     named = [item.file for item in queries.values()] if isinstance(queries, Mapping) else queries
     found: list[tuple[object, ...]] = []
-    for path in (Path(settings.schema), *query_paths(named)):
+    for path in (Path(settings.schema), *query_paths(named), *_policy_paths(settings)):
         try:
             status = path.stat()
         except OSError as error:
@@ -193,6 +197,13 @@ def _looks(settings: GraphSettings) -> object:
         else:
             found.append((str(path), status.st_size, status.st_mtime_ns, status.st_ino))
     return found
+
+
+def _policy_paths(settings: GraphSettings) -> list[Path]:
+    try:
+        return policy_paths(settings.policy)
+    except Rejected:  # too many of them: reading them says so
+        return []
 
 
 def with_graph_check(

@@ -15,18 +15,20 @@ from dataclasses import replace
 from penstock.app.gate import local_owner
 from penstock.app.settings.model import Settings
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.governance.kept_authority import PIPE
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import Exposure
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.tokens.protected_resource import BASIC_SCOPES
-from penstock.operations.permissions.standing_authority import PIPE
+from penstock.operations.stored_queries.tool_names import GRAPH_TOOLS
 
 __all__ = ["PipePrincipal"]
 
 # Running what is exposed, following its runs, and answering: forms of the client are answered by the person who owns
 # the file, and what a model says never counts as an approval.
 _BASIC = (*BASIC_SCOPES, "draft:read", "draft:write", "preflight:run", "upstream:run", "approve:*")
+_OF_GRAPH = "graph:"
 # Toolsets without operations other than those that follow runs.
 _WITHOUT_OPERATIONS = frozenset({"default", "workflows", "upstream"})
 
@@ -60,7 +62,9 @@ class PipePrincipal:
         words = {word.strip() for word in toolset.split(",")} - _WITHOUT_OPERATIONS - {""}
         if not words:
             return ()
-        offered = (item for item in self._gate.catalogue.all() if item.route and item.governance.bucket != "admin")
+        offered = [item for item in self._gate.catalogue.all() if item.route and item.governance.bucket != "admin"]
+        if toolset.startswith(_OF_GRAPH):  # nothing but the tools of one graph is listed
+            offered = [item for item in offered if item.name in GRAPH_TOOLS]
         return _scopes(offered)
 
     async def prepare(self) -> None:

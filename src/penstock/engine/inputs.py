@@ -60,6 +60,8 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
     """The chain of principals that they act for, the nearest first."""
     owner: str | None = None
     """Who made the key that they used."""
+    authority: JsonObject | None = None
+    """What they might do when they started it, if that cannot be looked up later."""
 
     @property
     def kind(self) -> str:
@@ -81,6 +83,8 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
             found["actingFor"] = list(self.acting_for)
         if self.owner is not None:
             found["owner"] = self.owner
+        if self.authority is not None:
+            found["authority"] = self.authority
         return found
 
 

@@ -210,11 +210,6 @@ class McpEndpoint:
             return _EarlyRefusal(503, "the server is stopping", "SERVER_STOPPING")
         if scope["method"] not in ("GET", "POST", "DELETE"):
             return _EarlyRefusal(405, f"use {_METHODS}", "METHOD_NOT_ALLOWED")
-        if scope["method"] == "GET" and b"mcp-session-id" not in headers and "graph_id" in scope.get("path_params", {}):
-            # The stream of an old client, which would send its messages to the endpoint of the whole server.
-            return _EarlyRefusal(
-                405, "send messages with POST; a graph has no stream without a session", "METHOD_NOT_ALLOWED"
-            )
         if len(headers) != len(scope["headers"]) and _is_repeated(scope, b"authorization"):
             message = "the header Authorization stands there twice: a request has one key or one token"
             return _EarlyRefusal(400, message, "CREDENTIALS_AMBIGUOUS")

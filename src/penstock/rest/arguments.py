@@ -87,7 +87,7 @@ class ArgumentReader:
             types={name: _types(schema) for name, schema in known.items()},
             in_query=frozenset(route.query),
             in_path=frozenset(_PATH_NAME.findall(route.path)),
-            takes_source="source" in known and "source" not in route.query,
+            takes_source={"source", "document"} <= known.keys() and "source" not in route.query,
             takes_wait="wait_seconds" in known,
         )
 
@@ -161,6 +161,12 @@ class ArgumentReader:
             return {self.route.whole_body: value}
         if not isinstance(value, dict):
             raise Rejected("MALFORMED_REQUEST", "the body must be a JSON object", "send an object with the arguments")
+        for other, name in self.route.other_names.items():
+            if other in value and name in value:
+                message = f"`{other}` and `{name}` mean the same in {self.name}"
+                raise Rejected("INVALID_ARGUMENTS", message, "give one of them")
+            if other in value:
+                value[name] = value.pop(other)
         return value
 
 

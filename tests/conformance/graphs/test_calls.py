@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.base.errors import Conflict
+from penstock.base.json import JsonObject
 from penstock.graph.values import GraphValue
 from penstock.graph.versions.entities import LoadMode
-from penstock.runtime.ports.graphs import BranchesMerged, ConstraintsViolated, GraphCall, LoadPublished, Mutated
-from penstock.runtime.ports.platform import AuditQuery, CallRecord, Finished
+from penstock.runtime.ports.graphs import (
+    BranchesMerged,
+    ConstraintsViolated,
+    GraphCall,
+    GraphCreated,
+    GraphDeleted,
+    GraphExists,
+    GraphRef,
+    HeadMoved,
+    LoadPublished,
+    Mutated,
+)
+from penstock.runtime.ports.platform import AuditQuery, CallRecord, Finished, ResourceRow, body_etag
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
 from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.graphs.worlds import World
 from tests.conformance.platform_stores import SEAL, claim, entry, run_bounded
+from tests.waiting import SECONDS_MAX, until
 
 
 @asynccontextmanager
@@ -104,5 +120,80 @@ def test_loads_and_merges_are_recorded_with_what_they_publish(tmp_path: Path) ->
             assert loaded.commit is not None
             shown = {details["commit"] for details in await audited(platform)}
             assert shown == {loaded.commit.commit_id, merged.commit.commit_id}
+
+    run_bounded(scenario())
+
+
+def offered(world: World, name: str = "people") -> ResourceRow:
+    body: JsonObject = {"title": "People"}
+    tenant = world.ref.tenant
+    return ResourceRow(
+        tenant=tenant, kind="graph", resource_id=name, body=body, etag=body_etag(body), created_at=1, updated_at=1
+    )
+
+
+def test_a_graph_how_it_is_offered_and_the_record_of_the_call_are_one_transaction(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "store.db") as (world, platform):
+            store, other = world.store, GraphRef("acme", "other")
+            await mutate(world, "ada", graph_call("taken"))
+
+            async def create(ref: GraphRef, key: str) -> Any:
+                call = replace(graph_call(key), complete=None, puts=offered(world, ref.name))
+                return await store.create_graph(
+                    ref, schema=world.schema, source=world.source, stamp=world.stamp(), call=call
+                )
+
+            # Whatever keeps one of them from being stored keeps the others from it, too.
+            with pytest.raises(Conflict):
+                await create(other, "taken")
+            assert isinstance(await create(world.ref, "k1"), GraphExists)
+            assert await store.graph(other) is None
+            assert [await platform.resource("acme", "graph", name) for name in ("people", "other")] == [None, None]
+            assert isinstance(await create(other, "k2"), GraphCreated)
+            assert await platform.resource("acme", "graph", "other") == offered(world, "other")
+            gone = replace(graph_call("taken"), complete=None, deletes=("acme", "graph", "other"))
+            with pytest.raises(Conflict):
+                await store.delete_graph(other, call=gone)
+            assert await store.graph(other) is not None
+            assert await platform.resource("acme", "graph", "other") is not None
+            gone = replace(graph_call("k3"), complete=None, deletes=("acme", "graph", "other"))
+            assert isinstance(await store.delete_graph(other, call=gone), GraphDeleted)
+            assert await platform.resource("acme", "graph", "other") is None
+            assert len(await audited(platform)) == 3
+
+    run_bounded(scenario())
+
+
+def test_a_commit_on_the_source_while_a_merge_waits_for_the_writer_refuses_the_merge(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        path = tmp_path / "store.db"
+        runs = SqliteRunStore(path, synchronous="OFF")
+        await runs.open()
+        try:
+            world = await World(SqliteGraphStore(runs.database)).create()
+            await world.fork("draft")
+            seen = await world.do("add", branch="draft", name="ada", age=1)
+            writer, may_go_on = runs.database.writer, threading.Event()
+            writer.submit(lambda connection: may_go_on.wait(SECONDS_MAX), is_long=True)
+            # The merge is planned with the head that was seen; the commit is made first.
+            added = asyncio.ensure_future(world.run("add", branch="draft", name="bob", age=2))
+            await until(lambda: len(writer._waiting) == 1)
+            stamp = world.stamp(if_source_commit=seen.commit_id)
+            merging = asyncio.ensure_future(world.store.merge(world.ref, "draft", stamp=stamp))
+            await until(lambda: len(writer._waiting) == 2)
+            may_go_on.set()
+            committed = await added
+            refused = await merging
+            assert isinstance(refused, HeadMoved)
+            assert (refused.expected, refused.actual) == (seen.commit_id, committed.commit.commit_id)
+            assert await world.rows("people") == ()
+            merged = await world.store.merge(
+                world.ref, "draft", stamp=world.stamp(if_source_commit=committed.commit.commit_id)
+            )
+            assert isinstance(merged, BranchesMerged)
+            assert await world.rows("people") == (("ada", 1), ("bob", 2))
+        finally:
+            await runs.close()
 
     run_bounded(scenario())

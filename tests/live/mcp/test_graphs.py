@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
 from mcp.client.client import Client
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from tests.fixtures.graph_data import DATA, SCHEMA, written_graph
 from tests.live.mcp.clients import ERAS, connected, error_of
+from tests.live.mcp.test_pipe import piped
 from tests.live.rest.servers import LiveServer, serving
 from tests.waiting import SECONDS_MAX
+from tests.zygote import piped_command
 
 pytestmark = pytest.mark.anyio
 eras = pytest.mark.parametrize("era", ERAS)
@@ -142,8 +147,92 @@ def test_pages_of_strangers_do_not_reach_the_endpoint_of_a_graph(server: LiveSer
         answer = server.request("POST", "/graphs/crm/mcp", body, headers={**headers, **extra})
         assert answer.status == status
     assert server.request("POST", "/graphs/crm/mcp", body, headers=headers, key="").status == 401
-    # An old client would send its messages to the endpoint of the whole server.
-    assert server.request("GET", "/graphs/crm/mcp", headers={"Accept": "text/event-stream"}).status == 405
+    stream = {"Accept": "text/event-stream"}
+    assert server.request("GET", "/graphs/crm/mcp", headers={**stream, "Host": "evil.example"}).status == 421
+    assert server.request("GET", "/graphs/crm/mcp", headers=stream, key="").status == 401
+
+
+async def test_a_client_of_the_oldest_revision_reaches_one_graph_and_nothing_else(server: LiveServer) -> None:
+    headers = {"Authorization": f"Bearer {server.key}"}
+    async with Client(sse_client(f"{server.url}/graphs/crm/mcp", headers=headers), mode="legacy") as client:
+        listed = await names(client)
+        assert {"tasks_of", "close_task", "schema_get"} <= listed
+        assert not {name for name in listed if name.startswith("penstock")}
+        rows = await client.call_tool("tasks_of", {"params": {"owner": "bob"}})
+        assert rows.structured_content is not None
+        assert rows.structured_content["row_count"] == 0
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("penstock_workflow_list", {})
+        assert caught.value.error.code == -32602
+        uris = {str(item.uri) for item in (await client.list_resources()).resources}
+        assert "omnigraph://schema" in uris
+        assert "penstock://graphs" not in uris
+    key = new_key(server, "graph:run")
+    limited = {"Authorization": f"Bearer {key}"}
+    async with Client(sse_client(f"{server.url}/graphs/crm/mcp", headers=limited), mode="legacy") as client:
+        assert await names(client) == {"tasks_of"}
+    async with Client(sse_client(f"{server.url}/graphs/nothing/mcp", headers=headers), mode="legacy") as client:
+        assert await names(client) == set()
+
+
+@eras
+async def test_a_pipe_in_front_of_a_server_offers_one_graph(server: LiveServer, tmp_path: Path, era: str) -> None:
+    command = piped_command("mcp", "--server", server.url, "--graph", "crm")
+    async with piped([*command], era, tmp_path, env={"PENSTOCK_API_KEY": server.key}) as client:
+        await check_pipe(client)
+
+
+@eras
+async def test_a_pipe_on_a_file_offers_one_graph_of_the_settings(tmp_path: Path, era: str) -> None:
+    (tmp_path / "penstock.yaml").write_text(f"graphs:\n  {written_graph(tmp_path)}\n", encoding="utf-8")
+    async with piped([*piped_command("mcp", "--graph", "crm")], era, tmp_path) as client:
+        loaded = await client.call_tool("load", {"data": DATA})
+        assert loaded.structured_content is not None
+        assert loaded.structured_content["total_entities"] == 6
+        await check_pipe(client)
+
+
+async def test_the_branch_to_fork_is_named_source_or_from_and_not_both(server: LiveServer) -> None:
+    record = '{"type": "User", "data": {"handle": "eve"}}'
+    made = server.call("POST", "graphs/crm/branches", {"name": "from/rest", "from": "main"})
+    assert (made["name"], made["parent"]) == ("from/rest", "main")
+    loaded = server.call("POST", "graphs/crm/load", {"data": record, "branch": "from/load", "from": "from/rest"})
+    assert (loaded["base_branch"], loaded["branch_created"]) == ("from/rest", True)
+    both = {"from": "main", "source": "main"}
+    for path, body in (("branches", {"name": "x"}), ("load", {"data": record, "branch": "x"})):
+        refused = server.request("POST", f"graphs/crm/{path}", {**body, **both})
+        assert (refused.status, refused.json()["code"]) == (422, "INVALID_ARGUMENTS")
+        assert "from" in refused.json()["detail"]
+    async with at_graph(server, "crm") as client:
+        forked = await client.call_tool("branches_create", {"name": "from/mcp", "from": "from/rest"})
+        assert forked.structured_content is not None
+        assert forked.structured_content["parent"] == "from/rest"
+        for tool, arguments in (("branches_create", {"name": "x"}), ("ingest", {"data": record, "branch": "x"})):
+            wrong = await client.call_tool(tool, {**arguments, **both})
+            assert (wrong.is_error, error_of(wrong)["code"]) == (True, "INVALID_ARGUMENTS")
+    names_left = [item["name"] for item in server.call("GET", "graphs/crm/branches")["branches"]]
+    assert "x" not in names_left
+    for name in ("from/mcp", "from/load", "from/rest"):
+        server.call("DELETE", f"graphs/crm/branches/{quote(name, safe='')}")
+
+
+async def check_pipe(client: Client) -> None:
+    listed = await names(client)
+    assert {"tasks_of", "close_task", "schema_get", "branches_merge"} <= listed
+    assert not {name for name in listed if name.startswith("penstock")}
+    rows = await client.call_tool("tasks_of", {"params": {"owner": "ada"}})
+    assert rows.structured_content is not None
+    assert [row["slug"] for row in rows.structured_content["rows"]] == ["t1", "t2"]
+    uris = {str(item.uri) for item in (await client.list_resources()).resources}
+    assert {"omnigraph://schema", "omnigraph://branches", "penstock://graphs/crm/schema"} <= uris
+    assert not {uri for uri in uris if uri.startswith(("penstock://workflows", "penstock://executions"))}
+    schema = (await client.read_resource("omnigraph://schema")).contents[0]
+    assert schema.text == SCHEMA  # type: ignore[union-attr]  # it is text
+    branches = (await client.read_resource("penstock://graphs/crm/branches")).contents[0]
+    assert "main" in [item["name"] for item in json.loads(branches.text)]  # type: ignore[union-attr]  # it is text
+    for uri in ("penstock://graphs", "penstock://graphs/other/schema"):
+        with pytest.raises(MCPError):
+            await client.read_resource(uri)
 
 
 async def test_work_on_a_branch_is_reviewed_and_merged(server: LiveServer) -> None:

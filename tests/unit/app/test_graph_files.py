@@ -16,8 +16,11 @@ from penstock.app.graph_files import GraphFiles, declared_graph
 from penstock.app.penstock import Penstock
 from penstock.app.settings.graphs import GraphSettings, QueryFileSettings, QueryToolSettings
 from penstock.base.errors import PenstockError, Rejected
+from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.internal_callers import internal_call
-from penstock.operations.gate.pipeline import Gate
+from penstock.operations.gate.pipeline import Gate, RefusedCall
+from penstock.operations.gate.policy_stage import Standpoint
+from penstock.operations.system.health import is_ready
 from tests.fixtures.graph_data import CLOSE_TASK, SCHEMA, TASKS_OF, written_graph
 from tests.waiting import SECONDS_MAX
 
@@ -80,6 +83,7 @@ def test_mistakes_stop_the_start_or_quarantine_their_graph(tmp_path: Path) -> No
         async with gate_with(tmp_path, files) as gate:
             checks = await gate.services.checks()
             assert "slugg" in checks["graphs"]
+            assert is_ready(checks)  # the other graphs, and everything else, are served
             assert (await call(gate, "graph.get", graph_id="hr"))["quarantine"] is None
             assert await code(gate, "graph.get", graph_id="crm") == "GRAPH_NOT_FOUND"
         file.write_text(good, encoding="utf-8")
@@ -139,3 +143,120 @@ def test_queries_are_named_with_their_files_and_every_mistake_is_told(tmp_path: 
     (tmp_path / "crm/queries/twice.gq").write_text(TASKS_OF, encoding="utf-8")
     with pytest.raises(Rejected, match="is declared in"):
         declared_graph("crm", settings)
+
+
+PERMITS = """@id("readers")
+permit (principal, action in Action::"graph:invoke_query", resource == StoredQuery::"crm/tasks_of");
+@id("owner") permit (principal, action, resource) when { principal.kind == "local" };
+"""
+
+
+AGENT = Principal(id="key:agent", tenant="default", kind="agent", scopes=frozenset({"*"}))
+
+
+async def as_agent(gate: Gate, operation: str, **arguments: Any) -> str:
+    """What an agent with every scope gets: `ok`, or the code of the refusal."""
+    request = Request(operation=operation, arguments=arguments, principal=AGENT, surface="rest", request_id="test")
+    outcome = await gate.call(request)
+    return outcome.error.code if isinstance(outcome, RefusedCall) else "ok"
+
+
+async def decisions(gate: Gate, graph: str = "crm") -> tuple[str, str, str]:
+    run = {"graph_id": graph, "name": "tasks_of", "params": {"owner": "ada"}}
+    close = {"graph_id": graph, "name": "close_task", "params": {"slug": "t1"}}
+    return (
+        await as_agent(gate, "graph.query_run", **run),
+        await as_agent(gate, "graph.query_run", **close),
+        await as_agent(gate, "graph.schema_get", graph_id=graph),
+    )
+
+
+def two_graphs(folder: Path, policy: str, **more: Any) -> dict[str, GraphSettings]:
+    (folder / "crm.cedar").write_text(policy, encoding="utf-8")
+    written_graph(folder, "hr")
+    hr = GraphSettings(schema=str(folder / "hr/schema.pg"), queries=(str(folder / "hr/queries"),))
+    return {"crm": crm(folder, policy=(str(folder / "crm.cedar"),), **more), "hr": hr}
+
+
+def test_policies_of_a_graph_decide_about_it_and_scopes_about_everything_else(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with gate_with(tmp_path, two_graphs(tmp_path, PERMITS)) as gate:
+            assert await decisions(gate) == ("ok", "QUERY_NOT_FOUND", "POLICY_DENIED")
+            assert await decisions(gate, "hr") == ("ok", "ok", "ok")
+            assert await as_agent(gate, "graph.list") == "ok"
+            assert await as_agent(gate, "workflow.list") == "ok"
+            assert await as_agent(gate, "graph.delete", graph_id="crm") == "POLICY_DENIED"
+            listed = {item.name for item in await gate.visible(AGENT, Standpoint(surface="mcp"))}
+            assert {"query:crm/tasks_of", "query:hr/close_task", "graph.schema_get"} <= listed
+            assert "query:crm/close_task" not in listed
+
+    asyncio.run(body())
+
+
+def test_policies_of_a_graph_stand_beside_those_of_the_server(tmp_path: Path) -> None:
+    forbids = '@id("no-changes") forbid (principal is Agent, action in Action::"graph:change", resource);\n'
+
+    async def body() -> None:
+        graphs = two_graphs(tmp_path, forbids)
+        (tmp_path / "server.cedar").write_text('@id("all") permit (principal, action, resource);', encoding="utf-8")
+        async with (
+            Penstock.open(tmp_path / "penstock.db") as penstock,
+            open_gate(penstock, graphs=graphs, policy_files=(str(tmp_path / "server.cedar"),)) as gate,
+        ):
+            assert await decisions(gate) == ("ok", "POLICY_DENIED", "ok")
+            assert await decisions(gate, "hr") == ("ok", "ok", "ok")
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("policy", "wrong"),
+    [
+        ("permit (principal, action", "not a Cedar policy"),
+        ('@id("x") permit (principal, action, resource == Graph::"hr");', "not about this graph"),
+        ('@id("x") permit (principal, action, resource is Workflow);', "not about this graph"),
+        ('@id("x") permit (principal, action, resource == StoredQuery::"crm/off");', "no stored query crm/off"),
+        ('@id("x") permit (principal, action == Action::"query:crm/tasks_off", resource);', "no stored query"),
+        ('@id("x") forbid (principal, action, resource);', "no policy permits anything"),
+        ('@id("x") permit (principal, action, resource) when { context.nothing };', "nothing"),
+    ],
+)
+def test_a_policy_with_a_mistake_stops_the_start_or_quarantines_its_graph(
+    tmp_path: Path, policy: str, wrong: str
+) -> None:
+    async def body() -> None:
+        with pytest.raises(Rejected, match=wrong) as caught:
+            async with gate_with(tmp_path, two_graphs(tmp_path, policy)):
+                pass
+        assert caught.value.code == "POLICY_INVALID"
+        async with gate_with(tmp_path, two_graphs(tmp_path, policy, on_broken="quarantine")) as gate:
+            assert wrong in (await gate.services.checks())["graphs"]
+            assert await as_agent(gate, "graph.schema_get", graph_id="crm") in ("GRAPH_NOT_FOUND", "GRAPH_QUARANTINED")
+            assert await decisions(gate, "hr") == ("ok", "ok", "ok")
+
+    asyncio.run(body())
+
+
+def test_changed_policies_of_a_graph_are_taken_up_and_those_with_mistakes_are_not(tmp_path: Path) -> None:
+    async def body() -> None:
+        graphs, file = two_graphs(tmp_path, PERMITS), tmp_path / "crm.cedar"
+        async with gate_with(tmp_path, {}) as gate:
+            files = GraphFiles(graphs)
+            await files.start(gate)
+            assert (await decisions(gate))[0] == "ok"
+            file.write_text("permit (", encoding="utf-8")
+            extra = tmp_path / "crm/queries/more.gq"
+            extra.write_text(TASKS_OF.replace("tasks_of", "more_of"), encoding="utf-8")
+            await files.look(gate)
+            # Neither the policies nor the queries of a change with a mistake are used.
+            assert "older files are in force" in files.health()
+            assert await decisions(gate) == ("ok", "QUERY_NOT_FOUND", "POLICY_DENIED")
+            assert await queries(gate) == ["add_task", "close_task", "tasks_of"]
+            file.write_text(PERMITS.replace("tasks_of", "more_of"), encoding="utf-8")
+            await files.look(gate)
+            assert files.health() == "ok"
+            assert (await decisions(gate))[0] == "QUERY_NOT_FOUND"
+            more = {"graph_id": "crm", "name": "more_of", "params": {"owner": "ada"}}
+            assert await as_agent(gate, "graph.query_run", **more) == "ok"
+
+    asyncio.run(body())

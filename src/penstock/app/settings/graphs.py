@@ -24,11 +24,15 @@ _QUERIES = (
     "each name its file and how it is offered."
 )
 _BROKEN = (
-    "What a schema or query with mistakes does at the start: `refuse` stops the server, `quarantine` starts it without "
-    "this graph. Later, a change with mistakes is not used."
+    "What a schema, query or policy with mistakes does at the start: `refuse` stops the server, `quarantine` starts it "
+    "without this graph. Later, a change with mistakes is not used."
 )
 _TOOLS_MAX = "Above so many exposed queries, `queries_list` and `query_run` are offered in place of one tool for each."
 _PROTECTED = "Branches that change only after somebody has approved it; the owner of the file is not asked."
+_POLICY = (
+    "Files and folders with policies (`.cedar`) that hold for this graph only, beside those of `policy.files`. If "
+    "there are none of those, scopes go on to decide about everything else."
+)
 _ADHOC = "Whether callers may send queries and mutations of their own, beside the stored ones."
 
 
@@ -55,6 +59,7 @@ class _GraphChoices(Struct, frozen=True, kw_only=True):
     allow_adhoc: Annotated[bool, Field(_ADHOC)] = False
     protected_branches: Annotated[tuple[str, ...], Field(_PROTECTED, format=BRANCH)] = ()
     tools_max: Annotated[int, Field(_TOOLS_MAX, minimum=0)] = limits.QUERY_TOOLS_MAX
+    policy: Annotated[tuple[str, ...], Field(_POLICY, format=PATH)] = ()
     on_broken: Annotated[Literal["refuse", "quarantine"], Field(_BROKEN)] = "refuse"
 
 

@@ -18,7 +18,7 @@ from penstock.app.serving.mcp import load_mcp, mcp_options
 from penstock.app.serving.server import ServerOptions, new_request_id
 from penstock.base.lazy_import import lazy_import
 from penstock.cli.lazy_commands import LazyCommand, lazy_group
-from penstock.cli.mcp.servers import AsOwnerOption, ManagementOption, ToolsetOption, chosen_toolset
+from penstock.cli.mcp.servers import AsOwnerOption, GraphOption, ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
 from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
@@ -79,6 +79,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     workflows: WorkflowsOption = None,
     secret_folder: SecretsOption = None,
     toolset: ToolsetOption = None,
+    graph: GraphOption = None,
     management: ManagementOption = False,
     as_owner: AsOwnerOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, to standard error.")] = False,
@@ -97,7 +98,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     async def work() -> int:
         if can_ask():
             typer.echo(_AT_TERMINAL, err=True)
-        tools = chosen_toolset(toolset, management=management)
+        tools = chosen_toolset(toolset, management=management, graph=graph)
         target = choose_target(server, profile, database)
         if isinstance(target, ServerTarget):
             if workflows or steps:
@@ -156,6 +157,7 @@ async def _serve(workspace: Workspace, pipe: Pipe) -> None:
             chosen=options.gate,
             pepper_file=pepper,
             policy_files=options.policy_files,
+            graphs=options.graphs,
             holds=options.holds,
         ) as gate,
     ):

@@ -61,6 +61,8 @@ __all__ = [
 
 _PANEL = "Where"
 _KEY_BEGINS = "pen_"
+# What the name of the toolset of a graph begins with.
+_GRAPH = "graph:"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ERAS: Mapping[str, str] = {"auto": "auto", "modern": "2026-07-28", "legacy": "legacy"}
 """How to connect, in our words and in the SDK's."""
@@ -224,7 +226,7 @@ def chosen_toolset(toolset: str | None, *, management: bool, graph: str | None =
     if graph is not None:
         if toolset is not None or management:
             raise UsageError("--graph goes without --toolset and --management: it offers the tools of one graph")
-        return f"graph:{graph}"
+        return f"{_GRAPH}{graph}"
     if toolset is not None and management:
         raise UsageError("--management is short for --toolset management: give one of them")
     return "management" if management else toolset
@@ -249,6 +251,10 @@ def mcp_address(server: str, toolset: str | None) -> str:
     if parts.username or parts.password or _KEY_BEGINS in parts.query:
         raise UsageError("--server takes an address without a key or password in it")
     path = parts.path.rstrip("/")
+    if toolset is not None and toolset.startswith(_GRAPH):
+        graph = quote(toolset.removeprefix(_GRAPH), safe="")
+        path = f"{path.removesuffix('/mcp')}/graphs/{graph}/mcp"
+        return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
     path = path if path.endswith("/mcp") else f"{path}/mcp"
     return urlunsplit((parts.scheme, parts.netloc, path, _query(parts.query, toolset), ""))
 

@@ -120,7 +120,12 @@ async def _run(request: _RunRequest, workspace: Workspace) -> int:
     value: JsonValue = {} if request.given is None else parse_value(request.given, "--input")
     async with (
         open_workspace(workspace, perform=not request.detach, create=True, family=request.run_id) as penstock,
-        open_gate(penstock, pepper_file=workspace.pepper_file, policy_files=workspace.settings.policy.files) as gate,
+        open_gate(
+            penstock,
+            pepper_file=workspace.pepper_file,
+            policy_files=workspace.settings.policy.files,
+            graphs=workspace.settings.declared_graphs,
+        ) as gate,
     ):
         for other in others:
             await load_workflow_into(gate, other, owner=local_owner())

@@ -92,6 +92,7 @@ async def _perform(workspace: Workspace, grace_seconds: float) -> None:
             pepper_file=options.pepper_file,
             retention=options.retention,
             policy_files=options.policy_files,
+            graphs=options.graphs,
             holds=options.holds,
         )
         try:

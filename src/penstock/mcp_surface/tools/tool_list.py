@@ -41,7 +41,11 @@ class Tool:
         """Return the arguments of a call from those that its caller gave."""
         if not self.fixed and not self.renamed:
             return given
-        spelt = {self.renamed.get(name, name): value for name, value in given.items()}
+        # With both spellings, the gate refuses the other one: no operation has an argument of that name.
+        spelt = {
+            name: value for name, value in given.items() if name not in self.renamed or self.renamed[name] in given
+        }
+        spelt |= {self.renamed[name]: value for name, value in given.items() if name not in spelt}
         return {**spelt, **self.fixed}
 
     @property

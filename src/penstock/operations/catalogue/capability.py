@@ -77,7 +77,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """The REST route of a capability, below the base path.
 
     Names in the path are members of the input; `query` and `headers` list the others that are not in the body.
-    `whole_body` names the one member that *is* the body.
+    `whole_body` names the one member that *is* the body. `other_names` are further spellings of members in the body,
+    and what they stand for.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -85,6 +86,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     query: tuple[str, ...] = ()
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     whole_body: str | None = None
+    other_names: dict[str, str] = msgspec.field(default_factory=dict)
     status: int = 200
     other_statuses: tuple[int, ...] = ()
     etag: bool = False

@@ -113,6 +113,7 @@ REASONS: dict[str, Reason] = {
     "VOTES_DIFFER": Reason(Conflict, "The others have agreed to another answer."),
     "DRAFT_NOT_FINAL": Reason(Conflict, "The draft is not decided yet, or was made."),
     "HELD_CALL_FIXED": Reason(Conflict, "A held call cannot be forked or settled like that; propose it again."),
+    "HELD_CALL_UNWANTED": Reason(Conflict, "The run that made the held call does not wait for it any more."),
     "PREFLIGHT_NOT_FOUND": Reason(Rejected, "The preflight was used, has expired, or is somebody else's."),
     "PREFLIGHT_NOT_NEEDED": Reason(Rejected, "The operation changes nothing, so there is nothing to look at first."),
     "GRANT_NOT_FOUND": Reason(NotFound, "There is no such grant."),

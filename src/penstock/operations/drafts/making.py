@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import PenstockError
+from penstock.base.errors import Conflict, PenstockError
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import commands, events
 from penstock.engine.state import RunState
+from penstock.engine.transitions import Phase
 from penstock.governance.holds import Approval
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
@@ -96,6 +97,7 @@ async def make_held_call(gate: Gate, run_id: str) -> ActivityOutcome:
         message = "this run holds no call that this server has sealed"
         return ActivityError(message, "HELD_CALL_INVALID", retryable=False)
     try:
+        await _check_visit(gate, held)
         principal = await gate.authenticator.current(held.principal.principal(state.tenant))
         request = await _request(gate, state, held, principal)
     except PenstockError as error:
@@ -104,6 +106,20 @@ async def make_held_call(gate: Gate, run_id: str) -> ActivityOutcome:
     if isinstance(outcome, RefusedCall):
         return _failed(outcome.error)
     return _done(outcome.reply)
+
+
+async def _check_visit(gate: Gate, held: HeldCall) -> None:
+    """Refuse a call of a node whose visit is over: its run was cancelled, timed out or went another way."""
+    visit = held.visit
+    if visit is None:
+        return
+    state = await gate.services.host.read(visit.run_id)
+    waits = state is not None and any(
+        item.key == (visit.node_id, visit.visit) and item.phase is Phase.REQUESTED for item in state.activations()
+    )
+    if not waits:
+        message = "the run that made the call does not wait for it any more"
+        raise Conflict("HELD_CALL_UNWANTED", message, "nothing was done; start the run again if it is still wanted")
 
 
 async def _request(gate: Gate, state: RunState, held: HeldCall, principal: Principal) -> Request:
@@ -115,6 +131,7 @@ async def _request(gate: Gate, state: RunState, held: HeldCall, principal: Princ
         request_id=held.request_id,
         idempotency_key=held_key(state.run_id),
         patience_seconds=limits.HELD_CALL_WAIT_SECONDS,
+        visit=held.visit,
         intent=WriteIntent(justification=held.justification) if held.justification is not None else None,
         approval=ApprovedCall(
             draft_id=(draft_id := id_for_callers(state.tenant, state.run_id)),

@@ -74,6 +74,10 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     question: QuestionView | None = None
     result: Any = None
     error: ErrorView | None = None
+    made_by_execution: str | None = None
+    """The execution whose node made the call and waits for it, if one did."""
+    made_by_node: str | None = None
+    """That node."""
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,4 +132,6 @@ def draft_view(tenant: str, state: RunState, held: HeldCall, votes: list[dict[st
         question=question,
         result=state.result if state.status is RunStatus.COMPLETED else None,
         error=error_of(state),
+        made_by_execution=None if held.visit is None else id_for_callers(tenant, held.visit.run_id),
+        made_by_node=None if held.visit is None else held.visit.node_id,
     )

@@ -179,14 +179,11 @@ class Authenticator:
         """
         if isinstance(proof, str):
             return await self._key_holds(proof)
-        return self._tokens is not None and not await self._tokens.is_revoked(proof)
+        return not await self.is_token_revoked(proof)
 
-    async def is_subject_revoked(self, tenant: str, issuer: str, subject: str) -> bool:
-        """Whether the tokens of a subject count for nothing: it is revoked, or its issuer is not trusted any more."""
-        tokens = self._tokens
-        if tokens is None or not tokens.trusts(issuer):
-            return True
-        return await tokens.revocations.is_subject_revoked(tenant, issuer, subject)
+    async def is_token_revoked(self, token: TokenReference) -> bool:
+        """Whether a token counts for nothing: it or its subject is revoked, or its issuer is not trusted any more."""
+        return self._tokens is None or await self._tokens.is_revoked(token)
 
     async def _key_holds(self, key_id: str) -> bool:
         self._forget_outdated()

@@ -23,9 +23,10 @@ from penstock.engine.inputs import Initiator
 from penstock.governance.audit.checkpoints import SigningKey
 from penstock.governance.holds import Approval, CallFacts, Grant, Hold
 from penstock.governance.intents import INTENT_NAMES, ApprovedCall, HoldChoices, WriteIntent, intent_of
+from penstock.governance.kept_authority import has_kept_authority, kept_authority
 from penstock.governance.keys import ParsedKey
 from penstock.governance.policy.outcomes import PolicyOutcome
-from penstock.governance.principals import Principal
+from penstock.governance.principals import Principal, TokenReference
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.caller import Caller
 from penstock.operations.gate.chosen_limits import CapabilityLimit, GateLimits
@@ -60,6 +61,7 @@ __all__ = [
     "Credentials",
     "GateLimits",
     "HoldChoices",
+    "NodeVisit",
     "Origin",
     "Principal",
     "Request",
@@ -92,6 +94,14 @@ class Origin(Protocol):
         """The id of the trace that the call belongs to."""
 
 
+class NodeVisit(msgspec.Struct, frozen=True, kw_only=True):
+    """One visit of a node of a run, by the id that the run is stored under."""
+
+    run_id: str
+    node_id: str
+    visit: int
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One call, as a surface hands it to the gate. The surface has authenticated the caller already."""
 
@@ -120,6 +130,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller says about the change that it wants to make."""
     approval: ApprovedCall | None = None
     """That the call was held, and approved since. No surface sets this."""
+    visit: NodeVisit | None = None
+    """The visit of a node that makes the call, if a run does. If it waits for approval, it is made for that visit only.
+    """
 
     @property
     def by_model(self) -> bool:
@@ -229,7 +242,7 @@ async def _always(principal: Principal) -> bool:
     return True
 
 
-async def _no_subject(tenant: str, issuer: str, subject: str) -> bool:
+async def _no_token(token: TokenReference) -> bool:
     return True
 
 
@@ -303,8 +316,8 @@ class Services:
     """The prefix of the REST routes, for the addresses in answers."""
     protected: ProtectedResource | None = None
     """What clients are told about signing in; None if no issuer of tokens is configured."""
-    is_subject_revoked: Callable[[str, str, str], Awaitable[bool]] = field(default=_no_subject)
-    """Whether the subject (tenant, issuer, subject) of tokens may act no more. What it made acts for it until then."""
+    is_token_revoked: Callable[[TokenReference], Awaitable[bool]] = field(default=_no_token)
+    """Whether a token, or its subject, may act no more. What they made or started acts for them until then."""
 
 
 class Holds(Protocol):
@@ -349,6 +362,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def initiator(self) -> Initiator:
         """The caller as the first record of a run names it."""
         principal = self.principal
+        authority: JsonObject | None = None
+        if has_kept_authority(principal.id):
+            authority = kept_authority(principal, self.now_ms() + self.services.limits.standing_authority_ms)
         return Initiator(
             principal=principal.id,
             credential=principal.credential_id,
@@ -357,6 +373,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             groups=tuple(sorted(principal.groups)),
             acting_for=principal.acting_for,
             owner=principal.owner,
+            authority=authority,
         )
 
     @property

@@ -1,6 +1,7 @@
 """The gate's stage for policies: decides about calls with their real arguments, and about what is listed.
 
-The server's policies come from files (`replace_server_set`), those of tenants from the platform store. A tenant's are
+The server's policies come from files (`replace_server_set`, `replace_graph_set`), those of tenants from the platform
+store. A tenant's are
 read again when this process changes them, and a moment after another process did. Where nothing is configured, `of`
 returns None and the stage costs a look into a dictionary.
 
@@ -21,6 +22,7 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.policy.annotations import PolicyAnnotations
+from penstock.governance.policy.confined import scopes_decide_elsewhere
 from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden, Permitted, PolicyOutcome
 from penstock.governance.policy.redaction import FieldPath
 from penstock.governance.policy.requests import (
@@ -57,6 +59,7 @@ POLICY_KIND = "policy"
 """The kind under which the platform store keeps the policies of tenants."""
 DerivedPolicies: TypeAlias = Callable[[PlatformStore, str], Awaitable[tuple[Policy, ...]]]
 """Makes policies of a tenant from other things that it has stored."""
+_NO_GRAPHS: dict[str, tuple[Policy, ...]] = {}
 _ENTITIES_KEPT = 1_024
 _VISIBLE_KEPT = 256
 _MINUTE_MS = 60_000
@@ -133,6 +136,8 @@ class PolicyStage:
         self._clock = clock
         self._history = PolicyHistory(platform, clock)
         self._server: tuple[Policy, ...] = ()
+        self._graphs: dict[str, dict[str, tuple[Policy, ...]]] = {}
+        """The policies of graphs that have some, by tenant."""
         self._known: dict[str, _TenantPolicies] = {}
         self._changes = 0
         self._parsed: LruCache[tuple[str, str], ParsedText] = LruCache(limits.POLICY_SLICES_KEPT)
@@ -149,6 +154,16 @@ class PolicyStage:
         self._server = tuple(policies)
         self._changes += 1
         self._known.clear()
+
+    def replace_graph_set(self, tenant: str, graph_id: str, policies: tuple[Policy, ...]) -> None:
+        """Use other policies for one graph from now on, beside those of the server."""
+        of_tenant = dict(self._graphs.get(tenant, {}))
+        of_tenant.pop(graph_id, None)
+        if policies:
+            of_tenant[graph_id] = policies
+        if of_tenant != self._graphs.get(tenant, {}):
+            self._graphs[tenant] = of_tenant
+            self.changed(tenant)
 
     def changed(self, tenant: str) -> None:
         """Read a tenant's policies again before they are next used."""
@@ -181,11 +196,16 @@ class PolicyStage:
         own = await self.stored(tenant)
         if self._derived is not None:
             own += await self._derived(self._platform, tenant)
-        made_from = (id(self._server), tuple((policy.source, policy.text) for policy in own))
+        graphs = self._graphs.get(tenant, _NO_GRAPHS)
+        made_from = (id(self._server), id(graphs), tuple((policy.source, policy.text) for policy in own))
         if before is not None and before.made_from == made_from:
             policies = before.policies  # making a large set takes long, and a new one has empty caches
         else:
-            policies = PolicySet(self._server, own) if self._server or own else None
+            server = self._server
+            if graphs:
+                of_graphs = (policy for _, listed in sorted(graphs.items()) for policy in listed)
+                server = (*(server or (scopes_decide_elsewhere(graphs),)), *of_graphs)
+            policies = PolicySet(server, own) if server or own else None
         if changes != self._changes:  # something was changed meanwhile, so this may be outdated already
             return policies
         self._known[tenant] = _TenantPolicies(policies, now, made_from)

@@ -52,7 +52,6 @@ from penstock.runtime.ports.graphs import (
     BranchDeleted,
     BranchesMerged,
     DiffPage,
-    HeadMoved,
     MergeConflicts,
 )
 
@@ -166,7 +165,7 @@ async def branches_list(context: Context, given: OneGraph) -> BranchList:
 
 @operation(
     "graph.branches_create",
-    route=Route(method="POST", path=_PATH, status=201),
+    route=Route(method="POST", path=_PATH, status=201, other_names={"from": "source"}),
     scopes=("graph:write",),
     subject="graph_id",
     groups=("graph:branch_create",),
@@ -314,10 +313,6 @@ async def branches_merge(context: Context, given: MergeBranches) -> Merged:
     """
     graph = await opened_graph(context, given.graph_id)
     context.call.about(None, source=given.source, target=given.target)
-    if given.if_source_commit is not None:
-        head = (await view_of(graph, given.source, None)).commit_id
-        if head != given.if_source_commit:
-            refused(given.graph_id, HeadMoved(expected=given.if_source_commit, actual=head))
 
     def view(outcome: BranchesMerged) -> Merged:
         return Merged(
@@ -332,7 +327,12 @@ async def branches_merge(context: Context, given: MergeBranches) -> Merged:
         graph.ref,
         given.source,
         given.target,
-        stamp=stamp_of(context, if_graph_commit=given.if_graph_commit, message=given.message),
+        stamp=stamp_of(
+            context,
+            if_graph_commit=given.if_graph_commit,
+            if_source_commit=given.if_source_commit,
+            message=given.message,
+        ),
         call=answered_with(context, view),
     )
     if isinstance(outcome, MergeConflicts) or not isinstance(outcome, BranchesMerged):

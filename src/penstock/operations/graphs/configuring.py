@@ -1,6 +1,7 @@
 """Graphs that the settings of the server declare: brought into force by the process itself, with a record.
 
-The schema is applied if it differs, then the queries are replaced, all of them or none. A graph whose files have
+Everything is checked first: the schema, the queries, and the policies of the graph. The schema is applied if it
+differs, then the policies and the queries are replaced, all of them or none. A graph whose files have
 mistakes can be quarantined: it is there, and every call on it says why it cannot be used.
 
 Above it: `app.graph_files`. Below it: the port of graphs, `stored_queries`.
@@ -19,8 +20,9 @@ from penstock.operations.gate.context import Context
 from penstock.operations.stored_queries.access import graph_store, stamp_of
 from penstock.operations.stored_queries.checking import refuse_broken, schema_from
 from penstock.operations.stored_queries.definitions import GRAPHS, GraphDefinition, StoredQuery, definition_of
+from penstock.operations.stored_queries.policies import PolicyFile, graph_policies, put_in_force
 from penstock.operations.stored_queries.refusals import refused
-from penstock.runtime.ports.graphs import GraphCall, GraphCreated, GraphRef, SchemaApplied, SchemaRefused
+from penstock.runtime.ports.graphs import GraphCall, GraphCreated, GraphRef, GraphRow, SchemaApplied, SchemaRefused
 from penstock.runtime.ports.platform import ANY_ETAG
 
 __all__ = ["CONFIGURE", "OPERATIONS", "QUARANTINE", "RELEASE"]
@@ -44,6 +46,9 @@ class DeclaredGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     allow_adhoc: bool = False
     protected_branches: list[str] = []
     tools_max: int = 0
+    policies: list[PolicyFile] = []
+    beside_server: bool = False
+    """Whether the server has policies of its own, which may not be in force yet when it starts."""
 
 
 class QuarantinedGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,6 +71,7 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
     created: bool = False
     schema_changed: bool = False
     queries: int = 0
+    policies: int = 0
 
 
 class Released(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +86,28 @@ async def configure(context: Context, given: DeclaredGraph) -> Configured:
     store, ref = graph_store(context.services), GraphRef(context.tenant, given.graph_id)
     schema, queries = schema_from(given.schema), tuple(sorted(given.queries, key=lambda item: item.name))
     refuse_broken(store, schema, queries)
+    definition = GraphDefinition(
+        title=given.title,
+        description=given.description,
+        allow_adhoc=given.allow_adhoc,
+        protected_branches=tuple(given.protected_branches),
+        tools_max=given.tools_max,
+        queries=queries,
+        of_settings=True,
+    )
     row = await store.graph(ref)
-    call = GraphCall(context.call)
+    wanted = GraphRow(
+        ref=ref,
+        schema=schema,
+        schema_source=given.schema,
+        schema_version=0 if row is None else row.schema_version,
+        created_at=context.now_ms(),
+        created_by=context.principal.id,
+    )
+    policies = graph_policies(context.services, wanted, definition, given.policies, beside_server=given.beside_server)
+    before = await context.services.platform.resource(context.tenant, GRAPHS.kind, given.graph_id)
+    # With a new schema, the queries that fit it are stored in the same transaction.
+    call = GraphCall(context.call, puts=GRAPHS.row(context, given.graph_id, definition.to_json(), was=before))
     schema_changed = row is not None and row.schema_source != given.schema
     if row is None:
         created = await store.create_graph(ref, schema=schema, source=given.schema, stamp=stamp_of(context), call=call)
@@ -95,19 +121,17 @@ async def configure(context: Context, given: DeclaredGraph) -> Configured:
             raise Conflict("GRAPH_SCHEMA_REFUSED", message, "change it in steps that the data fit")
         if not isinstance(applied, SchemaApplied):
             refused(given.graph_id, applied)
-    definition = GraphDefinition(
-        title=given.title,
-        description=given.description,
-        allow_adhoc=given.allow_adhoc,
-        protected_branches=tuple(given.protected_branches),
-        tools_max=given.tools_max,
-        queries=queries,
-        of_settings=True,
-    )
+    put_in_force(context.services, wanted, policies)
     changed = await _stored(context, given.graph_id, definition)
     if row is None or schema_changed or changed:
         context.services.definitions_changed(context.tenant)
-    return Configured(graph_id=given.graph_id, created=row is None, schema_changed=schema_changed, queries=len(queries))
+    return Configured(
+        graph_id=given.graph_id,
+        created=row is None,
+        schema_changed=schema_changed,
+        queries=len(queries),
+        policies=len(policies),
+    )
 
 
 async def _stored(context: Context, graph_id: str, definition: GraphDefinition) -> bool:

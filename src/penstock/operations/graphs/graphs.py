@@ -216,13 +216,14 @@ async def graph_create(context: Context, given: CreateGraph) -> Reply[GraphView]
         return graph_view(row, OpenedGraph(store=store, row=row, definition=definition, etag=""))
 
     outcome = await store.create_graph(
-        ref, schema=schema, source=given.schema, stamp=stamp_of(context), call=answered_with(context, view)
+        ref,
+        schema=schema,
+        source=given.schema,
+        stamp=stamp_of(context),
+        call=answered_with(context, view, puts=GRAPHS.row(context, given.id, definition.to_json())),
     )
     if not isinstance(outcome, GraphCreated):
         refused(given.id, outcome)
-    # A graph whose definition is not stored, because the process ended here, has none of these choices.
-    row = GRAPHS.row(context, given.id, definition.to_json())
-    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG)
     context.services.definitions_changed(context.tenant)
     return Reply(value=view(outcome), location=f"/graphs/{given.id}")
 
@@ -285,10 +286,11 @@ async def graph_delete(context: Context, given: DeleteGraph) -> Deleted:
     if definition.of_settings:
         message = f"the settings of the server declare the graph {given.graph_id}"
         raise Conflict("GRAPH_OF_SETTINGS", message, "take it out of the settings first")
-    # First its queries, so that a graph that is created under this id later has none of them.
     services, answer = context.services, Deleted(id=given.graph_id)
-    await services.platform.delete_resource(context.tenant, GRAPHS.kind, given.graph_id, expected_etag=ANY_ETAG)
-    outcome = await graph_store(services).delete_graph(row.ref, call=answered_with(context, lambda _: answer))
+    offered = (context.tenant, GRAPHS.kind, given.graph_id)
+    outcome = await graph_store(services).delete_graph(
+        row.ref, call=answered_with(context, lambda _: answer, deletes=offered)
+    )
     services.definitions_changed(context.tenant)
     return answer if isinstance(outcome, GraphDeleted) else refused(given.graph_id, outcome)
 

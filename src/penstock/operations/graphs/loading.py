@@ -145,7 +145,7 @@ async def _witness(context: Context, given: LoadRecords) -> JsonValue:
 
 @operation(
     "graph.load",
-    route=Route(method="POST", path="/graphs/{graph_id}/load"),
+    route=Route(method="POST", path="/graphs/{graph_id}/load", other_names={"from": "source"}),
     scopes=("graph:write",),
     destructive=True,
     risk="medium",

@@ -10,17 +10,16 @@ Above it: the operations on schedules and webhooks. Below it: `starting`, the po
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from penstock.base import limits
 from penstock.base.errors import Denied
 from penstock.base.json import JsonValue
 from penstock.engine import inputs
+from penstock.governance.kept_authority import has_kept_authority
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
 from penstock.operations.permissions.standing_authority import (
     AUTHORITY,
-    has_standing_authority,
+    TriggerKind,
     principal_with,
     workflow_authority,
 )
@@ -47,15 +46,6 @@ PROGRAM = inputs.PROGRAM.principal
 _OWNERS = ("local:", "os:", "system:")
 _KEY = "key:"
 _EVERYTHING, _RUN = frozenset({"*"}), frozenset({"workflow:run"})
-
-
-class TriggerKind(NamedTuple):
-    """A kind of trigger that acts for its maker: its name, and how it can get another maker."""
-
-    label: str
-    unknown_code: str
-    """The error code for a trigger whose maker is unknown."""
-    hint: str
 
 
 SCHEDULE = TriggerKind(
@@ -99,19 +89,24 @@ async def authority_of_schedule(services: Services, row: ScheduleRow) -> JsonVal
 
 
 async def rights_of_maker(
-    services: Services, maker: str | None, tenant: str, kind: TriggerKind = SCHEDULE, authority: JsonValue = None
+    services: Services,
+    maker: str | None,
+    tenant: str,
+    kind: TriggerKind = SCHEDULE,
+    authority: JsonValue = None,
+    credential: str | None = None,
 ) -> Principal:
     """Return a maker with the scopes that it has now; raise `Denied` if its key is unknown, revoked or expired.
 
     An older file does not record who made a schedule. Such a schedule may start workflows that need no extra scope.
-    `authority` is what was kept of a maker without a key.
+    `authority` is what was kept of a maker without a key, `credential` the token that it ends with.
     """
     if maker is None:
         return Principal(id="unknown", tenant=tenant, kind="service", scopes=_RUN)
     if maker == PROGRAM or maker.startswith(_OWNERS):
         return Principal(id=maker, tenant=tenant, kind="local", scopes=_EVERYTHING)
-    if has_standing_authority(maker):
-        found = await principal_with(services, maker, tenant, authority, label=kind.label, hint=kind.hint)
+    if has_kept_authority(maker):
+        found = await principal_with(services, (tenant, maker), authority, kind, credential)
         if found is not None:
             return found
     key = await services.platform.key(maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None

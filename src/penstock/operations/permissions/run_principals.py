@@ -1,15 +1,18 @@
 """On whose authority a run acts while it is under way: that of the principal who started it, as far as it is known now.
 
-What policies see of a principal is looked up again: the kind, groups and scopes of a key are those that it has now,
-also if it was revoked meanwhile, because a run that is under way goes on. A schedule or a webhook acts for its maker.
-Of a token there is nothing to look up: the first record of the run has its kind and its groups, and neither scopes nor
-attributes.
+What policies see of a principal is looked up again: the kind, groups and scopes of a key are those that it has now. A
+schedule or a webhook acts for its maker. Of a token, or of the principal of a pipe, there is nothing to look up: the
+first record of the run keeps what it might do then.
 
-Above it: what runs start by themselves. Below it: `makers`, the ports.
+A child or a tool call goes on after a key was revoked, because a run that is under way goes on (`principal_of_run`).
+What reads or changes data in the name of the starter needs rights that hold at that moment (`rights_of_run`).
+
+Above it: what runs start by themselves, `query` nodes. Below it: `makers`, the ports.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 from penstock.base.errors import Denied
@@ -19,18 +22,26 @@ from penstock.engine.state import RunState
 from penstock.governance.principals import Principal, PrincipalKind
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Services
+from penstock.operations.gate.policies.history import run_tree_of
 from penstock.operations.permissions.makers import (
     PROGRAM,
     SCHEDULE,
     WEBHOOK,
+    TriggerKind,
     authority_of_schedule,
     rights_of_maker,
 )
-from penstock.operations.permissions.standing_authority import workflow_authority
+from penstock.operations.permissions.standing_authority import AUTHORITY, workflow_authority
 
-__all__ = ["principal_of_run", "run_caller"]
+__all__ = ["principal_of_run", "rights_of_run", "run_caller"]
 
 _SCHEDULE, _KEY = "schedule:", "key:"
+_TRIGGERS = (_SCHEDULE, "webhook:")
+_STARTER = TriggerKind(
+    "the run",
+    "RUN_STARTER_UNKNOWN",
+    "a run acts with the rights of whoever started it; start it again",
+)
 _OWNERS = ("local:", "os:", "system:")
 
 
@@ -49,13 +60,49 @@ def run_caller(tenant: str, acts_for: str | None, *scopes: str) -> Principal:
 async def principal_of_run(services: Services, state: RunState, root_workflow: str) -> Principal:
     """Return the principal whose authority a run has. `root_workflow` is the workflow of the first run of its tree."""
     started_by, starter = state.started_by or PROGRAM, state.starter or {}
+    maker = _maker_of(started_by, starter)
+    if maker is None:
+        return await _recorded(services, started_by, state.tenant, starter)
+    try:
+        return await _maker(services, started_by, maker, state.tenant, root_workflow)
+    except Denied:  # its key is gone, or what it left behind has ended: the run goes on with what was recorded
+        return await _recorded(services, maker, state.tenant, {})
+
+
+async def rights_of_run(services: Services, state: RunState) -> Principal:
+    """Return whoever a run acts for, with the rights that they have now; raise `Denied` if they have none any more.
+
+    Their key may have been revoked or expired, their token or all tokens of their subject revoked, or what was kept of
+    a token may be too old.
+    """
+    started_by, starter = state.started_by or PROGRAM, state.starter or {}
+    maker = _maker_of(started_by, starter)
+    if maker is not None:
+        root = await services.store.row(await run_tree_of(services.store, state.run_id))
+        workflow = state.workflow_name if root is None else root.workflow_name
+        return await _maker(services, started_by, maker, state.tenant, workflow)
+    credential = starter.get("credential")
+    found = await rights_of_maker(
+        services,
+        started_by,
+        state.tenant,
+        _STARTER,
+        starter.get(AUTHORITY),
+        credential if isinstance(credential, str) else None,
+    )
+    return replace(found, acting_for=_chain(starter))
+
+
+def _maker_of(started_by: str, starter: JsonObject) -> str | None:
+    """Return the maker of the schedule or webhook that started a run; None if somebody started it themselves."""
     maker = starter.get("onBehalfOf")
-    if isinstance(maker, str):
-        try:
-            return await _maker(services, started_by, maker, state.tenant, root_workflow)
-        except Denied:  # its key is gone, or what it left behind has ended: the run goes on with what was recorded
-            return await _recorded(services, maker, state.tenant, {})
-    return await _recorded(services, started_by, state.tenant, starter)
+    return maker if isinstance(maker, str) and started_by.startswith(_TRIGGERS) else None
+
+
+def _chain(starter: JsonObject) -> tuple[str, ...]:
+    """Return whom the starter acts for, the nearest first."""
+    nearest = starter.get("onBehalfOf")
+    return tuple(_texts(starter.get("actingFor"))) or ((nearest,) if isinstance(nearest, str) else ())
 
 
 async def _maker(services: Services, started_by: str, maker: str, tenant: str, workflow: str) -> Principal:
@@ -73,13 +120,18 @@ async def _recorded(services: Services, principal_id: str, tenant: str, starter:
         if key is not None and key.tenant == tenant:
             return principal_of(key)
     is_owner = principal_id == PROGRAM or principal_id.startswith(_OWNERS)
+    kept = starter.get(AUTHORITY)
+    authority: JsonObject = kept if isinstance(kept, dict) else {}
+    attributes = authority.get("attributes")
     return Principal(
         id=principal_id,
         tenant=tenant,
         kind=_kind(starter.get("principalKind"), "local" if is_owner else "service"),
-        scopes=frozenset({"*"}) if is_owner else frozenset(),
+        scopes=frozenset({"*"}) if is_owner else frozenset(_texts(authority.get("scopes"))),
         groups=frozenset(_texts(starter.get("groups"))),
-        acting_for=tuple(_texts(starter.get("actingFor"))),
+        name=str(authority.get("name", "")),
+        attributes=attributes if isinstance(attributes, dict) else {},
+        acting_for=_chain(starter),
     )
 
 

@@ -1,30 +1,32 @@
-"""What principals without a key leave behind for schedules and webhooks to act with.
+"""What principals without a key leave behind for schedules, webhooks and runs to act with.
 
 The rights of a key are looked up each time that it acts. Of a token there is nothing to look up later: its issuer says
 what its subject may do only in the next token. So whatever starts runs later keeps what the principal might do when it
 was made. That can never become more; it ends after some time, when the subject is revoked, and when its issuer is not
 trusted any more. The same holds for the principal of a pipe, which only the settings of that program know.
 
-Above it: `makers`, the operations that store schedules and workflows. Below it: the resources of the platform store.
+Above it: `makers`, `run_principals`, the operations that store schedules and workflows. Below it: the resources of the
+platform store, `governance.kept_authority`.
 """
 
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
 from penstock.base.errors import Denied
 from penstock.base.json import JsonObject, JsonValue
-from penstock.governance.principals import PrincipalKind
+from penstock.governance.kept_authority import TOKEN, KeptAuthority, has_kept_authority, kept_authority
+from penstock.governance.principals import TokenReference
 from penstock.operations.gate.context import Context, Principal, Services
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
     "AUTHORITY",
-    "PIPE",
-    "has_standing_authority",
+    "TriggerKind",
     "keep_workflow_authority",
     "principal_with",
     "schedule_authority",
@@ -32,50 +34,33 @@ __all__ = [
 ]
 
 AUTHORITY = "authority"
-"""The member of a schedule's specification that holds it."""
-PIPE = "pipe:"
-"""How the ids of principals of a pipe begin."""
-_TOKEN = "token:"
+"""The member that holds it: of a schedule's specification, and of what the first record of a run says of its starter.
+"""
 _KIND = "standing_authority"
 
 
-class _Authority(msgspec.Struct, frozen=True, kw_only=True):
-    """What a principal might do at some moment."""
+class TriggerKind(NamedTuple):
+    """What acts for a maker later: its name, and how it can get another maker."""
 
-    principal: str
-    kind: PrincipalKind
-    scopes: list[str]
-    until: int
-    groups: list[str] = []
-
-
-def has_standing_authority(principal_id: str) -> bool:
-    """Whether the rights of a principal cannot be looked up, and are kept with what it makes."""
-    return principal_id.startswith((_TOKEN, PIPE))
+    label: str
+    unknown_code: str
+    """The error code if its maker is unknown."""
+    hint: str
 
 
 def schedule_authority(context: Context) -> JsonObject:
     """Return what the specification of a schedule keeps of its maker; nothing if the maker can be looked up."""
-    return {AUTHORITY: _of(context)} if has_standing_authority(context.principal.id) else {}
+    return {AUTHORITY: _of(context)} if has_kept_authority(context.principal.id) else {}
 
 
 def _of(context: Context) -> JsonObject:
-    principal = context.principal
-    kept = _Authority(
-        principal=principal.id,
-        kind=principal.kind,
-        scopes=sorted(principal.scopes),
-        groups=sorted(principal.groups),
-        until=context.now_ms() + context.services.limits.standing_authority_ms,
-    )
-    found: JsonObject = msgspec.to_builtins(kept)
-    return found
+    return kept_authority(context.principal, context.now_ms() + context.services.limits.standing_authority_ms)
 
 
 async def keep_workflow_authority(context: Context, name: str, definition_hash: str) -> None:
     """Keep what the maker of a workflow with triggers may do, before the workflow is stored."""
     principal = context.principal
-    if not has_standing_authority(principal.id):
+    if not has_kept_authority(principal.id):
         return
     body, now = _of(context), context.now_ms()
     row = ResourceRow(
@@ -93,7 +78,7 @@ async def keep_workflow_authority(context: Context, name: str, definition_hash: 
 
 async def workflow_authority(services: Services, row: DefinitionRow | None) -> JsonValue:
     """Return what is kept of the maker of a stored workflow; None if there is nothing."""
-    if row is None or row.created_by is None or not has_standing_authority(row.created_by):
+    if row is None or row.created_by is None or not has_kept_authority(row.created_by):
         return None
     resource_id = _workflow_id(row.created_by, row.name, row.hash)
     found = await services.platform.resource(row.tenant, _KIND, resource_id)
@@ -105,11 +90,17 @@ def _workflow_id(principal_id: str, name: str, definition_hash: str) -> str:
 
 
 async def principal_with(
-    services: Services, maker: str, tenant: str, kept: JsonValue, *, label: str, hint: str
+    services: Services, whose: tuple[str, str], kept: JsonValue, kind: TriggerKind, credential: str | None = None
 ) -> Principal | None:
-    """Return a maker with the authority that was kept; None if there is none; raise `Denied` if it has ended."""
+    """Return a maker (`whose`: its tenant and its id) with the authority that was kept for it.
+
+    None if there is none; raise `Denied` if it has ended.
+
+    With a `credential`, the name of the very token that was used, a revocation of that token ends it too.
+    """
+    (tenant, maker), (label, _, hint) = whose, kind
     try:
-        authority = msgspec.convert(kept, _Authority)
+        authority = msgspec.convert(kept, KeptAuthority)
     except msgspec.ValidationError:
         return None
     if authority.principal != maker:
@@ -117,9 +108,17 @@ async def principal_with(
     if authority.until <= services.clock.now_ms():
         message = f"{label} was made by {maker} so long ago that somebody has to confirm it"
         raise Denied("AUTHORITY_EXPIRED", message, hint)
-    if maker.startswith(_TOKEN):
-        issuer, _, subject = maker.removeprefix(_TOKEN).partition(":")
-        if await services.is_subject_revoked(tenant, issuer, subject):
+    token: TokenReference | None = None
+    if maker.startswith(TOKEN):
+        issuer, _, subject = maker.removeprefix(TOKEN).partition(":")
+        token = TokenReference(
+            issuer=issuer,
+            subject=subject,
+            tenant=tenant,
+            expires_at=authority.until,
+            token_id=None if credential is None else credential.removeprefix(f"{TOKEN}{issuer}:"),
+        )
+        if await services.is_token_revoked(token):
             message = f"{label} was made by {maker}, whose tokens are not accepted any more"
             raise Denied("TOKEN_REVOKED", message, hint)
     return Principal(
@@ -128,4 +127,8 @@ async def principal_with(
         kind=authority.kind,
         scopes=frozenset(authority.scopes),
         groups=frozenset(authority.groups),
+        name=authority.name,
+        attributes=authority.attributes,
+        credential=credential,
+        token=token,
     )

@@ -36,7 +36,7 @@ from penstock.governance.principals import Principal, PrincipalKind, TokenRefere
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate import idempotency
-from penstock.operations.gate.context import Context, Services
+from penstock.operations.gate.context import Context, NodeVisit, Services
 from penstock.operations.gate.holds import PendingCall, argument_secrets
 from penstock.operations.runs.results import ExecutionResult, HeldView, result_of
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
@@ -157,6 +157,8 @@ class HeldCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     principal: StoredPrincipal
     surface: str
     request_id: str
+    visit: NodeVisit | None = None
+    """The visit of a node that made it; it is made only while that visit waits for it."""
     seal: str = ""
 
 
@@ -341,6 +343,7 @@ class HeldCalls:
             principal=StoredPrincipal.of(context.principal),
             surface=request.surface,
             request_id=request.request_id,
+            visit=request.visit,
         )
         return msgspec.structs.replace(held, seal=_seal_of(self._services.pepper, run_id, held))
 

@@ -19,6 +19,7 @@ from penstock.operations.gate.context import Context, Services
 from penstock.operations.stored_queries.definitions import GraphDefinition, stored_definition
 from penstock.operations.stored_queries.refusals import graph_not_found, refused
 from penstock.runtime.ports.graphs import MAIN, GraphCall, GraphRef, GraphRow, GraphStore, Stamp, View
+from penstock.runtime.ports.platform import ResourceRow
 
 __all__ = [
     "Branch",
@@ -125,7 +126,13 @@ async def view_at(store: GraphStore, ref: GraphRef, branch: str | None, snapshot
     return found if isinstance(found, View) else refused(ref.name, found)
 
 
-def stamp_of(context: Context, *, if_graph_commit: str | None = None, message: str | None = None) -> Stamp:
+def stamp_of(
+    context: Context,
+    *,
+    if_graph_commit: str | None = None,
+    if_source_commit: str | None = None,
+    message: str | None = None,
+) -> Stamp:
     """Return what a write of this call needs from outside."""
     services = context.services
     return Stamp(
@@ -135,13 +142,23 @@ def stamp_of(context: Context, *, if_graph_commit: str | None = None, message: s
         actor=context.principal.id,
         message=message,
         if_graph_commit=if_graph_commit,
+        if_source_commit=if_source_commit,
     )
 
 
-def answered_with(context: Context, view: Callable[[Any], Any]) -> GraphCall:
-    """Return the record of the call for the store, with the answer that `view` makes of the store's outcome."""
+def answered_with(
+    context: Context,
+    view: Callable[[Any], Any],
+    *,
+    puts: ResourceRow | None = None,
+    deletes: tuple[str, str, str] | None = None,
+) -> GraphCall:
+    """Return the record of the call for the store, with the answer that `view` makes of the store's outcome.
+
+    `puts` and `deletes` are resources that change with the graph, in the same transaction.
+    """
 
     def complete(outcome: Any) -> None:
         idempotency.answered(context, Reply(value=view(outcome)))
 
-    return GraphCall(context.call, complete)
+    return GraphCall(context.call, complete, puts=puts, deletes=deletes)

@@ -43,7 +43,7 @@ from penstock.operations.stored_queries.running import (
 )
 from penstock.runtime.ports.graphs import MAIN, GraphRow
 
-__all__ = ["QUERY_PREFIX", "GraphTools", "graph_tools", "query_capability_name"]
+__all__ = ["QUERY_PREFIX", "GraphTools", "graph_tools", "query_capability", "query_capability_name"]
 
 QUERY_PREFIX = "query:"
 _BRANCH: JsonObject = {
@@ -118,7 +118,7 @@ async def graph_tools(services: Services, tenant: str) -> GraphTools:
             found = checked.queries.get(query.name)
             if found is not None:
                 alone = len(page.rows) == 1
-                made = _capability(row, query, found, alone=alone, paired=graph.as_pair)
+                made = query_capability(row, query, found, alone=alone, paired=graph.as_pair)
                 (listed if query.expose else unlisted)[made.name] = made
     return GraphTools(
         listed=MappingProxyType(listed),
@@ -140,7 +140,10 @@ def _graph(row: GraphRow, definition: GraphDefinition, checked: CheckedGraph) ->
     )
 
 
-def _capability(row: GraphRow, query: StoredQuery, checked: CheckedQuery, *, alone: bool, paired: bool) -> Capability:
+def query_capability(
+    row: GraphRow, query: StoredQuery, checked: CheckedQuery, *, alone: bool = False, paired: bool = False
+) -> Capability:
+    """Return a stored query as a capability. `alone`: no other graph is there; `paired`: two tools stand for all."""
     graph_id = row.ref.name
     metadata: dict[str, JsonValue] = {
         "graph": graph_id,

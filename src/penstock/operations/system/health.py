@@ -20,13 +20,14 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.listing import allowed_names
 
-__all__ = ["OPERATIONS", "RUNS_CHECK", "STAMPS_CHECK", "is_ready", "tenant_metrics"]
+__all__ = ["GRAPHS_CHECK", "OPERATIONS", "RUNS_CHECK", "STAMPS_CHECK", "is_ready", "tenant_metrics"]
 
 RUNS_CHECK = "runs"
 STAMPS_CHECK = "audit_stamps"
-_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK)
-"""What does not affect readiness. Other runs than those that are stuck are served, and checkpoints are made without
-stamps; the operator has to know."""
+GRAPHS_CHECK = "graphs"
+_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK)
+"""What does not affect readiness. Other runs than those that are stuck are served, checkpoints are made without stamps,
+and a graph whose files have mistakes goes on with older files or is quarantined; the operator has to know."""
 _FAILING = "failing"
 _MICROS = 1_000_000
 

@@ -117,6 +117,9 @@ def request_body_of(capability: Capability, route: Route, schema: JsonObject) ->
         return {"required": True, "content": {"application/json": {"schema": whole}}}
     if not properties:
         return None
+    for other, name in route.other_names.items():
+        properties[other] = {**properties[name], "description": f"The same as `{name}`; give one of them."}
+        properties[other].pop("default", None)
     required = sorted(_required(schema) - elsewhere)
     members: JsonObject = {"type": "object", "properties": properties}
     if "additionalProperties" in schema:
@@ -132,7 +135,7 @@ def request_body_of(capability: Capability, route: Route, schema: JsonObject) ->
     if examples:
         media["examples"] = examples
     content: JsonObject = {"application/json": media}
-    if "source" in properties:
+    if {"source", "document"} <= properties.keys():
         text: JsonObject = {"description": "The workflow document as it stands in a file."}
         content["application/yaml"] = {"schema": text, "example": _YAML_EXAMPLE}
     return {"required": bool(required), "content": content}

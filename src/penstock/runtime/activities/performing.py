@@ -27,6 +27,7 @@ __all__ = [
     "AsyncPerformer",
     "Ownership",
     "Performer",
+    "Slot",
     "Unconfigured",
     "input_of",
     "unfit_outcome",
@@ -144,6 +145,13 @@ class Ownership(Protocol):
         """Ask the store; the attempt is cancelled if another process has taken over the run."""
 
 
+class Slot(Protocol):
+    """The place of an attempt among those that a host performs at once."""
+
+    def leave(self) -> None:
+        """Give it to another attempt."""
+
+
 # What stands in texts in place of a secret.
 _HIDDEN = "***"
 
@@ -166,6 +174,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Increases whenever another process takes over the run. A receiver refuses an epoch lower than one it has seen."""
     ownership: Ownership | None = None
     """How this process owns the attempt; without it, no other process can have taken it over."""
+    slot: Slot | None = None
+    """The place of the attempt among those that the host performs at once; without it, there is no bound."""
 
     def masked(self, text: str) -> str:
         """Return a text without the secrets of the call, for logs and messages."""
@@ -173,6 +183,14 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             if secret:
                 text = text.replace(secret, _HIDDEN)
         return text
+
+    def only_waits(self) -> None:
+        """Say that the attempt does nothing from now on but wait for somebody, perhaps for days.
+
+        Other attempts take its place, and a host that stops does not wait for it: it begins again at the next start.
+        """
+        if self.slot is not None:
+            self.slot.leave()
 
     async def confirm(self) -> None:
         """Make sure that the attempt still belongs to this process.

@@ -58,6 +58,28 @@ class _ActivityTask:
     following: PerformActivity | None = None
 
 
+class _Slot:
+    """The slot of one attempt, which is left early by an attempt that only waits."""
+
+    __slots__ = ("_effect_id", "_only_waiting", "_slots")
+
+    def __init__(self, slots: FairSemaphore, only_waiting: set[str], effect_id: str) -> None:
+        self._slots, self._only_waiting, self._effect_id = slots, only_waiting, effect_id
+
+    def leave(self) -> None:
+        """Give the slot to another attempt."""
+        if self._effect_id not in self._only_waiting:
+            self._only_waiting.add(self._effect_id)
+            self._slots.release()
+
+    def done(self) -> None:
+        """The attempt is over."""
+        if self._effect_id in self._only_waiting:
+            self._only_waiting.discard(self._effect_id)
+        else:
+            self._slots.release()
+
+
 @dataclass(slots=True, kw_only=True)
 class Driver:
     """Performs effects until it is stopped.
@@ -73,6 +95,7 @@ class Driver:
     escalate: InitVar[Escalate | None] = None
     start_child: ChildStarter | None = None
     _slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(limits.ACTIVITIES_AT_ONCE_MAX))
+    _only_waiting: set[str] = field(default_factory=set)  # effects whose attempts left their slots
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     # By the identity of the result being stored: the task that stores it.
     _activity_tasks: dict[int, _ActivityTask] = field(default_factory=dict)
@@ -124,7 +147,7 @@ class Driver:
     async def drain(self, *, timeout_seconds: float) -> int:
         """Start nothing new and let work in progress finish; return how many tasks remain for the next start."""
         self._draining = self._timers.is_draining = True
-        attempts = self._tasks - self._loops
+        attempts = self._tasks - self._loops - self._waiting_tasks()
         if attempts:
             await asyncio.wait(attempts, timeout=timeout_seconds)
         for live in self.host.live_runs():
@@ -134,6 +157,11 @@ class Driver:
                     live.state.run_id, has_work=live.row.has_work, owner=None, expected_epoch=live.row.epoch
                 )
         return len(self._tasks - self._loops)
+
+    def _waiting_tasks(self) -> set[asyncio.Task[None]]:
+        """Return the tasks of attempts that only wait for somebody."""
+        tasks = (live.tasks for live in self.host.live_runs() if live.tasks)
+        return {task for of_run in tasks for effect_id, task in of_run.items() if effect_id in self._only_waiting}
 
     @property
     def busy(self) -> bool:
@@ -309,7 +337,8 @@ class Driver:
         ownership = self._ownership
         if live.row.owner != ownership.holder:
             ownership = self._ownership = HeldLease(self._lease, live.row.owner or "")
-        call = activity_call(live, effect, ownership)
+        slot = _Slot(self._slots, self._only_waiting, effect.effect_id)
+        call = activity_call(live, effect, ownership, slot)
         try:
             if not self._slots.try_acquire():
                 await self._slots.acquire()
@@ -318,7 +347,7 @@ class Driver:
                     await ownership.confirm()
                 return await self.performer.perform(call)
             finally:
-                self._slots.release()
+                slot.done()
         except asyncio.CancelledError:
             live.tasks.pop(effect.effect_id, None)
             raise

@@ -29,7 +29,7 @@ from penstock.engine.effects import (
 )
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
-from penstock.runtime.activities.performing import ActivityCall, Ownership
+from penstock.runtime.activities.performing import ActivityCall, Ownership, Slot
 from penstock.runtime.chains import own_labels, start_successor
 from penstock.runtime.ports.host import RunHost, RunSnapshot
 
@@ -52,7 +52,9 @@ ChildStarter: TypeAlias = Callable[[RunSnapshot, StartChild], Awaitable[Refused 
 """Starts a child where somebody has to be asked first; None if nobody has, and the host starts it."""
 
 
-def activity_call(run: RunSnapshot, effect: PerformActivity, ownership: Ownership | None = None) -> ActivityCall:
+def activity_call(
+    run: RunSnapshot, effect: PerformActivity, ownership: Ownership | None = None, slot: Slot | None = None
+) -> ActivityCall:
     """Build the call of an activity for its executor; pass `ownership` if another process could take over the run."""
     state = run.state
     return ActivityCall(
@@ -65,6 +67,7 @@ def activity_call(run: RunSnapshot, effect: PerformActivity, ownership: Ownershi
         principal=state.started_by,
         epoch=run.row.epoch,
         ownership=ownership,
+        slot=slot,
     )
 
 

@@ -23,7 +23,7 @@ from penstock.graph.versions.entities import (
     MergeOutcome,
     Violation,
 )
-from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.platform import CallRecord, ResourceRow
 
 __all__ = [
     "MAIN",
@@ -107,6 +107,8 @@ class Stamp:
     actor: str | None = None
     message: str | None = None
     if_graph_commit: str | None = None
+    if_source_commit: str | None = None
+    """The commit that the head of a merge's source must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,10 @@ class GraphCall:
 
     record: CallRecord
     complete: Callable[[Any], None] | None = None
+    puts: ResourceRow | None = None
+    """A resource of the platform store that is stored with the change, over whatever is there."""
+    deletes: tuple[str, str, str] | None = None
+    """A resource that is removed with the change, if there is one: its tenant, kind and id."""
 
 
 CommitKind: TypeAlias = Literal["create", "mutation", "load", "merge", "schema", "flatten"]

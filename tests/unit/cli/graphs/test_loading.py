@@ -49,3 +49,9 @@ def test_branches_are_named_and_queries_are_read_from_files(tmp_path: Path, monk
     ran("graphs", "branches-create", "crm", "--name", "work", "--source", "main")
     ran("query", "run", "crm", "close_task", "--params", '{"slug": "t1"}', "--branch", "work")
     assert [item["entity_id"] for item in ran("graphs", "diff", "crm", "--source", "work")["changes"]] == ["t1"]
+    # What is exported is loaded elsewhere, without the history.
+    (tmp_path / "copy.jsonl").write_text(ran("graphs", "export", "crm")["data"], encoding="utf-8")
+    ran("graphs", "create", "--id", "copy", "--schema", SCHEMA)
+    ran("graphs", "load", "copy", "copy.jsonl")
+    assert ran("graphs", "export", "copy")["data"] == ran("graphs", "export", "crm")["data"]
+    assert [item["kind"] for item in ran("graphs", "commits-list", "copy")["commits"]] == ["load", "create"]

@@ -27,6 +27,8 @@ def variables(tmp_path: Path) -> dict[str, str]:
         (f"{SERVER}?toolset=all&tenant=a", "workflows", f"{SERVER}/mcp?tenant=a&toolset=workflows"),
         (f"{SERVER}/team", "greet,nap", f"{SERVER}/team/mcp?toolset=greet,nap"),
         (SERVER, "a b&c", f"{SERVER}/mcp?toolset=a%20b%26c"),
+        (SERVER, "graph:crm", f"{SERVER}/graphs/crm/mcp"),
+        (f"{SERVER}/team/mcp?tenant=a", "graph:crm", f"{SERVER}/team/graphs/crm/mcp?tenant=a"),
     ],
 )
 def test_the_address_of_a_server(server: str, toolset: str | None, address: str) -> None:

@@ -99,7 +99,7 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
         _check_names(name, key_env)
         program = command or (_program() if chosen == "user" else _PROGRAM)
         tools = chosen_toolset(toolset, management=management, graph=graph)
-        listed = ("--toolset", tools) if tools else ()
+        listed = ("--graph", graph) if graph else ("--toolset", tools) if tools else ()
         connection: Connection
         if server is not None:
             if config is not None or database is not None or workflows or as_owner:

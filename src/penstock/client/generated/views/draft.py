@@ -39,6 +39,8 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     question: QuestionView | None = None
     result: Any = None
     error: ErrorView | None = None
+    made_by_execution: str | None = None
+    made_by_node: str | None = None
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,8 +91,8 @@ class TokenAuthenticator:
         return token.expires_at > self._clock.now_ms() and not await self.revocations.is_revoked(token)
 
     async def is_revoked(self, token: TokenReference) -> bool:
-        """Whether a token, or its subject, is revoked."""
-        return await self.revocations.is_revoked(token)
+        """Whether a token, or its subject, is revoked, or its issuer is not trusted any more."""
+        return not self.trusts(token.issuer) or await self.revocations.is_revoked(token)
 
     async def close(self) -> None:
         """Close the connections to issuers."""

@@ -70,3 +70,15 @@ def test_files_that_are_named_one_by_one_have_whole_paths(home: Path) -> None:
 def test_without_settings_an_assistant_works_on_the_usual_file(home: Path) -> None:
     assert arguments("claude-desktop") == ["mcp", "--db", str(home / "penstock.db")]
     assert arguments("claude-code") == ["mcp"]
+
+
+def test_an_entry_for_one_graph_names_it_or_its_endpoint(home: Path) -> None:
+    (home / "penstock.yaml").write_text("", encoding="utf-8")
+    named = ["mcp", "--config", str(home / "penstock.yaml"), "--graph", "crm"]
+    assert arguments("claude-desktop", "--graph", "crm") == named
+    command = ["mcp", "install", "claude-code", "--server", "https://penstock.example.com", "--graph", "crm", "--json"]
+    told = json.loads(RUNNER.invoke(app, command).stdout)
+    assert '"https://penstock.example.com/graphs/crm/mcp"' in told["snippet"]
+    both = RUNNER.invoke(app, ["mcp", "install", "claude-code", "--graph", "crm", "--management"])
+    assert both.exit_code == 2
+    assert "--graph goes without" in both.output

@@ -78,9 +78,13 @@ def plan_merge(
     catalogue: Catalogue,
     ref: GraphRef,
     names: tuple[str, str],
-    expected: str | None,
+    expected: tuple[str | None, str | None],
 ) -> MergePlan | MergeConflicts | Refused:
-    """Compare two branches. The connection is in a transaction, so that both are seen at one moment."""
+    """Compare two branches. The connection is in a transaction, so that both are seen at one moment.
+
+    `expected` are the heads that the target and the source must have, if any. The plan is carried out only if neither
+    head has moved since, so what is expected holds for the merge, too.
+    """
     graph = find_graph(connection, ref)
     if graph is None:
         return GraphNotFound()
@@ -90,9 +94,10 @@ def plan_merge(
     for branch in (target, source):
         if branch.load_id is not None:
             return BranchBusy(branch.name, branch.load_id)
-    actual = commit_id_at(connection, graph.graph, target.head_seq)
-    if expected is not None and expected != actual:
-        return HeadMoved(expected, actual)
+    for branch, wanted_head in zip((target, source), expected, strict=True):
+        actual = commit_id_at(connection, graph.graph, branch.head_seq)
+        if wanted_head not in (None, actual):
+            return HeadMoved(wanted_head or "", actual)
     stored = catalogue.schema(connection, graph.graph, graph.schema_version)
     base = common_ancestor(source.head_seq, target.head_seq, lambda seq: _parents(connection, graph.graph, seq))
     assert base is not None, "all branches of a graph come from its first commit"

@@ -38,6 +38,8 @@ from penstock.runtime.ports.graphs import (
     Refused,
     Stamp,
 )
+from penstock.runtime.ports.platform import ANY_ETAG
+from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs import flattening, merging, staging
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
@@ -58,7 +60,7 @@ from penstock.runtime.stores.sqlite.graphs.merging import MergePlan
 from penstock.runtime.stores.sqlite.graphs.mutating import Writable, find_writable
 from penstock.runtime.stores.sqlite.graphs.reading import in_snapshot
 from penstock.runtime.stores.sqlite.graphs.staging import Staged
-from penstock.runtime.stores.sqlite.platform import call_records
+from penstock.runtime.stores.sqlite.platform import call_records, resources
 from penstock.runtime.stores.sqlite.schema.edge_tables import ENDS
 
 __all__ = ["StagedWork", "make_change"]
@@ -83,11 +85,21 @@ async def make_change(
 
     def completed(connection: sqlite3.Connection) -> T:
         outcome = apply(connection)
-        if complete is not None and made(outcome):
-            complete(outcome)
+        if made(outcome):
+            _change_resources(connection, call)
+            if complete is not None:
+                complete(outcome)
         return outcome
 
     return await call_records.change(database.writer, completed, call.record, happened=made, is_long=is_long)
+
+
+def _change_resources(connection: sqlite3.Connection, call: GraphCall) -> None:
+    """Store or remove the resource that changes with a graph."""
+    if call.puts is not None:
+        resources.put_resource(connection, call.puts, encode_json(call.puts.body), ANY_ETAG)
+    if call.deletes is not None:
+        resources.delete_resource(connection, *call.deletes, ANY_ETAG)
 
 
 class StagedWork:
@@ -342,7 +354,7 @@ class StagedWork:
             plan = await self._database.read_slowly(
                 in_snapshot(
                     lambda connection: merging.plan_merge(
-                        connection, self._catalogue, ref, names, stamp.if_graph_commit
+                        connection, self._catalogue, ref, names, (stamp.if_graph_commit, stamp.if_source_commit)
                     )
                 )
             )
