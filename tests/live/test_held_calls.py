@@ -11,6 +11,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from tests.live.mcp.clients import ERAS, connected, text_of
 from tests.live.rest.servers import LiveServer, serving
@@ -118,6 +119,79 @@ def test_looking_answers_nothing(server: LiveServer, robot: str) -> None:
     for path in (f"drafts/{draft_id}/approve", f"executions/{draft_id}/answers"):
         assert server.request("GET", path).status == 405
     assert server.call("GET", f"drafts/{draft_id}")["status"] == "waiting"
+
+
+SPYING: tuple[tuple[str, str, Any], ...] = (
+    ("GET", "executions/{}", None),
+    ("GET", "executions/{}/history", None),
+    ("GET", "executions/{}/stream", None),
+    ("GET", "executions/{}/wait?wait_seconds=1", None),
+    ("POST", "executions/{}/query", {"expression": "."}),
+    ("POST", "executions/{}/cancel", {}),
+    ("POST", "executions/{}/pause", {}),
+    ("POST", "executions/{}/retry", {}),
+    ("POST", "executions/{}/fork", {"at_sequence": 2}),
+    ("POST", "executions/{}/signals", {"name": "paid"}),
+    ("POST", "executions/{}/answers", {"answer": {"approved": True}}),
+    ("DELETE", "executions/{}", None),
+    ("POST", "control/workflow_status", {"execution_id": "{}"}),
+    ("POST", "control/workflow_cancel", {"execution_id": "{}"}),
+    ("GET", "drafts/{}", None),
+    ("GET", "/v1/runs/{}", None),
+    ("GET", "/v1/runs/{}/events", None),
+    ("GET", "/v1/runs/{}/events/poll", None),
+    ("POST", "/v1/runs/{}/cancel", {}),
+    ("POST", "/v1/runs/{}:pause", {}),
+    ("POST", "/v1/runs/{}/interrupts/approve", {"resumeValue": {"approved": True}}),
+)
+
+
+@pytest.fixture(scope="module")
+def spy(server: LiveServer) -> str:
+    """The key of another agent."""
+    made = server.call("POST", "keys", {"name": "spy", "kind": "agent", "scopes": ["*"]})
+    secret: str = made["secret"]
+    return secret
+
+
+def test_another_agent_reaches_a_held_call_over_no_http_route(server: LiveServer, robot: str, spy: str) -> None:
+    draft_id = held_over_rest(server, robot)["held"]["draft_id"]
+    before = server.call("GET", f"executions/{draft_id}/history")
+    for method, path, body in SPYING:
+        sent = {"execution_id": draft_id} if body == {"execution_id": "{}"} else body
+        refused = server.request(method, path.format(draft_id), sent, key=spy)
+        assert refused.status == 404, (method, path, refused)
+        assert "C-1" not in str(refused.body)
+        # The agent that made the call gets an answer there, so the routes are real.
+        if method == "GET" and "stream" not in path and not path.endswith("/events"):
+            assert server.request(method, path.format(draft_id), key=robot).status == 200, path
+    assert server.call("GET", f"executions/{draft_id}/history") == before
+
+
+@eras
+async def test_another_agent_reaches_a_held_call_over_no_mcp_tool(
+    server: LiveServer, robot: str, spy: str, era: str
+) -> None:
+    draft_id = held_over_rest(server, robot)["held"]["draft_id"]
+    before = server.call("GET", f"executions/{draft_id}/history")
+    async with connected(server, era, key=spy, toolset="all") as client:
+        for tool, more in (
+            ("execution_status", {}),
+            ("execution_wait", {}),
+            ("execution_history", {}),
+            ("execution_cancel", {}),
+            ("execution_signal", {"name": "paid"}),
+            ("execution_answer", {"answer": {"approved": True}}),
+            ("execution_retry", {}),
+            ("execution_fork", {"at_sequence": 2}),
+            ("execution_delete", {}),
+        ):
+            refused = await client.call_tool(f"penstock_{tool}", {"execution_id": draft_id, **more})
+            assert refused.is_error, tool
+            assert "EXECUTION_NOT_FOUND" in text_of(refused), tool
+        with pytest.raises(MCPError):
+            await client.read_resource(f"penstock://executions/{draft_id}")
+    assert server.call("GET", f"executions/{draft_id}/history") == before
 
 
 def test_the_command_line_shows_and_approves(server: LiveServer, robot: str) -> None:

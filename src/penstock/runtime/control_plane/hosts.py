@@ -154,6 +154,8 @@ class HostControl:
     """Whether data passed in here comes from outside, see `engine.folding.trust`."""
     refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
     """Returns why the caller may not start a workflow, or None."""
+    sees: Callable[[RunRow], Awaitable[bool]] | None = None
+    """Whether the caller may know of a run of the tenant; None if it may know of all of them."""
     call: CallRecord | None = None
     """The record of the call that is made through this object, stored with what it changes."""
 
@@ -214,6 +216,8 @@ class HostControl:
         workflow = None if state is None else await self.host.workflow(state.definition_hash)
         if state is None or workflow is None or state.tenant != self.tenant:
             return None
+        if self.sees is not None and ((row := await self.host.row(run_id)) is None or not await self.sees(row)):
+            return None
         return ControlledRun(workflow, state)
 
     async def run_until_waiting(self, run_id: str, *, activities: bool) -> None:
@@ -268,7 +272,9 @@ class HostControl:
                     tenant=self.tenant,
                 )
             )
-            rows.extend(row for row in page.rows if _in_time(row, query))
+            rows.extend(
+                [row for row in page.rows if _in_time(row, query) and (self.sees is None or await self.sees(row))]
+            )
             cursor = page.next_cursor
             if cursor is None or len(rows) >= query.limit:
                 return Listing([_listed_row(row) for row in rows], cursor)
