@@ -31,7 +31,7 @@ from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.authorization import authorize, credential_ended, has_scopes
 from penstock.operations.gate.caller import Caller
 from penstock.operations.gate.context import Context, Credentials, Origin, Principal, Request, Services, Surface
-from penstock.operations.gate.holds import HoldRequired, HoldStage, policy_approvals
+from penstock.operations.gate.holds import HoldRequired, HoldStage, policy_approvals, refuse_intent
 from penstock.operations.gate.idempotency import IdempotentCalls
 from penstock.operations.gate.key_expiry import KeyMonitor
 from penstock.operations.gate.listing import ANYWHERE, Listing
@@ -363,7 +363,9 @@ class Gate:
 
         Administrative calls are exempt, because callers may revoke or replace their own key.
         """
-        capability, proof = context.capability, context.principal.proof
+        capability, proof, intent = context.capability, context.principal.proof, context.request.intent
+        if intent is not None and capability.only_reads:
+            refuse_intent(capability, intent)
         if capability.reveals is not None and self.answers is not None:
             await self.answers.refuse(context.request, capability)
         if proof is None or capability.governance.bucket == "admin":
