@@ -42,6 +42,7 @@ from penstock.governance.policy.slices import (
     admits_action,
     admits_principal,
     list_form,
+    repeat_form,
     tells_apart,
 )
 from penstock.governance.policy.source import Policy
@@ -114,6 +115,7 @@ class PolicySet:
         # Caches of this set: they end with it.
         self._handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse)
         self._list_handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse_for_lists)
+        self._repeat_handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse_for_repeats)
         self._decision = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._decide)
         self.hidden_fields = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._hidden_fields)
         self._of_principal = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._admitting_principal)
@@ -138,6 +140,10 @@ class PolicySet:
     def decide_with_shadows(self, request: PolicyRequest) -> PolicyOutcome:
         """Decide as if the policies in shadow mode were enforced."""
         return self._decision(request, with_shadows=True)
+
+    def decide_repeat(self, request: PolicyRequest) -> PolicyOutcome:
+        """Decide about a call that was decided and made before, by all but what the policies know of earlier calls."""
+        return self._decision(request, with_shadows=False, repeats=True)
 
     def listed(self, principal: PrincipalEntity, questions: Iterable[ListQuestion], context: str) -> list[bool]:
         """Return for each question whether some arguments could be permitted."""
@@ -224,12 +230,13 @@ class PolicySet:
         places = enumerate(self.policies)
         return tuple(place for place, policy in places if admits_action(policy.body["action"], name, groups))
 
-    def _decide(self, request: PolicyRequest, *, with_shadows: bool) -> PolicyOutcome:
+    def _decide(self, request: PolicyRequest, *, with_shadows: bool, repeats: bool = False) -> PolicyOutcome:
+        parsed = self._repeat_handle if repeats else self._handle
         concerned = self._slice(request.principal, request.action)
         if self._redacting_places:
             concerned = tuple(place for place in concerned if place not in self._redacting_places)
         chosen = tuple(place for place in concerned if with_shadows or not self.policies[place].is_shadow)
-        answer = _evaluated(self._handle(chosen), request) if chosen else _NO_ANSWER
+        answer = _evaluated(parsed(chosen), request) if chosen else _NO_ANSWER
         if answer.errors:
             return self._failed(answer.errors)
         deciding = [self.policies[int(place)] for place in answer.deciding]
@@ -243,7 +250,7 @@ class PolicySet:
             return Forbidden(policy_version=self.version, policy_ids=names, reasons=reasons)
         # Approval replaces these forbids, not a permit: without one, nothing could be approved.
         others = tuple(place for place in chosen if not self.policies[place].annotations.asks_for_approval)
-        without = _evaluated(self._handle(others), request) if others else _NO_ANSWER
+        without = _evaluated(parsed(others), request) if others else _NO_ANSWER
         if without.errors:
             return self._failed(without.errors)
         if not without.allows:
@@ -277,6 +284,9 @@ class PolicySet:
     def _parse_for_lists(self, chosen: Slice, knows_resource: bool) -> Any:
         forms = {str(place): list_form(self.policies[place].body, knows_resource=knows_resource) for place in chosen}
         return _handle({place: form for place, form in forms.items() if form is not None})
+
+    def _parse_for_repeats(self, chosen: Slice) -> Any:
+        return _handle({str(place): repeat_form(self.policies[place].body) for place in chosen})
 
 
 class _Answer(NamedTuple):

@@ -235,7 +235,7 @@ class Gate:
             self.rate_limiter.enter(principal)
             try:
                 # A read stores nothing, so there is no change to store a record with.
-                begun = call if capability.only_reads else await self._begin(request, capability, call)
+                begun = call if capability.only_reads else await self._begin(request, capability, call, decided)
                 if isinstance(begun, Reply):
                     outcome = AnsweredCall(capability=capability, principal=principal, reply=begun, replayed=True)
                 else:
@@ -313,7 +313,7 @@ class Gate:
         approval = request.approval
         if approval is not None:
             call.note(draft_id=approval.draft_id, approval_id=approval.approval_id)
-        if (decided := await decide_call(request, capability, self.services, call)) is None:
+        if (decided := await decide_call(request, capability, self.services, call, self.idempotency)) is None:
             return None
         if decided.hidden:
             self.catalogue.find(request.operation)  # raises: what a tenant defines and nobody may call is not there
@@ -342,13 +342,17 @@ class Gate:
                 self.idempotency.end(call.claim)
         return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
-    async def _begin(self, request: Request, capability: Capability, call: CallRecord) -> CallRecord | Reply[Any]:
+    async def _begin(
+        self, request: Request, capability: Capability, call: CallRecord, decided: Decided | None
+    ) -> CallRecord | Reply[Any]:
         """Return the record that the store keeps with the call's change, or the stored answer of an earlier call.
 
         What was noted for the call so far is in the record.
         """
         principal = request.principal
-        claim = await self.idempotency.begin(self.services, capability, principal, request)
+        claim = await self.idempotency.begin(self.services, capability, request)
+        if decided is not None and decided.repeats and not isinstance(claim, Reply):
+            raise self.idempotency.refuse(claim)  # it was decided as a repetition, and not counted
         if isinstance(claim, Reply) or not self.services.audited:
             return claim if isinstance(claim, Reply) else CallRecord(claim=claim, noted=call.noted, uses=call.uses)
         call_key, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
