@@ -120,6 +120,7 @@ class PolicySet:
         self.hidden_fields = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._hidden_fields)
         self._of_principal = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._admitting_principal)
         self._of_action = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._admitting_action)
+        self._permitting = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._permits_all)
         self._selected = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._select)
         self._named = frozenset(name for policy in self.policies for name in actions_named(policy.body["action"]))
 
@@ -168,6 +169,17 @@ class PolicySet:
             return ()
         concerned = Reads.of(self.policies[place].body for place in self._slice(principal, action))
         return self.counters if "history" in concerned.context else ()
+
+    def always_permits(self, action: ActionShape) -> bool:
+        """Whether an action is permitted to everybody, whatever the circumstances, and is not counted."""
+        return self._permitting(action.name if action.name in self._named else "", action.groups) and not any(
+            counter.action == action.name for counter in self.counters
+        )
+
+    def _permits_all(self, name: str, groups: tuple[str, ...]) -> bool:
+        concerned = [self.policies[place] for place in self._of_action(name, groups)]
+        deciding = [policy for policy in concerned if not policy.annotations.redact]
+        return all(policy.effect == "permit" for policy in deciding) and any(map(_is_for_all, deciding))
 
     def reads_input(self, principal: PrincipalEntity, action: ActionShape) -> bool:
         """Whether a decision about this action of this principal depends on the arguments."""
@@ -341,6 +353,13 @@ def _resource(resource_type: str, resource_id: str, tenant: str, risk: str) -> d
         "attrs": {"id": resource_id, "tenant": tenant, "risk": risk},
         "parents": [],
     }
+
+
+def _is_for_all(policy: Policy) -> bool:
+    """Whether a policy that admits an action holds for every principal, resource and circumstance."""
+    body = policy.body
+    scopes = (body["principal"]["op"], body["resource"]["op"])
+    return scopes == ("All", "All") and not body.get("conditions") and not policy.is_shadow
 
 
 def _reason(policy: Policy) -> str:

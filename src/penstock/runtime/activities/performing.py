@@ -5,6 +5,7 @@ Above it: hosts call `perform`. Below it: executors under `runtime.executors`, s
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -25,6 +26,8 @@ __all__ = [
     "ActivityError",
     "ActivityOutcome",
     "AsyncPerformer",
+    "NodeAction",
+    "NodePolicy",
     "Ownership",
     "Performer",
     "Unconfigured",
@@ -144,6 +147,14 @@ class Ownership(Protocol):
         """Ask the store; the attempt is cancelled if another process has taken over the run."""
 
 
+class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node is about to do outside, as policies know it: an action, what it reaches, and the facts about it."""
+
+    name: str
+    resource: str
+    facts: JsonObject
+
+
 # What stands in texts in place of a secret.
 _HIDDEN = "***"
 
@@ -166,6 +177,15 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Increases whenever another process takes over the run. A receiver refuses an epoch lower than one it has seen."""
     ownership: Ownership | None = None
     """How this process owns the attempt; without it, no other process can have taken it over."""
+    policy: NodePolicy | None = None
+    """Decides what the attempt may reach; without it, everything may be reached."""
+
+    async def refusal(self, action: NodeAction) -> ActivityError | None:
+        """Return why policies do not permit an action; None if they do.
+
+        For executors that reach something outside: call it directly before the effect, once for each effect.
+        """
+        return None if self.policy is None else await self.policy(self, action)
 
     def masked(self, text: str) -> str:
         """Return a text without the secrets of the call, for logs and messages."""
@@ -182,6 +202,10 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """
         if self.ownership is not None and not self.ownership.holds():
             await self.ownership.confirm()
+
+
+NodePolicy: TypeAlias = Callable[[ActivityCall, NodeAction], Awaitable[ActivityError | None]]
+"""Says why an attempt may not do something; None if it may."""
 
 
 class AsyncPerformer(Protocol):
