@@ -37,7 +37,7 @@ from penstock.operations.runs.handles import visible_run
 from penstock.operations.runs.held_access import may_see_run, refuse_settling, refuse_withdrawing
 from penstock.operations.runs.secret_arguments import secret_answers, secret_inputs
 from penstock.operations.runs.start_policies import start_denial
-from penstock.operations.runs.starting import new_run_id, with_origin
+from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, with_origin
 
 if TYPE_CHECKING:
     from penstock.runtime.control_plane import functions, hosts, views
@@ -238,6 +238,10 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
         error = error or await start_denial(context, workflow.name, document, context.request.arguments.get("input"))
     if error is not None:
         return Refused(error.code, error.message, hint=error.hint)
+    try:  # before the definition is stored: a start that is refused anyway should leave nothing behind
+        await refuse_unfit_input(context, workflow, context.request.arguments.get("input"))
+    except Rejected as unfit:
+        return Refused("VALIDATION_ERROR", unfit.message, hint=unfit.hint, details=unfit.details)
     await admit_start(context, versions)
     return None
 

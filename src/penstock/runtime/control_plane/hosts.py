@@ -172,11 +172,16 @@ class HostControl:
         return self.host.clock.now_ms()
 
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
-        """Store the definition and start a run of it."""
+        """Store the definition and start a run of it.
+
+        These are two changes, each with its audit record. The claim and the answer of the call are stored with the
+        second: whoever repeats the call after a crash in between finds the definition stored, and starts the run.
+        """
         refused = await self.refuse(workflow)
         if refused is not None:
             return refused
-        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
+        record = _definition_record(self.call, workflow)
+        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: record)
         labels = dict(self.labels)
         theirs = replace(given, started_by=self._principal, starter=self._initiator, untrusted=self.untrusted)
         return await self.host.start(
@@ -278,6 +283,15 @@ class HostControl:
             cursor = page.next_cursor
             if cursor is None or len(rows) >= query.limit:
                 return Listing([_listed_row(row) for row in rows], cursor)
+
+
+def _definition_record(call: CallRecord | None, workflow: Workflow) -> CallRecord | None:
+    """Return the record of a definition that a call stores before the change that it is made for."""
+    if call is None or call.entry is None:
+        return None
+    record = CallRecord(entry=call.entry, seal=call.seal)
+    record.about(workflow.name, stored=workflow.hash)
+    return record
 
 
 def _owned(record: Record, tenant: str, starter: Initiator | None) -> Record:
