@@ -18,6 +18,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.held_access import may_see_run, refuse_withdrawing
+from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.views import (
     ExecutionHandle,
     handle_of,
@@ -43,7 +44,9 @@ async def visible_run(context: Context, execution_id: str) -> RunRow:
     row = await store.row(id_in_tenant(tenant, execution_id))
     if row is None and tenant != DEFAULT_TENANT:
         row = await store.row(execution_id)
-    if row is None or row.tenant != tenant or not await may_see_run(context.services, context.principal, row):
+    if row is not None and HELD_LABEL in row.labels and not await may_see_run(context.services, context.principal, row):
+        row = None
+    if row is None or row.tenant != tenant:
         message = f"there is no execution {execution_id[:200]}"
         raise NotFound("EXECUTION_NOT_FOUND", message, "list the executions to see which there are")
     return row
