@@ -10,6 +10,7 @@ from penstock.governance.policy.source import parse_policies
 from penstock.governance.policy.validation import validate
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.reasons import REASONS
+from penstock.operations.runs.node_actions import NODE_ACTIONS
 from penstock.operations.runs.workflow_actions import workflow_action
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policies.md"
@@ -29,9 +30,13 @@ def test_every_policy_of_the_guide_can_be_used() -> None:
     blocks = re.findall(r"```cedar\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     parsed = parse_policies("\n".join(blocks), "guide")
     refund = workflow_action("refund_order", REFUND)
-    actions = {action.name: action for action in (*(item.policy_action for item in builtin_operations()), refund)}
+    operations, nodes = (
+        (item.policy_action for item in builtin_operations()),
+        (it.action for it in NODE_ACTIONS.values()),
+    )
+    actions = {action.name: action for action in (*operations, *nodes, refund)}
     assert (parsed.problems, validate(parsed.policies, actions)) == ((), ())
-    assert len(parsed.policies) == 12
+    assert len(parsed.policies) == 13
 
 
 def test_the_policies_of_the_guide_about_graphs_can_be_used() -> None:

@@ -89,7 +89,7 @@ def test_a_model_that_calls_over_mcp_waits_whatever_its_key_is(tmp_path: Path) -
         for who, more, code in (("owner", over_mcp, "PERSON_REQUIRED"), ("robot", {}, "DRAFT_NOT_FOUND")):
             assert (await office.refusal(who, "draft.approve", draft_id=draft_id, request=more)).code == code
         asked = {"execution_id": draft_id, "answer": {"approved": True}}
-        assert (await office.refusal("robot", "execution.answer", **asked)).code == "PERSON_REQUIRED"
+        assert (await office.refusal("robot", "execution.answer", **asked)).code == "EXECUTION_NOT_FOUND"
         made = await office.call("owner", "draft.approve", draft_id=draft_id)
         assert made["status"] == "executed"
 

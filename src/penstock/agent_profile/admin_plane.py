@@ -9,6 +9,7 @@ Above it: `surface`. Below it: `exchange`, `views`.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from penstock.agent_profile.decisions import approve_draft, get_draft, list_drafts, pending_drafts, reject_draft
@@ -122,18 +123,15 @@ async def _revoke_key(exchange: Exchange) -> Any:
     return {"ok": True, "key": key_view(key)}
 
 
-async def _policy(exchange: Exchange) -> Any:
-    body = await exchange.body()
-    app = await exchange.call("app.policy_update", {"app_id": exchange.named("id"), "policy": body})
+async def _policy(exchange: Exchange, *, whole: bool = False) -> Any:
+    changes: JsonObject = {"policy": await exchange.body(), "whole": whole}
+    app = await exchange.call("app.policy_update", {"app_id": exchange.named("id"), **changes})
     return {"ok": True, "policy": app["policy"] or AppPolicy()}
 
 
-async def _auto_execute(exchange: Exchange) -> Any:
-    body = await exchange.body()
-    app_id = exchange.named("id")
-    before = (await exchange.call("app.get", {"app_id": app_id}))["auto_execute"]
-    merged = {**{name: before[name] for name in before}, **body}
-    app = await exchange.call("app.auto_execute_update", {"app_id": app_id, "auto_execute": merged})
+async def _auto_execute(exchange: Exchange, *, whole: bool = False) -> Any:
+    changes: JsonObject = {"auto_execute": await exchange.body(), "whole": whole}
+    app = await exchange.call("app.auto_execute_update", {"app_id": exchange.named("id"), **changes})
     return {"ok": True, "auto_execute": app["auto_execute"]}
 
 
@@ -178,8 +176,8 @@ ADMIN_ACTIONS: dict[str, dict[str, Action]] = {
     "/apps/{id}/keys": {"POST": _create_key},
     "/apps/{id}/revoke": {"POST": _revoke_app},
     "/apps/{id}/restore": {"POST": _restore_app},
-    "/apps/{id}/policy": {"PATCH": _policy},
-    "/apps/{id}/auto-execute": {"PATCH": _auto_execute},
+    "/apps/{id}/policy": {"PATCH": _policy, "PUT": partial(_policy, whole=True)},
+    "/apps/{id}/auto-execute": {"PATCH": _auto_execute, "PUT": partial(_auto_execute, whole=True)},
     "/apps/{id}/tools": {"GET": _tools},
     "/keys/{id}/revoke": {"POST": _revoke_key},
     "/drafts": {"GET": list_drafts},

@@ -50,6 +50,7 @@ from penstock.operations.drafts.making import define_through, make_held_call
 from penstock.operations.drafts.preflight import DraftDeskAtGate
 from penstock.operations.executions.child_starts import start_children_through
 from penstock.operations.executions.escalating import escalate_through
+from penstock.operations.executions.node_permissions import decide_nodes_through
 from penstock.operations.executions.tool_calls import decide_tool_calls_through
 from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.authentication import Authenticator
@@ -265,6 +266,7 @@ def _close(services: Services, penstock: Penstock) -> None:
     penstock.held_calls.detach()
     penstock.child_starts.detach()
     penstock.graph_queries.detach()
+    penstock.nodes.detach()
     services.sign_ins.grants = None
     services.documents.close()
     services.hook_threads.close()
@@ -280,6 +282,7 @@ async def _begin(
     gate.holds.desk = DraftDeskAtGate(parts.derived_grants)
     penstock.held_calls.attach(partial(make_held_call, gate), decide_tool_calls_through(gate))
     penstock.graph_queries.attach(partial(run_query_node, gate))
+    penstock.nodes.attach(decide_nodes_through(gate))
     upstreams.act = act
     services.sign_ins.grants = GrantStore(
         platform=services.platform, clock=services.clock, vault=TokenVault(pepper), act=act

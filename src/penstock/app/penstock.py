@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.child_starts import GovernedChildStarts
+from penstock.app.executors.governed_nodes import GovernedNodes
 from penstock.app.executors.graph_queries import GraphQueryExecutor
 from penstock.app.executors.held_calls import HeldCallExecutor
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
@@ -88,6 +89,7 @@ class Penstock:
         self.held_calls = HeldCallExecutor()
         self.child_starts = GovernedChildStarts()
         self.graph_queries = GraphQueryExecutor()
+        self.nodes = GovernedNodes()
         self.signatures = SignatureTrust()
         self._new_id = new_id
 
@@ -151,7 +153,7 @@ class Penstock:
             if perform:
                 performers = penstock._executors(step_executor, http_executor, executors or {})
                 router = Router(executors=performers, secrets=penstock.secrets, seals=seals)
-                penstock.child_starts.governed = penstock.held_calls.governed = governed
+                penstock.child_starts.governed = penstock.held_calls.governed = penstock.nodes.governed = governed
                 waits, starts = _not_yet if governed else None, penstock.child_starts.start
                 driver = Driver(host=host, performer=router, report=_report, escalate=waits, start_child=starts)
                 driver.observe = observe or driver.observe
@@ -178,7 +180,7 @@ class Penstock:
         """Every executor by the type of its nodes. Held calls are `tool_call` nodes, too."""
         self.held_calls.tools = configured.get("tool_call")
         gated: dict[str, AsyncPerformer] = {"tool_call": self.held_calls, "query": self.graph_queries}
-        return {"step": step, "http": http, **configured, **gated}
+        return self.nodes.governing({"step": step, "http": http, **configured, **gated})
 
     def use_steps(self, steps: Iterable[Callable[..., Any]]) -> None:
         """Call these functions from now on. Attempts in progress finish with the functions they started with."""

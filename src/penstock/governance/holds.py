@@ -179,7 +179,7 @@ def auto_execution_denied(
     if not valid:
         return "AUTO_EXECUTE_EXPIRED"
     if not dangerous:
-        return None
+        return "PREFLIGHT_MISMATCH" if proof.preflight == "mismatch" else None
     if not proof.has_justification:
         return "JUSTIFICATION_REQUIRED"
     missing = [_missing(grant, proof) for grant in valid]

@@ -158,7 +158,7 @@ class Endpoint:
                 surface="rest",
                 request_id=request_id_of(scope),
                 idempotency_key=headers.get("idempotency-key"),
-                intent=None if capability.annotations.read_only else _intent(headers),
+                intent=_intent(headers),
                 remote=remote_of(scope),
                 origin=HttpOrigin(scope),
             )

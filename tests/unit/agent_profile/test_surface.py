@@ -12,7 +12,9 @@ import pytest
 
 from penstock.agent_profile.surface import AgentProfileOptions
 from penstock.app.serving.server import ServerOptions
+from penstock.definitions.durations import format_instant
 from penstock.operations.gate.context import HoldChoices
+from penstock.runtime.system import SystemClock
 from tests.unit.rest.conftest import Answered, Client, opened
 
 AGENT, ADMIN = "/api/agent/v1", "/api/agent-admin/v1"
@@ -158,11 +160,54 @@ def test_a_ledger_that_is_not_allowed_is_neither_listed_nor_read(tmp_path: Path,
     run(tmp_path, test)
 
 
+def in_days(days: int) -> str:
+    return format_instant(SystemClock().now_ms() + days * 86_400_000)
+
+
+LATER = in_days(30)
+
+
+def test_a_patch_merges_and_a_put_replaces(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        path = f"{ADMIN}/apps/{(await new_app(client))['app']['id']}"
+
+        async def policy(method: str, body: Any) -> Any:
+            answer = await client(method, f"{path}/policy", body)
+            assert answer.status == 200, answer
+            return {name: part for name, part in answer.json()["data"]["policy"].items() if part}
+
+        network = {"allowed_ips": ["192.0.2.0/24"]}
+        await policy("PATCH", {"network": network, "data": {"allowed_ledger_ids": ["ledger_main"], "max_days": 30}})
+        merged = await policy("PATCH", {"data": {"max_days": 7}})
+        assert merged == {"network": network, "data": {"allowed_ledger_ids": ["ledger_main"], "max_days": 7}}
+        assert await policy("PATCH", {}) == merged
+        removed = await policy("PATCH", {"data": {"max_days": None}, "network": None})
+        assert removed == {"data": {"allowed_ledger_ids": ["ledger_main"]}}
+        assert await policy("PUT", {"data": {"max_days": 3}}) == {"data": {"max_days": 3}}
+        for method in ("PATCH", "PUT"):
+            refused(await client(method, f"{path}/policy", {"data": {"max_years": 1}}), 400, "agent.action_invalid")
+        high = {"enabled": True, "expires_at": LATER, "max_export_rows": 5}
+        await client("PUT", f"{path}/auto-execute", {"high_risk": high})
+        answer = await client("PATCH", f"{path}/auto-execute", {"high_risk": {"require_preflight": False}})
+        found = answer.json()["data"]["auto_execute"]
+        assert {name: found["high_risk"][name] for name in high} == high
+        assert found["high_risk"]["require_preflight"] is False
+        replaced = await client("PUT", f"{path}/auto-execute", {"writes": {"enabled": False}})
+        assert not replaced.json()["data"]["auto_execute"]["high_risk"]["enabled"]
+
+    run(tmp_path, test)
+
+
 def test_a_grant_needs_an_end(tmp_path: Path) -> None:
     async def test(client: Client) -> None:
         path = f"{ADMIN}/apps/{(await new_app(client))['app']['id']}/auto-execute"
         refused(await client("PATCH", path, {"writes": {"enabled": True}}), 400, "agent.action_invalid")
-        grant = {"writes": {"enabled": True, "expires_at": "2099-01-01T00:00:00Z"}}
+        far = {"writes": {"enabled": True, "expires_at": in_days(93)}}
+        refused(await client("PATCH", path, far), 400, "agent.action_invalid")
+        refused(await client("PUT", path, far), 400, "agent.action_invalid")
+        assert (await client("PATCH", path, {"writes": {"expires_at": in_days(93)}})).status == 200
+        refused(await client("PATCH", path, {"writes": {"enabled": True}}), 400, "agent.action_invalid")
+        grant = {"writes": {"enabled": True, "expires_at": LATER}}
         stored = (await client("PATCH", path, grant)).json()["data"]["auto_execute"]
         assert stored["writes"]["enabled"]
         assert not stored["high_risk"]["enabled"]
@@ -192,7 +237,6 @@ PRESETS = ("open", "careful", "strict")
 EXPENSE = {"ledgerId": "ledger_main", "kind": "expense", "title": "Tea", "amount_home": 3, "date": "2026-02-01"}
 DELETE = {"action": "transaction.delete", "payload": {"transactionId": "txn_1"}, "execute": True}
 REASON = {"justification": "asked for by the customer"}
-LATER = "2099-01-01T00:00:00Z"
 
 
 def under(preset: Any) -> ServerOptions:

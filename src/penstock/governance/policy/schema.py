@@ -1,9 +1,10 @@
 """The Cedar schema of everything that can be called: an action for each operation and each tool of a tenant.
 
 Policies are validated against it when they are stored, so that a misspelt attribute or a comparison of the wrong types
-is found then and not in a call. Every action is in one or two of the groups `read`, `call`, `write` and `admin`; what
-concerns graphs is in one of `graph:…`, too. A stored query is a resource inside its graph. The `context.input` of an
-action has the declared arguments. What a request is made of stands here once: `requests` fills it in.
+is found then and not in a call. Every action is in one or two of the groups `read`, `call`, `write` and `admin`, or in
+`node`; what concerns graphs is in one of `graph:…`, too. A stored query is a resource inside its graph. The
+`context.input` of an action has the declared arguments. What a request is made of stands here once: `requests` fills it
+in.
 
 Above it: `validation`, `requests`. Below it: `shapes`.
 """
@@ -41,8 +42,11 @@ GRAPH_GROUPS = (
     "graph:admin",
 )
 """What a call does to a graph. Every operation on graphs, and every stored query, is in one of these, too."""
-ACTION_GROUPS = ("read", "call", "write", "admin", *GRAPH_GROUPS)
-"""`call` has every tool of a tenant; the others say what a call does. No operation has one of these names."""
+ACTION_GROUPS = ("read", "call", "write", "admin", "node", *GRAPH_GROUPS)
+"""`call` has every tool of a tenant, `node` what nodes of runs reach; the others say what a call does.
+
+No operation has one of these names.
+"""
 PARENT_TYPES = {"StoredQuery": "Graph"}
 """Resources that are inside another one. Their ids begin with the id of that one and a slash."""
 PRINCIPAL_TYPES = {

@@ -44,6 +44,7 @@ from penstock.governance.policy.slices import (
     admits_principal,
     list_form,
     names_resources,
+    repeat_form,
     tells_apart,
 )
 from penstock.governance.policy.source import Policy
@@ -119,10 +120,12 @@ class PolicySet:
         # Caches of this set: they end with it.
         self._handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse)
         self._list_handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse_for_lists)
+        self._repeat_handle = lru_cache(limits.POLICY_SLICES_KEPT)(self._parse_for_repeats)
         self._decision = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._decide)
         self.hidden_fields = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._hidden_fields)
         self._of_principal = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._admitting_principal)
         self._of_action = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._admitting_action)
+        self._permitting = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._permits_all)
         self._selected = lru_cache(limits.POLICY_DECISIONS_KEPT)(self._select)
         self._named = frozenset(name for policy in self.policies for name in actions_named(policy.body["action"]))
 
@@ -152,6 +155,10 @@ class PolicySet:
         concerned = self._slice(request.principal, request.action)
         return request if not self._naming_places.isdisjoint(concerned) else replace(request, resource_id="")
 
+    def decide_repeat(self, request: PolicyRequest) -> PolicyOutcome:
+        """Decide about a call that was decided and made before, by all but what the policies know of earlier calls."""
+        return self._decision(request, with_shadows=False, repeats=True)
+
     def listed(self, principal: PrincipalEntity, questions: Iterable[ListQuestion], context: str) -> list[bool]:
         """Return for each question whether some arguments could be permitted."""
         known: dict[_ListKey, bool] = {}
@@ -175,6 +182,17 @@ class PolicySet:
             return ()
         concerned = Reads.of(self.policies[place].body for place in self._slice(principal, action))
         return self.counters if "history" in concerned.context else ()
+
+    def always_permits(self, action: ActionShape) -> bool:
+        """Whether an action is permitted to everybody, whatever the circumstances, and is not counted."""
+        return self._permitting(action.name if action.name in self._named else "", action.groups) and not any(
+            counter.action == action.name for counter in self.counters
+        )
+
+    def _permits_all(self, name: str, groups: tuple[str, ...]) -> bool:
+        concerned = [self.policies[place] for place in self._of_action(name, groups)]
+        deciding = [policy for policy in concerned if not policy.annotations.redact]
+        return all(policy.effect == "permit" for policy in deciding) and any(map(_is_for_all, deciding))
 
     def reads_input(self, principal: PrincipalEntity, action: ActionShape) -> bool:
         """Whether a decision about this action of this principal depends on the arguments."""
@@ -237,12 +255,13 @@ class PolicySet:
         places = enumerate(self.policies)
         return tuple(place for place, policy in places if admits_action(policy.body["action"], name, groups))
 
-    def _decide(self, request: PolicyRequest, *, with_shadows: bool) -> PolicyOutcome:
+    def _decide(self, request: PolicyRequest, *, with_shadows: bool, repeats: bool = False) -> PolicyOutcome:
+        parsed = self._repeat_handle if repeats else self._handle
         concerned = self._slice(request.principal, request.action)
         if self._redacting_places:
             concerned = tuple(place for place in concerned if place not in self._redacting_places)
         chosen = tuple(place for place in concerned if with_shadows or not self.policies[place].is_shadow)
-        answer = _evaluated(self._handle(chosen), request) if chosen else _NO_ANSWER
+        answer = _evaluated(parsed(chosen), request) if chosen else _NO_ANSWER
         if answer.errors:
             return self._failed(answer.errors)
         deciding = [self.policies[int(place)] for place in answer.deciding]
@@ -256,7 +275,7 @@ class PolicySet:
             return Forbidden(policy_version=self.version, policy_ids=names, reasons=reasons)
         # Approval replaces these forbids, not a permit: without one, nothing could be approved.
         others = tuple(place for place in chosen if not self.policies[place].annotations.asks_for_approval)
-        without = _evaluated(self._handle(others), request) if others else _NO_ANSWER
+        without = _evaluated(parsed(others), request) if others else _NO_ANSWER
         if without.errors:
             return self._failed(without.errors)
         if not without.allows:
@@ -290,6 +309,9 @@ class PolicySet:
     def _parse_for_lists(self, chosen: Slice, knows_resource: bool) -> Any:
         forms = {str(place): list_form(self.policies[place].body, knows_resource=knows_resource) for place in chosen}
         return _handle({place: form for place, form in forms.items() if form is not None})
+
+    def _parse_for_repeats(self, chosen: Slice) -> Any:
+        return _handle({str(place): repeat_form(self.policies[place].body) for place in chosen})
 
 
 class _Answer(NamedTuple):
@@ -344,6 +366,13 @@ def _resource(resource_type: str, resource_id: str, tenant: str, risk: str) -> d
         "attrs": {"id": resource_id, "tenant": tenant, "risk": risk},
         "parents": [],
     }
+
+
+def _is_for_all(policy: Policy) -> bool:
+    """Whether a policy that admits an action holds for every principal, resource and circumstance."""
+    body = policy.body
+    scopes = (body["principal"]["op"], body["resource"]["op"])
+    return scopes == ("All", "All") and not body.get("conditions") and not policy.is_shadow
 
 
 def _reason(policy: Policy) -> str:

@@ -3,13 +3,15 @@
 The scope of a policy names principals, actions and resources, and nothing else decides whether it concerns a call. The
 groups of principals and of actions are flat, so scopes are compared here as Cedar compares them.
 
-For a list the arguments are unknown, and with a built-in operation the resource too, because it is named by them.
+For a list the arguments are unknown, and with a built-in operation the resource too, because it is named by them. For
+the repetition of a call that was decided before, what policies know of earlier calls is unknown: it has changed since.
 
 Above it: `sets`. Below it: `expressions`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock.governance.policy.expressions import (
@@ -23,7 +25,15 @@ from penstock.governance.policy.expressions import (
 from penstock.governance.policy.requests import PrincipalEntity
 from penstock.governance.policy.schema import PRINCIPAL_TYPES
 
-__all__ = ["actions_named", "admits_action", "admits_principal", "list_form", "names_resources", "tells_apart"]
+__all__ = [
+    "actions_named",
+    "admits_action",
+    "admits_principal",
+    "list_form",
+    "names_resources",
+    "repeat_form",
+    "tells_apart",
+]
 
 _UNKNOWN_IN_LISTS = frozenset({"input", "history", "has_idempotency_key"})
 # What is the same for all resources of one action.
@@ -114,8 +124,20 @@ def list_form(body: dict[str, Any], *, knows_resource: bool) -> dict[str, Any] |
             return None
         is_of_type = "entity_type" in resource
         resource = {"op": "is", "entity_type": resource["entity_type"]} if is_of_type else {"op": "All"}
-    conditions: list[dict[str, Any]] = []
-    for condition in conditions_of(body):
-        shorter: Expression = approximated(condition, is_known, at_best=permits)
-        conditions.append({"kind": "when", "body": shorter})
-    return {**body, "resource": resource, "conditions": conditions}
+    return {**body, "resource": resource, "conditions": _known_conditions(body, is_known)}
+
+
+def repeat_form(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a policy as it applies to a call that was decided and made before: without what it knows of others."""
+
+    def is_known(path: Path) -> bool:
+        return path[0] != "context" or (len(path) > 1 and path[1] != "history")
+
+    return {**body, "conditions": _known_conditions(body, is_known)}
+
+
+def _known_conditions(body: dict[str, Any], is_known: Callable[[Path], bool]) -> list[dict[str, Any]]:
+    """Return the conditions without what is unknown: a permit holds if it may, a forbid only if it must."""
+    at_best = body["effect"] == "permit"
+    shorter: list[Expression] = [approximated(item, is_known, at_best=at_best) for item in conditions_of(body)]
+    return [{"kind": "when", "body": item} for item in shorter]

@@ -9,13 +9,14 @@ Above it: the agent profile on HTTP. Below it: `records`, the platform port.
 from __future__ import annotations
 
 from ipaddress import ip_network
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import EVERYTHING, SCOPE_HINT, is_scope
 from penstock.operations.agent_profile.records import (
     APP_KIND,
@@ -36,6 +37,8 @@ from penstock.operations.gate.context import Context
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 
 __all__ = ["APP_OPERATIONS"]
+
+T = TypeVar("T")
 
 _TENANT = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 AppId = Annotated[str, Meta(description="The app's id, as listed.", min_length=1, max_length=200)]
@@ -67,18 +70,23 @@ class OneApp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     app_id: AppId
 
 
+Whole = Annotated[bool, Meta(description="Whether it replaces what is stored; otherwise it is merged (RFC 7396).")]
+
+
 class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which app, and what it may touch from now on."""
+    """Which app, and what changes of what it may touch."""
 
     app_id: AppId
-    policy: AppPolicy
+    policy: dict[str, Any]
+    whole: Whole = False
 
 
 class ChangeAutoExecute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which app, and what it may execute without a person from now on."""
+    """Which app, and what changes of what it may execute without a person."""
 
     app_id: AppId
-    auto_execute: AutoExecute
+    auto_execute: dict[str, Any]
+    whole: Whole = False
 
 
 class AppPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,10 +194,11 @@ async def app_get(context: Context, given: OneApp) -> AppRecord:
     errors=("APP_NOT_FOUND", "PRECONDITION_FAILED"),
 )
 async def app_policy_update(context: Context, given: ChangePolicy) -> Reply[AppRecord]:
-    """Change what an app may touch; the whole policy is replaced, from the next request on."""
-    network = NetworkPolicy(allowed_ips=_networks(given.policy.network.allowed_ips))
-    policy = msgspec.structs.replace(given.policy, network=network)
+    """Change what an app may touch, from the next request on. Members that are left out stay as they are."""
     row, app = await app_row(context, given.app_id)
+    changed = _changed(app.policy, given.policy, AppPolicy, "policy", whole=given.whole)
+    network = NetworkPolicy(allowed_ips=_networks(changed.network.allowed_ips))
+    policy = msgspec.structs.replace(changed, network=network)
     reply = await _stored(context, row, msgspec.structs.replace(app, policy=policy), row.tenant)
     stage = context.services.policies
     if stage is not None:
@@ -220,13 +229,41 @@ def _networks(texts: list[str] | None) -> list[str] | None:
     errors=("APP_NOT_FOUND", "PRECONDITION_FAILED"),
 )
 async def app_auto_execute_update(context: Context, given: ChangeAutoExecute) -> Reply[AppRecord]:
-    """Change what an app may execute without a person. A grant that is switched on needs an end."""
-    for grant in (given.auto_execute.writes, given.auto_execute.high_risk):
-        if grant.enabled and milliseconds(grant.expires_at, "expires_at") is None:
+    """Change what an app may execute without a person. A grant that is switched on needs an end that is not far off."""
+    row, app = await app_row(context, given.app_id)
+    changed = _changed(app.auto_execute, given.auto_execute, AutoExecute, "auto_execute", whole=given.whole)
+    for grant in (changed.writes, changed.high_risk):
+        ends = milliseconds(grant.expires_at, "expires_at") if grant.enabled else None
+        if grant.enabled and ends is None:
             message = "a grant that is switched on needs `expires_at`, the instant at which it ends"
             raise Rejected("INVALID_ARGUMENTS", message, "grants without an end are forgotten; give one")
-    row, app = await app_row(context, given.app_id)
-    return await _stored(context, row, msgspec.structs.replace(app, auto_execute=given.auto_execute), row.tenant)
+        if ends is not None and ends > context.now_ms() + limits.GRANT_MS_MAX:
+            days = limits.GRANT_MS_MAX // 86_400_000
+            message = f"expires_at: a grant ends within {days} days"
+            raise Rejected("INVALID_ARGUMENTS", message, "give an earlier instant, and renew the grant when it is due")
+    return await _stored(context, row, msgspec.structs.replace(app, auto_execute=changed), row.tenant)
+
+
+def _changed(before: T, given: JsonObject, kind: type[T], member: str, *, whole: bool) -> T:
+    """Return what is stored after a change; raise `Rejected` if that is nothing that can be enforced."""
+    merged = given if whole else _merged(msgspec.to_builtins(before), given)
+    try:
+        return msgspec.convert(merged, kind)
+    except msgspec.ValidationError as error:
+        raise Rejected("INVALID_ARGUMENTS", f"{member}: {error}", "look at the guide for what can be set") from None
+
+
+def _merged(before: JsonValue, patch: JsonValue) -> JsonValue:
+    """Apply a merge patch (RFC 7396): null removes a member, objects are merged, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    kept = dict(before) if isinstance(before, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = _merged(kept.get(name), value)
+    return kept
 
 
 async def _with_status(context: Context, app_id: str, status: Literal["active", "revoked"]) -> Reply[AppRecord]:

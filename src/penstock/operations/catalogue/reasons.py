@@ -115,6 +115,8 @@ REASONS: dict[str, Reason] = {
     "HELD_CALL_FIXED": Reason(Conflict, "A held call cannot be forked or settled like that; propose it again."),
     "HELD_CALL_UNWANTED": Reason(Conflict, "The run that made the held call does not wait for it any more."),
     "PREFLIGHT_NOT_FOUND": Reason(Rejected, "The preflight was used, has expired, or is somebody else's."),
+    "PREFLIGHT_MISMATCH": Reason(Rejected, "The preflight is of another call, or the state has changed since."),
+    "PREFLIGHT_UNSUPPORTED": Reason(Rejected, "The operation decides about held calls; it cannot be looked at first."),
     "PREFLIGHT_NOT_NEEDED": Reason(Rejected, "The operation changes nothing, so there is nothing to look at first."),
     "GRANT_NOT_FOUND": Reason(NotFound, "There is no such grant."),
     "TOO_MANY_GRANTS": Reason(LimitExceeded, "There are as many grants as one tenant may have."),
@@ -305,6 +307,8 @@ _ROUTED = (
 )
 _WITH_BODY = ("MALFORMED_JSON", "UNSUPPORTED_MEDIA_TYPE", "BODY_TOO_LARGE")
 _WRITES = ("IDEMPOTENCY_KEY_INVALID", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_IN_FLIGHT")
+# Of a call that says more about a change than its arguments do.
+_INTENDED = ("PREFLIGHT_NOT_FOUND", "PREFLIGHT_MISMATCH", "WITNESS_MISMATCH", "WITNESS_UNSUPPORTED")
 
 
 def reasons_of(capability: Capability) -> tuple[str, ...]:
@@ -314,6 +318,8 @@ def reasons_of(capability: Capability) -> tuple[str, ...]:
         found.append("SCOPE_REQUIRED")
     if not capability.annotations.read_only:
         found.extend(_WRITES)
+        if capability.governance.holdable:
+            found.extend(_INTENDED)
     route = capability.route
     if route is not None:
         found.extend(_ROUTED)

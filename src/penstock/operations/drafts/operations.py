@@ -25,10 +25,10 @@ from penstock.operations.drafts.making import WITHHELD, withheld_result
 from penstock.operations.drafts.views import DraftPage, DraftView, draft_status, draft_view
 from penstock.operations.gate.context import Context, WriteIntent
 from penstock.operations.gate.outcomes import RefusedCall
-from penstock.operations.permissions.answering import answerer_of, may_approve
-from penstock.operations.permissions.apps import app_id_of
+from penstock.operations.permissions.answering import answerer_of
 from penstock.operations.runs.fields import AnyId, Wait
 from penstock.operations.runs.handles import seconds_to_wait
+from penstock.operations.runs.held_access import may_see_held, withdrawal_refusal
 from penstock.operations.runs.held_calls import (
     HELD_LABEL,
     HELD_MARK,
@@ -100,18 +100,9 @@ async def _found(context: Context, draft_id: str) -> tuple[RunRow, RunState, Hel
     if row is not None and row.tenant == tenant and HELD_LABEL in row.labels:
         state = await services.host.read(row.run_id)
     held = None if state is None else held_call_of(state)
-    if row is None or state is None or held is None or not _may_see(context, held):
+    if row is None or state is None or held is None or not may_see_held(context.principal, held):
         raise NotFound(_SEEN, f"there is no draft {draft_id[:200]}", "list the drafts to see which there are")
     return row, state, held
-
-
-def _may_see(context: Context, held: HeldCall) -> bool:
-    """Whether a caller may know of a draft: an agent sees its own, and those of other keys of its app."""
-    principal = context.principal
-    if principal.kind != "agent" or principal.id == held.principal.id:
-        return True
-    app = app_id_of(principal.groups)
-    return app is not None and app == app_id_of(held.principal.groups)
 
 
 @operation(
@@ -143,7 +134,7 @@ async def draft_list(context: Context, given: ListDrafts) -> DraftPage:
     for row in page.rows:
         state = await context.services.host.read(row.run_id)
         held = None if state is None else held_call_of(state)
-        if state is not None and held is not None and _may_see(context, held):
+        if state is not None and held is not None and may_see_held(context.principal, held):
             items.append(draft_view(context.tenant, state, held))
     return DraftPage(items=items, next_cursor=page.next_cursor)
 
@@ -279,11 +270,9 @@ async def draft_cancel(context: Context, given: CancelDraft) -> DraftView:
     row, state, held = await _found(context, given.draft_id)
     if draft_status(state) != "waiting":
         raise _final(given.draft_id, state)
-    mine = context.principal.id == held.principal.id
-    asked = question_views(state)
-    if not mine and not (asked and may_approve(context, state, asked[0].approvers)):
-        message = f"the draft {given.draft_id} was proposed by somebody else"
-        raise Denied("DRAFT_NOT_YOURS", message, "ask them, or one of its approvers")
+    refusal = withdrawal_refusal(context, state, held)
+    if refusal is not None:
+        raise refusal
     context.call.note(run_id=given.draft_id, draft_id=given.draft_id)
     await context.run(row.run_id).cancel(given.reason)
     return draft_view(context.tenant, await context.run(row.run_id).state(), held)

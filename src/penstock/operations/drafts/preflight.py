@@ -185,7 +185,14 @@ def _named(arguments: JsonObject) -> str | None:
     scopes=("preflight:run",),
     holdable=False,
     subject=_named,
-    errors=("NOT_CONFIGURED", "OPERATION_NOT_FOUND", "POLICY_DENIED", "WORKFLOW_NOT_FOUND"),
+    errors=(
+        "NOT_CONFIGURED",
+        "OPERATION_NOT_FOUND",
+        "POLICY_DENIED",
+        "PREFLIGHT_NOT_NEEDED",
+        "PREFLIGHT_UNSUPPORTED",
+        "WORKFLOW_NOT_FOUND",
+    ),
     examples=(Example(arguments={"operation": "workflow:refund", "arguments": {"order_id": "A-1042", "amount": 180}}),),
 )
 async def preflight_run(context: Context, given: RunPreflight) -> PreflightView:

@@ -27,8 +27,9 @@ from penstock.operations.executions.retry_point import retry_point
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_restart
-from penstock.operations.runs.handles import find_run, handle_after, visible_run
-from penstock.operations.runs.held_calls import HELD_LABEL, refuse_settling
+from penstock.operations.runs.handles import changeable_run, find_changeable, handle_after
+from penstock.operations.runs.held_access import refuse_settling
+from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.starting import new_run_id, refuse_restart
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.ports.runs import RunQuery, RunRow
@@ -43,8 +44,8 @@ _SEEN = "EXECUTION_NOT_FOUND"
     route=Route(method="POST", path="/executions/{execution_id}/pause"),
     scopes=("execution:control",),
     subject="execution_id",
-    find=find_run,
-    errors=(_SEEN, "PAUSE_NOT_ALLOWED", "RUN_ENDED"),
+    find=find_changeable,
+    errors=(_SEEN, "DRAFT_NOT_YOURS", "PAUSE_NOT_ALLOWED", "RUN_ENDED"),
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the shop is being moved"}),),
 )
 async def execution_pause(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
@@ -52,7 +53,7 @@ async def execution_pause(context: Context, given: ReasonedChange) -> Reply[Exec
 
     It makes no new moves until execution.resume; results that come in meanwhile are kept, and its timers wait.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     return await handle_after(context, row.run_id, context.run(row.run_id).pause(given.reason))
 
 
@@ -61,15 +62,15 @@ async def execution_pause(context: Context, given: ReasonedChange) -> Reply[Exec
     route=Route(method="POST", path="/executions/{execution_id}/resume"),
     scopes=("execution:control",),
     subject="execution_id",
-    find=find_run,
-    errors=(_SEEN, "RESUME_NOT_ALLOWED", "RUN_ENDED"),
+    find=find_changeable,
+    errors=(_SEEN, "DRAFT_NOT_YOURS", "RESUME_NOT_ALLOWED", "RUN_ENDED"),
 )
 async def execution_resume(context: Context, given: NamedExecution) -> Reply[ExecutionHandle]:
     """Let a paused execution go on.
 
     It goes on where it was. To answer a question that an execution waits for, call execution.answer instead.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     return await handle_after(context, row.run_id, context.run(row.run_id).resume())
 
 
@@ -80,8 +81,8 @@ async def execution_resume(context: Context, given: NamedExecution) -> Reply[Exe
     destructive=True,
     risk="medium",
     subject="execution_id",
-    find=find_run,
-    errors=(_SEEN, "CANCEL_NOT_ALLOWED"),
+    find=find_changeable,
+    errors=(_SEEN, "CANCEL_NOT_ALLOWED", "DRAFT_NOT_YOURS"),
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the customer changed their mind"}),),
 )
 async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
@@ -90,7 +91,7 @@ async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[Exe
     Stops its work and its child executions; what the workflow says must be undone is undone first, so that the status
     may be `cancelling` for a while.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     return await handle_after(context, row.run_id, context.run(row.run_id).cancel(given.reason))
 
 
@@ -100,12 +101,13 @@ async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[Exe
     scopes=("execution:control",),
     risk="medium",
     subject="execution_id",
-    find=find_run,
+    find=find_changeable,
     errors=(
         _SEEN,
         "ACTIVITY_RETRY_NOT_ALLOWED",
         "ACTIVITY_SUBMIT_NOT_AWAITING",
         "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "DRAFT_NOT_YOURS",
         "EXECUTION_ID_TAKEN",
         "HELD_CALL_FIXED",
         "PERSON_REQUIRED",
@@ -126,7 +128,7 @@ async def execution_retry(context: Context, given: RetryExecution) -> Reply[Exec
     comes back. An activity that must not happen twice waits for a decision when its process died: it is tried again in
     its own execution, or execution.submit_activity reports what came of it.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     refuse_settling(context, row)
     if HELD_LABEL not in row.labels:  # a call that was held is made with the authority of its caller
         await refuse_restart(context, row)
@@ -164,8 +166,16 @@ async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tup
     open_world=True,
     risk="medium",
     subject="execution_id",
-    find=find_run,
-    errors=(_SEEN, "FORK_POINT_INVALID", "EXECUTION_ID_TAKEN", "HELD_CALL_FIXED", "PERSON_REQUIRED", "QUOTA_EXCEEDED"),
+    find=find_changeable,
+    errors=(
+        _SEEN,
+        "DRAFT_NOT_YOURS",
+        "FORK_POINT_INVALID",
+        "EXECUTION_ID_TAKEN",
+        "HELD_CALL_FIXED",
+        "PERSON_REQUIRED",
+        "QUOTA_EXCEEDED",
+    ),
     examples=(Example(arguments={"execution_id": "order-1042", "at_sequence": 14}),),
 )
 async def execution_fork(context: Context, given: ForkExecution) -> Reply[ExecutionHandle]:
@@ -174,7 +184,7 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
     Everything up to a record of the history counts as done; the new execution goes on from there. Use it to repeat the
     part of a failed execution that went wrong. The original stays as it is.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     await refuse_restart(context, row)
     return await _forked(context, row, given.at_sequence, given.new_execution_id)
 
@@ -221,7 +231,7 @@ def _taken(execution_id: str | None) -> Conflict:
 
 async def _find_ended(context: Context, given: NamedExecution) -> None:
     """Find the execution that is to be deleted; raise Conflict if it has not ended."""
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     if not row.terminal:
         raise _not_ended(given.execution_id, row)
 
@@ -239,14 +249,14 @@ def _not_ended(execution_id: str, row: RunRow) -> Conflict:
     risk="high",
     subject="execution_id",
     find=_find_ended,
-    errors=(_SEEN, "EXECUTION_NOT_ENDED"),
+    errors=(_SEEN, "DRAFT_NOT_YOURS", "EXECUTION_NOT_ENDED"),
 )
 async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
     """Delete an execution that has ended.
 
     Its history goes with it, and its child executions. What still goes on must be cancelled first.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     family = [row.run_id, *await _descendants(context, row.run_id)]
     answer = Deleted(id=id_for_callers(context.tenant, row.run_id))
     await context.services.store.delete_runs(family, call=idempotency.answered(context, Reply(value=answer)))

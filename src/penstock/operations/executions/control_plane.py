@@ -34,9 +34,10 @@ from penstock.operations.permissions.answering import answerer_of
 from penstock.operations.permissions.starting import needs_of, start_refusal
 from penstock.operations.runs.fields import CHOSEN_ID
 from penstock.operations.runs.handles import visible_run
+from penstock.operations.runs.held_access import may_see_run, refuse_settling, refuse_withdrawing
 from penstock.operations.runs.secret_arguments import secret_answers, secret_inputs
 from penstock.operations.runs.start_policies import start_denial
-from penstock.operations.runs.starting import new_run_id, with_origin
+from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, with_origin
 
 if TYPE_CHECKING:
     from penstock.runtime.control_plane import functions, hosts, views
@@ -49,7 +50,16 @@ __all__ = ["OPERATIONS"]
 
 _CHOSEN_ID = re.compile(CHOSEN_ID)
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
-_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED", "SCOPE_REQUIRED", "POLICY_DENIED", "APPROVAL_REQUIRED"})
+_DENIED = frozenset(
+    {
+        "PERSON_REQUIRED",
+        "APPROVER_REQUIRED",
+        "SCOPE_REQUIRED",
+        "POLICY_DENIED",
+        "APPROVAL_REQUIRED",
+        "DRAFT_NOT_YOURS",
+    }
+)
 _REJECTED = frozenset(
     {
         "VALIDATION_ERROR",
@@ -153,6 +163,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         untrusted=context.request.from_outside,
         refuse=partial(_start_refusal, context),
         call=context.call,
+        sees=partial(may_see_run, services, context.principal) if context.principal.kind == "agent" else None,
     )
     plane = functions.ControlPlane(
         host=host,
@@ -167,6 +178,8 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         if value is not None or name in ("resume_payload", "payload")
     }
     refused = _prepare(context, function, arguments)
+    if function in _FOLLOWED and context.request.by_agent:
+        await _refuse_agent(context, function, arguments.get("execution_id"))
     if context.call.claim is not None and function in _FOLLOWED:
         await _answer_meanwhile(context, arguments.get("execution_id"))
     reply = refused or await plane.call(function, arguments)
@@ -175,6 +188,21 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
             return _with_public_ids(tenant, body)
         case functions.CallProblem():
             raise _error(tenant, reply)
+
+
+async def _refuse_agent(context: Context, function: str, run_id: JsonValue) -> None:
+    """Refuse an agent what operations on executions refuse it: to change the held call of another, or to settle one."""
+    row = await context.services.host.row(run_id) if isinstance(run_id, str) else None
+    if row is None or row.tenant != context.tenant or not await may_see_run(context.services, context.principal, row):
+        return  # the function says that there is no such run
+    try:
+        if function != "workflow_resume":  # whose answer counts is decided when it is taken
+            await refuse_withdrawing(context, row)
+        if function == "workflow_submit_activity":
+            refuse_settling(context, row)
+    except Denied as error:
+        details: JsonObject = {"execution_id": row.run_id, "hint": error.hint}
+        raise _error(context.tenant, functions.CallProblem(error.code, error.message, details)) from None
 
 
 async def _answer_meanwhile(context: Context, run_id: JsonValue) -> None:
@@ -210,6 +238,10 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
         error = error or await start_denial(context, workflow.name, document, context.request.arguments.get("input"))
     if error is not None:
         return Refused(error.code, error.message, hint=error.hint)
+    try:  # before the definition is stored: a start that is refused anyway should leave nothing behind
+        await refuse_unfit_input(context, workflow, context.request.arguments.get("input"))
+    except Rejected as unfit:
+        return Refused("VALIDATION_ERROR", unfit.message, hint=unfit.hint, details=unfit.details)
     await admit_start(context, versions)
     return None
 
@@ -358,6 +390,8 @@ OPERATIONS: tuple[Capability, ...] = (
             "ACTIVITY_SUBMIT_NODE_MISMATCH",
             "ACTIVITY_SUBMIT_PARALLEL_MISMATCH",
             "ACTIVITY_LEASE_LOST",
+            "DRAFT_NOT_YOURS",
+            "PERSON_REQUIRED",
             "SUBMIT_VALIDATION_ERROR",
             "ENGINE_FAILURE",
             "VALUE_NOT_JSON",
@@ -369,6 +403,7 @@ OPERATIONS: tuple[Capability, ...] = (
         f"Send a signal to a run (workflow profile).\n\n{_FOLLOWS}",
         errors=(
             "EXECUTION_NOT_FOUND",
+            "DRAFT_NOT_YOURS",
             "SIGNAL_VALIDATION_ERROR",
             "SIGNAL_NOT_AWAITING",
             "SIGNAL_LIMIT_EXCEEDED",
@@ -380,7 +415,13 @@ OPERATIONS: tuple[Capability, ...] = (
         "workflow_cancel",
         WorkflowCancel,
         "Cancel a run and its children (workflow profile).",
-        errors=("EXECUTION_NOT_FOUND", "CANCEL_VALIDATION_ERROR", "CANCEL_NOT_ALLOWED", "ENGINE_FAILURE"),
+        errors=(
+            "EXECUTION_NOT_FOUND",
+            "CANCEL_VALIDATION_ERROR",
+            "CANCEL_NOT_ALLOWED",
+            "DRAFT_NOT_YOURS",
+            "ENGINE_FAILURE",
+        ),
         scopes=("execution:control",),
         destructive=True,
         risk="medium",

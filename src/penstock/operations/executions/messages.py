@@ -31,8 +31,16 @@ from penstock.operations.executions.inputs import (
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.answering import answerer_of
-from penstock.operations.runs.handles import find_run, handle_after, seconds_to_wait, visible_run
-from penstock.operations.runs.held_calls import HELD_LABEL, approval_id, refuse_settling
+from penstock.operations.runs.handles import (
+    changeable_run,
+    find_changeable,
+    find_run,
+    handle_after,
+    seconds_to_wait,
+    visible_run,
+)
+from penstock.operations.runs.held_access import refuse_settling
+from penstock.operations.runs.held_calls import HELD_LABEL, approval_id
 from penstock.operations.runs.secret_arguments import secret_answers
 from penstock.operations.runs.starting import new_run_id
 from penstock.operations.runs.views import ExecutionHandle, UpdateAnswer
@@ -50,8 +58,8 @@ _SEEN = "EXECUTION_NOT_FOUND"
     route=Route(method="POST", path="/executions/{execution_id}/signals", status=202),
     scopes=("execution:write",),
     subject="execution_id",
-    find=find_run,
-    errors=(_SEEN, "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON"),
+    find=find_changeable,
+    errors=(_SEEN, "DRAFT_NOT_YOURS", "SIGNAL_NOT_AWAITING", "SIGNAL_LIMIT_EXCEEDED", "VALUE_NOT_JSON"),
     examples=(Example(arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}}),),
 )
 async def execution_signal(context: Context, given: SignalExecution) -> Reply[ExecutionHandle]:
@@ -60,7 +68,7 @@ async def execution_signal(context: Context, given: SignalExecution) -> Reply[Ex
     A node that waits for a signal of that name takes it; otherwise it is kept until one does. With the same
     `signal_id` it counts once, however often it is sent.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     signal_id = given.signal_id or _derived_signal(context)
     sent = context.run(row.run_id).signal(
         given.name, given.payload, signal_id=signal_id, by=context.principal.id, note=given.note
@@ -79,9 +87,10 @@ def _derived_signal(context: Context) -> str | None:
     route=Route(method="POST", path="/executions/{execution_id}/updates", other_statuses=(202,)),
     scopes=("execution:write",),
     subject="execution_id",
-    find=find_run,
+    find=find_changeable,
     errors=(
         _SEEN,
+        "DRAFT_NOT_YOURS",
         "SIGNAL_NOT_AWAITING",
         "SIGNAL_LIMIT_EXCEEDED",
         "VALUE_NOT_JSON",
@@ -102,7 +111,7 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
     Answers with what `query` gives once a node took the signal and went on. When nobody takes it in time, `taken` is
     false, and the signal waits in the execution as if execution.signal had sent it.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     public = id_for_callers(context.tenant, row.run_id)
     signal_id = given.signal_id or _derived_signal(context) or context.services.new_id()
     answer = UpdateAnswer(execution_id=public, signal_id=signal_id, taken=False)
@@ -225,12 +234,13 @@ async def _violations(context: Context, question: OpenQuestion, answer: JsonValu
     route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}"),
     scopes=("execution:write",),
     subject="execution_id",
-    find=find_run,
+    find=find_changeable,
     errors=(
         _SEEN,
         "ACTIVITY_SUBMIT_NOT_AWAITING",
         "ACTIVITY_SUBMIT_NODE_MISMATCH",
         "ACTIVITY_LEASE_LOST",
+        "DRAFT_NOT_YOURS",
         "PERSON_REQUIRED",
         "SUBMIT_VALIDATION_ERROR",
         "VALUE_NOT_JSON",
@@ -243,7 +253,7 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     For activities that are done outside of the server (`waiting_for.activities` of execution.status lists them), and
     for those whose outcome is in doubt. A result that does not fit the node's schema counts as a failed attempt.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
     refuse_settling(context, row)
     error = None if given.ok else (given.error or "failed")
     submitted = context.run(row.run_id).submit(
@@ -263,7 +273,7 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     route=Route(method="POST", path="/executions/{execution_id}/activities/{node_id}/lease"),
     scopes=("execution:write",),
     subject="execution_id",
-    find=find_run,
+    find=find_changeable,
     errors=(
         _SEEN,
         "ACTIVITY_LEASED",
@@ -272,6 +282,8 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
         "ACTIVITY_OUTCOME_UNKNOWN",
         "ACTIVITY_SUBMIT_NOT_AWAITING",
         "ACTIVITY_SUBMIT_NODE_MISMATCH",
+        "DRAFT_NOT_YOURS",
+        "PERSON_REQUIRED",
         "VALIDATION_ERROR",
         "FIELDS_HIDDEN",
     ),
@@ -284,7 +296,8 @@ async def execution_lease_activity(context: Context, given: LeaseActivity) -> Re
     For several workers that do the activities of one execution: while one holds it, nobody else gets it. Extend the
     lease while the work goes on, then call execution.submit_activity.
     """
-    row = await visible_run(context, given.execution_id)
+    row = await changeable_run(context, given.execution_id)
+    refuse_settling(context, row)
     run = context.run(row.run_id)
     workflow = await context.services.host.workflow(row.definition_hash)
 

@@ -26,6 +26,8 @@ from penstock.operations.executions.inputs import (
 )
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import seconds_to_wait, visible_run
+from penstock.operations.runs.held_access import without_unseen
+from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.views import (
     ExecutionPage,
     ExecutionView,
@@ -144,7 +146,8 @@ async def workflow_executions(context: Context, given: ListWorkflowExecutions) -
 
 async def _page(context: Context, query: RunQuery) -> ExecutionPage:
     page = await context.services.store.list_runs(query)
-    return ExecutionPage(items=[summary_of_row(row) for row in page.rows], next_cursor=page.next_cursor)
+    rows = await without_unseen(context.services, context.principal, page.rows)
+    return ExecutionPage(items=[summary_of_row(row) for row in rows], next_cursor=page.next_cursor)
 
 
 @operation(
@@ -178,7 +181,8 @@ async def _view_now(context: Context, execution_id: str) -> ExecutionView:
         return seen[1]
     row = await visible_run(context, execution_id)
     view = await execution_view(context, row)
-    if services.execution_views.get(_view_key(row)) is view:
+    # Not everybody may see a held call, so its view is not kept by its name.
+    if HELD_LABEL not in row.labels and services.execution_views.get(_view_key(row)) is view:
         services.execution_views.put(place, (mark, view))
     return view
 

@@ -38,7 +38,7 @@ from penstock.governance.holds import (
     hold_of,
 )
 from penstock.governance.policy.outcomes import ApprovalRequired, approvals_suffice
-from penstock.operations.catalogue.capability import Governance, Reply
+from penstock.operations.catalogue.capability import Capability, Governance, Reply
 from penstock.operations.gate.context import Context, HoldChoices, Principal, Request, Services, WriteIntent
 from penstock.operations.gate.policy_stage import Decided
 
@@ -53,6 +53,7 @@ __all__ = [
     "facts_of",
     "is_approved",
     "policy_approvals",
+    "refuse_intent",
 ]
 
 _CHANGED = "propose it again; what was approved is not done any more"
@@ -139,8 +140,8 @@ class HoldStage:
         asked, intent = policy_approvals(decided), request.intent
         if capability.approvals is not None and not request.by_owner:
             asked = (*asked, *await capability.approvals(context, context.given))
-        if intent is not None and intent.state_witness_hash is not None:
-            await _check_witness(context, intent.state_witness_hash)
+        if intent is not None:
+            await self._check_intent(context, intent)
         if not asked and not _may_wait(self._preset_for(request), request, capability.governance):
             return None
         facts = facts_of(request, capability.governance, changes=not capability.annotations.read_only)
@@ -152,6 +153,31 @@ class HoldStage:
         if looks:
             return await self._preview(context, wanted.hold if wanted is not None else None)
         return None if wanted is None else await self.hold(context, wanted)
+
+    async def _check_intent(self, context: Context, intent: WriteIntent) -> None:
+        """Refuse a call that is not what its caller says that it is: by its preflight, or by the state looked at."""
+        capability = context.capability
+        if intent.only_look and not capability.governance.holdable:
+            message = f"{capability.name} is made at once, and cannot be looked at first"
+            raise Rejected("PREFLIGHT_UNSUPPORTED", message, "call it")
+        if intent.state_witness_hash is not None:
+            await _check_witness(context, intent.state_witness_hash)
+        if intent.preflight_id is None or intent.only_look:
+            return
+        match = await self._preflight_match(context)
+        if match == "mismatch" and not (context.request.by_agent and self._preset_for(context.request) == "strict"):
+            # Under `strict` such a call of an agent is held, with this code as the reason.
+            message = "the call, or what it would change, is not what the preflight showed; the preflight is used up"
+            raise Rejected("PREFLIGHT_MISMATCH", message, "look again with preflight.run")
+
+    async def _preflight_match(self, context: Context) -> PreflightMatch:
+        """Use up the preflight that a call names, once, and return whether it is of exactly this call."""
+        if self.desk is None:
+            raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
+        if _PREFLIGHT not in context.found_out:
+            context.found_out[_PREFLIGHT] = await self.desk.used_preflight(context)
+        match: PreflightMatch = context.found_out[_PREFLIGHT]
+        return match
 
     async def _found(self, context: Context, hold: Hold | None) -> HoldRequired | None:
         """Find what a call is about, before anybody is asked; return why it waits, and what of.
@@ -196,9 +222,7 @@ class HoldStage:
         intent = request.intent or WriteIntent()
         match: PreflightMatch = "none"
         if intent.preflight_id is not None and not intent.only_look:
-            if _PREFLIGHT not in context.found_out:
-                context.found_out[_PREFLIGHT] = await desk.used_preflight(context)
-            match = context.found_out[_PREFLIGHT]
+            match = await self._preflight_match(context)
         proof = WriteProof(
             preflight="matches" if intent.only_look else match,
             has_idempotency_key=request.idempotency_key is not None or intent.only_look,
@@ -232,6 +256,15 @@ class HoldStage:
             message = "what the call would do, or who has to approve it, has changed since it was approved"
             raise Conflict("DRAFT_DRIFTED", message, _CHANGED, {"digest": approval.digest})
         context.call.note(outcome="executed")
+
+
+def refuse_intent(capability: Capability, intent: WriteIntent) -> None:
+    """Refuse to read something by a preflight, or only in some state: that would be said and not heeded."""
+    if intent.preflight_id is not None:
+        message = f"{capability.name} changes nothing, and has no preflight"
+        raise Rejected("PREFLIGHT_NOT_NEEDED", message, "call it without")
+    if intent.state_witness_hash is not None:
+        raise _no_witness(capability)
 
 
 def policy_approvals(decided: Decided | None) -> tuple[Approval, ...]:
@@ -290,10 +323,14 @@ async def _check_witness(context: Context, expected: str) -> None:
     witness = context.capability.witness
     state = None if witness is None else await witness(context, context.given)
     if state is None:
-        message = f"{context.capability.name} depends on no state that a hash could stand for"
-        raise Conflict("WITNESS_UNSUPPORTED", message, "leave the hash out")
+        raise _no_witness(context.capability)
     if not compare_digest(value_digest(state).encode(), expected.encode()):
         raise Conflict("WITNESS_MISMATCH", "the state has changed since it was looked at", "look again")
+
+
+def _no_witness(capability: Capability) -> Conflict:
+    message = f"{capability.name} depends on no state that a hash could stand for"
+    return Conflict("WITNESS_UNSUPPORTED", message, "leave the hash out")
 
 
 async def binding_of(context: Context, expires_at: int) -> CallBinding:

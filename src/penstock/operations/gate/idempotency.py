@@ -109,7 +109,7 @@ class IdempotentCalls:
         """The calls in flight here whose claims have not timed out."""
 
     async def begin(
-        self, services: Services, capability: Capability, principal: Principal, request: Request
+        self, services: Services, capability: Capability, request: Request
     ) -> IdempotencyClaim | Reply[Any] | None:
         """Return the claim for this call, the answer that was stored earlier, or None if the call needs neither.
 
@@ -118,24 +118,12 @@ class IdempotentCalls:
         key = request.idempotency_key
         if key is None or capability.annotations.read_only:
             return None
-        # The key of an approved call, or of a node, is the process's own, and has a form that no caller can send.
-        is_own = request.approval is not None or request.surface == "run"
-        if not is_own and not (0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX and _is_plain(key)):
+        if not _is_valid(key, request):
             message = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
             raise Rejected("IDEMPOTENCY_KEY_INVALID", message, "use a UUID")
-        now = services.clock.now_ms()
-        claim = IdempotencyClaim(
-            tenant=principal.tenant,
-            principal=principal.id,
-            operation=request.idempotency_scope or capability.name,
-            key=key,
-            digest=digest_arguments(services.pepper, _identity_of(request, capability)),
-            now=now,
-            in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
-            keep_until=now + services.limits.idempotency_ttl_ms,
-        )
+        claim = _claim(services, capability, request, key)
         under_way = self._under_way.get(_name_of(claim))
-        if under_way is not None and under_way.in_flight_until >= now:
+        if under_way is not None and under_way.in_flight_until >= claim.now:
             raise _reused() if under_way.digest != claim.digest else _in_flight()
         self._under_way[_name_of(claim)] = claim
         try:
@@ -143,6 +131,24 @@ class IdempotentCalls:
         except BaseException:
             self.end(claim)
             raise
+
+    async def knows(self, services: Services, capability: Capability, request: Request) -> bool:
+        """Whether a call repeats one that has its answer, or is under way, with the same key and arguments."""
+        key = request.idempotency_key
+        if key is None or capability.annotations.read_only or not _is_valid(key, request):
+            return False
+        claim = _claim(services, capability, request, key)
+        under_way = self._under_way.get(_name_of(claim))
+        if under_way is not None and under_way.in_flight_until >= claim.now:
+            return under_way.digest == claim.digest
+        known = await services.platform.stored_call(claim)
+        return known is not None and _is_of(known.digest, claim, request.arguments)
+
+    def refuse(self, claim: IdempotencyClaim | None) -> Conflict:
+        """Return the refusal of a repetition whose first call has no answer any more, and give up its claim."""
+        if claim is not None:
+            self.end(claim)
+        return _in_flight()
 
     async def _found(
         self, services: Services, capability: Capability, claim: IdempotencyClaim, arguments: JsonObject
@@ -206,6 +212,26 @@ def _identity_of(request: Request, capability: Capability) -> JsonObject:
     if request.idempotency_scope is None:
         return request.arguments
     return {"operation": capability.name, "arguments": request.arguments}
+
+
+def _claim(services: Services, capability: Capability, request: Request, key: str) -> IdempotencyClaim:
+    principal, now = request.principal, services.clock.now_ms()
+    return IdempotencyClaim(
+        tenant=principal.tenant,
+        principal=principal.id,
+        operation=request.idempotency_scope or capability.name,
+        key=key,
+        digest=digest_arguments(services.pepper, _identity_of(request, capability)),
+        now=now,
+        in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
+        keep_until=now + services.limits.idempotency_ttl_ms,
+    )
+
+
+def _is_valid(key: str, request: Request) -> bool:
+    # The key of an approved call, or of a node, is the process's own, and has a form that no caller can send.
+    is_own = request.approval is not None or request.surface == "run"
+    return is_own or (0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARACTERS_MAX and _is_plain(key))
 
 
 def _is_plain(key: str) -> bool:

@@ -32,7 +32,7 @@ from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.authorization import authorize, credential_ended, has_scopes
 from penstock.operations.gate.caller import Caller
 from penstock.operations.gate.context import Context, Credentials, Origin, Principal, Request, Services, Surface
-from penstock.operations.gate.holds import HoldRequired, HoldStage, policy_approvals
+from penstock.operations.gate.holds import HoldRequired, HoldStage, policy_approvals, refuse_intent
 from penstock.operations.gate.idempotency import IdempotentCalls
 from penstock.operations.gate.key_expiry import KeyMonitor
 from penstock.operations.gate.listing import ANYWHERE, Listing
@@ -240,7 +240,7 @@ class Gate:
             self.rate_limiter.enter(principal)
             try:
                 # A read stores nothing, so there is no change to store a record with.
-                known_reply = None if capability.only_reads else await self._begin(request, capability, call)
+                known_reply = None if capability.only_reads else await self._begin(request, capability, call, decided)
                 if known_reply is not None:
                     outcome = AnsweredCall(capability=capability, principal=principal, reply=known_reply, replayed=True)
                 else:
@@ -331,7 +331,7 @@ class Gate:
         approval = request.approval
         if approval is not None:
             call.note(draft_id=approval.draft_id, approval_id=approval.approval_id)
-        if (decided := await decide_call(request, capability, self.services, call)) is None:
+        if (decided := await decide_call(request, capability, self.services, call, self.idempotency)) is None:
             return None
         if decided.hidden:
             self.catalogue.find(request.operation)  # raises: what a tenant defines and nobody may call is not there
@@ -361,16 +361,20 @@ class Gate:
                 self.idempotency.end(call.claim)
         return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
-    async def _begin(self, request: Request, capability: Capability, call: CallRecord) -> Reply[Any] | None:
+    async def _begin(
+        self, request: Request, capability: Capability, call: CallRecord, decided: Decided | None
+    ) -> Reply[Any] | None:
         """Fill in the record that the store keeps with the call's change; or return the answer of an earlier call."""
-        principal = request.principal
         if request.idempotency_key is not None:
-            claim = await self.idempotency.begin(self.services, capability, principal, request)
+            claim = await self.idempotency.begin(self.services, capability, request)
             if isinstance(claim, Reply):
                 return claim
+            if decided is not None and decided.repeats:
+                raise self.idempotency.refuse(claim)  # it was decided as a repetition, and not counted
             call.claim = claim
         if self.services.audited:
-            call_key, reads = audit_key(request, principal, capability, None), capability.annotations.read_only
+            principal, reads = request.principal, capability.annotations.read_only
+            call_key = audit_key(request, principal, capability, None)
             call.entry = self.audit_log.entry(call_key, request, "allowed", reads=reads)
             call.seal = self.audit_log.seal
             if call.noted:
@@ -382,7 +386,9 @@ class Gate:
 
         Administrative calls are exempt, because callers may revoke or replace their own key.
         """
-        capability, proof = context.capability, context.principal.proof
+        capability, proof, intent = context.capability, context.principal.proof, context.request.intent
+        if intent is not None and capability.only_reads:
+            refuse_intent(capability, intent)
         if capability.reveals is not None and self.answers is not None:
             await self.answers.refuse(context.request, capability)
         if proof is None or capability.governance.bucket == "admin":

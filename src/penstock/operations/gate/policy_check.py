@@ -23,6 +23,7 @@ from penstock.governance.policy.shapes import Unfit
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Request, Services
+from penstock.operations.gate.idempotency import IdempotentCalls
 from penstock.operations.gate.policies.history import run_tree_of
 from penstock.operations.gate.policy_stage import Counting, Decided, target_of
 from penstock.runtime.ports.platform import CallRecord
@@ -34,8 +35,13 @@ READ_POLICIES = "policy:read"
 """The scope that lets a caller know which policies decide."""
 
 
-async def decide_call(request: Request, capability: Capability, services: Services, call: CallRecord) -> Decided | None:
-    """Decide about a call, and note the decision for its audit record; None if there are no policies."""
+async def decide_call(
+    request: Request, capability: Capability, services: Services, call: CallRecord, idempotency: IdempotentCalls
+) -> Decided | None:
+    """Decide about a call, and note the decision for its audit record; None if there are no policies.
+
+    The repetition of a call that has its answer, or is under way, is not counted, and no limit refuses it.
+    """
     stage = services.policies
     if stage is None or request.from_inside:
         return None
@@ -46,7 +52,9 @@ async def decide_call(request: Request, capability: Capability, services: Servic
         return None
     standpoint = request.standpoint
     try:
-        if policies.counters:
+        if policies.counters and await idempotency.knows(services, capability, request):
+            standpoint = replace(standpoint, repeats=True)
+        elif policies.counters:
             history = await _history(request, capability, services, policies, call)
             standpoint = replace(standpoint, history=history)
         decided = stage.decide(policies, principal, capability, request.arguments, standpoint)

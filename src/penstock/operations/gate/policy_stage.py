@@ -79,6 +79,8 @@ class Standpoint:
     """When, for a call that was made before; None for now."""
     history: Mapping[str, JsonValue] = field(default_factory=dict)
     """What the policies know of earlier calls: see `PolicyStage.history`."""
+    repeats: bool = False
+    """Whether the call was decided before and has an answer: what policies know of earlier calls does not count."""
 
     def by_model(self, principal: Principal) -> bool:
         """Whether a model chose the call, as far as that can be known."""
@@ -112,6 +114,8 @@ class Decided:
     version: str = ""
     hidden: bool = False
     """Whether the capability has to look unknown: a tenant defined it, and no arguments would be permitted."""
+    repeats: bool = False
+    """Whether it was decided as the repetition of a call that has an answer, and so must not be made."""
 
     @property
     def is_final(self) -> bool:
@@ -268,6 +272,8 @@ class PolicyStage:
             resource_id=target.resource_id,
             context=context_text(reads, self._circumstances(principal, standpoint), given, {**standpoint.history}),
         )
+        if standpoint.repeats:
+            return Decided(outcome=policies.decide_repeat(request), version=policies.version, repeats=True)
         outcome, shadow = policies.decide(request), None
         if policies.has_shadows:
             shadow = policies.decide_with_shadows(request)

@@ -33,7 +33,7 @@ from penstock.operations.permissions.makers import (
 )
 from penstock.operations.permissions.standing_authority import AUTHORITY, workflow_authority
 
-__all__ = ["principal_of_run", "rights_of_run", "run_caller"]
+__all__ = ["principal_of_run", "recorded_principal", "rights_of_run", "run_caller"]
 
 _SCHEDULE, _KEY = "schedule:", "key:"
 _TRIGGERS = (_SCHEDULE, "webhook:")
@@ -62,11 +62,11 @@ async def principal_of_run(services: Services, state: RunState, root_workflow: s
     started_by, starter = state.started_by or PROGRAM, state.starter or {}
     maker = _maker_of(started_by, starter)
     if maker is None:
-        return await _recorded(services, started_by, state.tenant, starter)
+        return await recorded_principal(services, started_by, state.tenant, starter)
     try:
         return await _maker(services, started_by, maker, state.tenant, root_workflow)
     except Denied:  # its key is gone, or what it left behind has ended: the run goes on with what was recorded
-        return await _recorded(services, maker, state.tenant, {})
+        return await recorded_principal(services, maker, state.tenant, {})
 
 
 async def rights_of_run(services: Services, state: RunState) -> Principal:
@@ -114,7 +114,8 @@ async def _maker(services: Services, started_by: str, maker: str, tenant: str, w
     return await rights_of_maker(services, maker, tenant, SCHEDULE, authority)
 
 
-async def _recorded(services: Services, principal_id: str, tenant: str, starter: JsonObject) -> Principal:
+async def recorded_principal(services: Services, principal_id: str, tenant: str, starter: JsonObject) -> Principal:
+    """Return a principal by its id, as far as it can be looked up; otherwise as it was recorded (`starter`)."""
     if principal_id.startswith(_KEY):
         key = await services.platform.key(principal_id.removeprefix(_KEY))
         if key is not None and key.tenant == tenant:

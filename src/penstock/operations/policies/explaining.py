@@ -48,7 +48,12 @@ class ExplainCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Who calls what, with which arguments."""
 
     action: Annotated[
-        str, Meta(description="An operation, a workflow or a tool.", max_length=300, examples=["refund_order"])
+        str,
+        Meta(
+            description="An operation, a workflow, a tool, or `node:http` and the like.",
+            max_length=300,
+            examples=["refund_order"],
+        ),
     ]
     arguments: Annotated[dict[str, Any], Meta(description="The arguments of the call.")] = {}
     key: Annotated[str, Meta(description="The key that calls, by its id or name; you without it.")] | None = None

@@ -1,4 +1,4 @@
-"""Finds what a name stands for: an operation, a workflow, a stored query or an imported tool, as policies know it.
+"""Finds what a name stands for: an operation, a workflow, a stored query, an imported tool or what a node reaches.
 
 Above it: `explaining`, `replaying`. Below it: the catalogue, `permissions`, `runs`.
 """
@@ -15,6 +15,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.gate.policy_stage import Target
 from penstock.operations.permissions.starting import needs_of, scopes_to_start
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, imported_tools
+from penstock.operations.runs.node_actions import NODE_ACTIONS, node_target
 from penstock.operations.runs.tool_schemas import settings_of
 from penstock.operations.runs.workflow_actions import start_target
 from penstock.operations.stored_queries.capabilities import QUERY_PREFIX, graph_tools
@@ -23,6 +24,7 @@ from penstock.runtime.ports.runs import DefinitionRow
 __all__ = ["Called", "find_called"]
 
 _WORKFLOW = "workflow:"
+_NODE = "node:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,9 @@ class Called:
 async def find_called(context: Context, name: str, arguments: JsonObject) -> Called:
     """Return what has a name, in any spelling that callers know: `workflow.get`, `refund_order`, a tool's name."""
     services = context.services
-    catalogue = services.catalogue
+    catalogue, node = services.catalogue, name.removeprefix(_NODE)
+    if node != name and node in NODE_ACTIONS:
+        return Called(target=node_target(node, arguments), scopes=())
     for capability in catalogue.all() if catalogue is not None else ():
         if name in (capability.name, capability.name.replace(".", "_")):
             return _of_capability(capability, arguments, is_builtin=True)

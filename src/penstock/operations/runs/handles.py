@@ -1,6 +1,7 @@
 """Finding a run that a caller names, and the handle that the caller gets to continue with it.
 
-An execution is a run: `execution_id` is the id of the run as its tenant writes it. Runs of other tenants are not found.
+An execution is a run: `execution_id` is the id of the run as its tenant writes it. Runs of other tenants are not found,
+nor, by an agent, are those that hold a call of somebody else (`held_access`).
 
 Above it: the operations that start, read and change runs. Below it: the index of runs, `views`.
 """
@@ -16,6 +17,8 @@ from penstock.engine.outcomes import Accepted
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.runs.held_access import may_see_run, refuse_withdrawing
+from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.views import (
     ExecutionHandle,
     handle_of,
@@ -23,24 +26,50 @@ from penstock.operations.runs.views import (
 )
 from penstock.runtime.ports.runs import RunRow
 
-__all__ = ["find_run", "handle", "handle_after", "handle_now", "seconds_to_wait", "visible_run"]
+__all__ = [
+    "changeable_run",
+    "find_changeable",
+    "find_run",
+    "handle",
+    "handle_after",
+    "handle_now",
+    "seconds_to_wait",
+    "visible_run",
+]
 
 
 async def visible_run(context: Context, execution_id: str) -> RunRow:
-    """Return the index row of an execution that the caller named; raise NotFound, also if it is another tenant's."""
+    """Return the index row of an execution that the caller named; raise NotFound, also if the caller may not see it."""
     store, tenant = context.services.store, context.tenant
     row = await store.row(id_in_tenant(tenant, execution_id))
     if row is None and tenant != DEFAULT_TENANT:
         row = await store.row(execution_id)
+    if row is not None and HELD_LABEL in row.labels and not await may_see_run(context.services, context.principal, row):
+        row = None
     if row is None or row.tenant != tenant:
         message = f"there is no execution {execution_id[:200]}"
         raise NotFound("EXECUTION_NOT_FOUND", message, "list the executions to see which there are")
     return row
 
 
+async def changeable_run(context: Context, execution_id: str) -> RunRow:
+    """Return the index row of an execution that the caller named and may change.
+
+    What an execution without a held call does is decided by scopes alone.
+    """
+    row = await visible_run(context, execution_id)
+    await refuse_withdrawing(context, row)
+    return row
+
+
 async def find_run(context: Context, given: Any) -> RunRow:
     """Find the execution that the input of a call names."""
     return await visible_run(context, given.execution_id)
+
+
+async def find_changeable(context: Context, given: Any) -> RunRow:
+    """Find the execution that the input of a call names, for a change."""
+    return await changeable_run(context, given.execution_id)
 
 
 def handle(context: Context, row: RunRow) -> ExecutionHandle:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import Denied, Unavailable
+from penstock.base.errors import Unavailable
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.keyed_digests import keyed_digest
@@ -41,7 +41,6 @@ from penstock.operations.gate.holds import PendingCall, argument_secrets
 from penstock.operations.runs.results import ExecutionResult, HeldView, result_of
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
 from penstock.operations.runs.waits import HELD_PREFIX
-from penstock.runtime.ports.runs import RunRow
 from penstock.runtime.secrets import AnswerSeals
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ __all__ = [
     "held_name",
     "held_workflow",
     "opened_arguments",
-    "refuse_settling",
 ]
 
 HELD_OWNER = "-held"
@@ -170,13 +168,6 @@ def held_workflow(name: str, approvals: tuple[Approval, ...], timeout_ms: int) -
 def approval_id(draft_id: str) -> str:
     """Return the id of the approval of a draft, for audit records."""
     return f"{draft_id}/approve"
-
-
-def refuse_settling(context: Context, row: RunRow) -> None:
-    """Refuse an agent that would say what came of a held call whose outcome nobody knows, or have it made again."""
-    if HELD_LABEL in row.labels and context.request.by_agent:
-        message = "a person settles what became of a call that was held"
-        raise Denied("PERSON_REQUIRED", message, "somebody finds out, and uses REST or `penstock runs`")
 
 
 def held_name(capability: str) -> str:

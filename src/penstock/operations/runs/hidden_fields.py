@@ -23,7 +23,7 @@ from penstock.governance.policy.redaction import FieldPath, without_fields
 from penstock.governance.policy.sets import PolicySet
 from penstock.governance.policy.slices import actions_named
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply, StreamEvent
-from penstock.operations.gate.context import Request, Services
+from penstock.operations.gate.context import Principal, Request, Services
 from penstock.operations.gate.policy_stage import PolicyStage, Target, target_of
 from penstock.operations.permissions.starting import needs_of, needs_to_start
 from penstock.operations.runs.held_calls import HELD_LABEL, HeldCall, held_call_of
@@ -73,11 +73,13 @@ class HiddenFields:
 
     def may_hide(self, request: Request) -> bool:
         """Whether policies may hide anything from a caller, as far as that is known."""
+        return not request.from_inside and self.may_hide_in(request.principal.tenant)
+
+    def may_hide_in(self, tenant: str) -> bool:
+        """Whether policies may hide anything of a tenant, as far as that is known."""
         stage = self._services.policies
-        if stage is None or request.from_inside:
-            return False
-        known = stage.at_hand(request.principal.tenant)
-        return known is None or (known[0] is not None and bool(known[0].redacting))
+        known = None if stage is None else stage.at_hand(tenant)
+        return stage is not None and (known is None or (known[0] is not None and bool(known[0].redacting)))
 
     async def refuse(self, request: Request, capability: Capability) -> None:
         """Refuse a call that would show what is hidden from its caller."""
@@ -99,6 +101,21 @@ class HiddenFields:
             return reply if row is None else EventStream(events=looked.cut(reply.events, row), retry_ms=reply.retry_ms)
         value = await looked.shown(capability, reply.value)
         return reply if value is reply.value else msgspec.structs.replace(reply, value=value)
+
+    async def output_for(
+        self, tenant: str, principal: Principal | None, row: RunRow | None, output: JsonValue
+    ) -> JsonValue:
+        """Return the output of a run as a principal sees it who has it sent.
+
+        If something is hidden in the tenant, an unknown principal sees nothing, and nobody sees a run that is gone.
+        """
+        viewer = principal or Principal(id="unknown", tenant=tenant, kind="service", scopes=frozenset())
+        looked = await self._look(
+            Request(operation="", arguments={}, principal=viewer, surface="webhook", request_id="")
+        )
+        if looked is None:
+            return output
+        return None if row is None or principal is None else await looked.output_of(row, output)
 
     async def _look(self, request: Request) -> _Looking | None:
         """Return how a caller looks at answers; None if no policy hides anything."""

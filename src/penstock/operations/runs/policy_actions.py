@@ -1,6 +1,7 @@
-"""The actions that policies of a tenant may name: every operation, workflow, stored query and imported tool.
+"""The actions that policies of a tenant may name: operations, workflows, stored queries, tools, what nodes reach.
 
-Above it: the operations on policies. Below it: the catalogue, `workflow_actions`, `imported_tools`, `stored_queries`.
+Above it: the operations on policies. Below it: the catalogue, `workflow_actions`, `imported_tools`, `node_actions`,
+`stored_queries`.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from penstock.governance.policy.schema import ActionShape
 from penstock.operations.gate.context import Services
 from penstock.operations.runs.imported_tools import imported_tools
+from penstock.operations.runs.node_actions import NODE_ACTIONS
 from penstock.operations.runs.workflow_actions import workflow_action
 from penstock.operations.stored_queries.capabilities import graph_tools
 
@@ -22,4 +24,5 @@ async def known_actions(services: Services, tenant: str) -> dict[str, ActionShap
     found += [item.policy_action for item in (await imported_tools(services, tenant)).tools.values()]
     queries = await graph_tools(services, tenant)
     found += [item.policy_action for item in (*queries.listed.values(), *queries.unlisted.values())]
+    found += [kind.action for kind in NODE_ACTIONS.values()]
     return {action.name: action for action in found}

@@ -69,6 +69,7 @@ def _endpoint(context: Context, given: EndpointBody) -> Endpoint:
         enabled=given.enabled,
         description=given.description,
         include_output=given.include_output,
+        maker={"principal": context.principal.id, **context.initiator.to_json()},
     )
 
 

@@ -5,6 +5,7 @@ Above it: hosts call `perform`. Below it: executors under `runtime.executors`, s
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -25,6 +26,8 @@ __all__ = [
     "ActivityError",
     "ActivityOutcome",
     "AsyncPerformer",
+    "NodeAction",
+    "NodePolicy",
     "Ownership",
     "Performer",
     "Slot",
@@ -152,6 +155,14 @@ class Slot(Protocol):
         """Give it to another attempt."""
 
 
+class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node is about to do outside, as policies know it: an action, what it reaches, and the facts about it."""
+
+    name: str
+    resource: str
+    facts: JsonObject
+
+
 # What stands in texts in place of a secret.
 _HIDDEN = "***"
 
@@ -176,6 +187,15 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How this process owns the attempt; without it, no other process can have taken it over."""
     slot: Slot | None = None
     """The place of the attempt among those that the host performs at once; without it, there is no bound."""
+    policy: NodePolicy | None = None
+    """Decides what the attempt may reach; without it, everything may be reached."""
+
+    async def refusal(self, action: NodeAction) -> ActivityError | None:
+        """Return why policies do not permit an action; None if they do.
+
+        For executors that reach something outside: call it directly before the effect, once for each effect.
+        """
+        return None if self.policy is None else await self.policy(self, action)
 
     def masked(self, text: str) -> str:
         """Return a text without the secrets of the call, for logs and messages."""
@@ -200,6 +220,10 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """
         if self.ownership is not None and not self.ownership.holds():
             await self.ownership.confirm()
+
+
+NodePolicy: TypeAlias = Callable[[ActivityCall, NodeAction], Awaitable[ActivityError | None]]
+"""Says why an attempt may not do something; None if it may."""
 
 
 class AsyncPerformer(Protocol):

@@ -154,6 +154,8 @@ class HostControl:
     """Whether data passed in here comes from outside, see `engine.folding.trust`."""
     refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
     """Returns why the caller may not start a workflow, or None."""
+    sees: Callable[[RunRow], Awaitable[bool]] | None = None
+    """Whether the caller may know of a run of the tenant; None if it may know of all of them."""
     call: CallRecord | None = None
     """The record of the call that is made through this object, stored with what it changes."""
 
@@ -170,11 +172,16 @@ class HostControl:
         return self.host.clock.now_ms()
 
     async def start(self, workflow: Workflow, given: inputs.StartRun) -> Decision:
-        """Store the definition and start a run of it."""
+        """Store the definition and start a run of it.
+
+        These are two changes, each with its audit record. The claim and the answer of the call are stored with the
+        second: whoever repeats the call after a crash in between finds the definition stored, and starts the run.
+        """
         refused = await self.refuse(workflow)
         if refused is not None:
             return refused
-        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
+        record = _definition_record(self.call, workflow)
+        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: record)
         labels = dict(self.labels)
         theirs = replace(given, started_by=self._principal, starter=self._initiator, untrusted=self.untrusted)
         return await self.host.start(
@@ -213,6 +220,8 @@ class HostControl:
         state = await self.host.read(run_id)
         workflow = None if state is None else await self.host.workflow(state.definition_hash)
         if state is None or workflow is None or state.tenant != self.tenant:
+            return None
+        if self.sees is not None and ((row := await self.host.row(run_id)) is None or not await self.sees(row)):
             return None
         return ControlledRun(workflow, state)
 
@@ -268,10 +277,21 @@ class HostControl:
                     tenant=self.tenant,
                 )
             )
-            rows.extend(row for row in page.rows if _in_time(row, query))
+            rows.extend(
+                [row for row in page.rows if _in_time(row, query) and (self.sees is None or await self.sees(row))]
+            )
             cursor = page.next_cursor
             if cursor is None or len(rows) >= query.limit:
                 return Listing([_listed_row(row) for row in rows], cursor)
+
+
+def _definition_record(call: CallRecord | None, workflow: Workflow) -> CallRecord | None:
+    """Return the record of a definition that a call stores before the change that it is made for."""
+    if call is None or call.entry is None:
+        return None
+    record = CallRecord(entry=call.entry, seal=call.seal)
+    record.about(workflow.name, stored=workflow.hash)
+    return record
 
 
 def _owned(record: Record, tenant: str, starter: Initiator | None) -> Record:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.ports.host import RunReader
 from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
@@ -123,6 +124,8 @@ class DeliveryDispatcher:
     sender: Sender
     disable: Callable[[ResourceRow, str], Awaitable[None]]
     """Disables an endpoint that is gone for good, for a reason. A concurrent change of the endpoint wins."""
+    shown: Callable[[ResourceRow, DeliveryRow], Awaitable[JsonObject | None]] | None = None
+    """Returns an event as the maker of an endpoint may see it now; None if the maker may not know of it at all."""
     options: DeliveryOptions = field(default_factory=DeliveryOptions)
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _feed: DeliveryFeed = field(init=False)
@@ -248,7 +251,11 @@ class DeliveryDispatcher:
     async def _attempt(self, delivery: DeliveryRow, row: ResourceRow) -> None:
         health = self._health[delivery.tenant, delivery.endpoint_id]
         try:
-            outcome = await self._sent(delivery, row, endpoint_of(row))
+            event = delivery.event if self.shown is None else await self.shown(row, delivery)
+            if event is None:
+                await self._drop(delivery)
+                return
+            outcome = await self._sent(delivery, row, endpoint_of(row), event)
             await self._settle(delivery, row, outcome, health)
         except Exception as error:  # the row is already postponed, and is tried again
             self.report(f"delivery {delivery.delivery_id}", error)
@@ -258,9 +265,17 @@ class DeliveryDispatcher:
             self._sending.discard(asyncio.current_task())
             self._queue_wake.set()
 
-    async def _sent(self, delivery: DeliveryRow, row: ResourceRow, endpoint: Endpoint) -> Sent | NotSent:
+    async def _drop(self, delivery: DeliveryRow) -> None:
+        now, message = self.clock.now_ms(), "whoever made the webhook may not see the execution"
+        await self.platform.save_delivery(
+            replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message)
+        )
+
+    async def _sent(
+        self, delivery: DeliveryRow, row: ResourceRow, endpoint: Endpoint, event: JsonObject
+    ) -> Sent | NotSent:
         now = self.clock.now_ms()
-        body = msgspec.json.encode(delivery.event)
+        body = msgspec.json.encode(event)
         secrets = signing_secrets(self.pepper, row, endpoint, now=now)
         headers = {
             "content-type": _MEDIA_TYPE,

@@ -6,6 +6,7 @@ Above it: `operations.webhooks.endpoints`, `feed`, `dispatcher`. Below it: the p
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import msgspec
 
@@ -34,6 +35,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     secret_version: int = 1
     previous_until: int | None = None
     disabled_because: str | None = None
+    maker: dict[str, Any] | None = None
+    """Who decided what is sent: the principal by id, and what its first record would say of it. None in older rows."""
 
     def wants(self, event_type: str, workflow_name: str) -> bool:
         """True if an event goes to this endpoint."""

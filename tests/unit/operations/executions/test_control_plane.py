@@ -19,6 +19,49 @@ FAILS = workflow(
 )
 
 
+def test_a_start_that_dies_after_it_stored_the_definition_is_repeated_at_once(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = {**ASK, "name": "new_one"}
+
+    async def test(caller: Caller) -> None:
+        async def dies(*given: Any, **more: Any) -> Any:
+            raise RuntimeError("the power fails")
+
+        monkeypatch.setattr(type(caller.penstock.host), "start", dies)
+        start = {"definition": document, "input": {}, "idempotency_key": "k"}
+        assert (await caller.refusal("control.workflow_start", **start)).code == "INTERNAL_ERROR"
+        monkeypatch.undo()
+        stored = await caller.call("workflow.get", workflow_id="new_one")
+        first = await caller.call("control.workflow_start", **start)
+        again = await caller.call("control.workflow_start", **start)
+        assert first == again
+        runs = await caller.call("workflow.executions", workflow_id="new_one")
+        assert [item["execution_id"] for item in runs["items"]] == [first["execution_id"]]
+        records = (await caller.call("audit.list", operation="control.workflow_start"))["items"]
+        told = [(item["outcome"], item["details"].get("stored"), item["details"].get("replayed")) for item in records]
+        assert told == [
+            ("allowed", None, True),
+            ("allowed", None, None),
+            ("failed", None, None),
+            ("allowed", stored["hash"], None),
+        ]
+        assert (await caller.call("audit.verify"))["intact"]
+
+    run(open_caller, test)
+
+
+def test_a_start_with_an_unfit_input_stores_no_definition(open_caller: OpenGate) -> None:
+    document = {**DOUBLE, "name": "new_one"}
+
+    async def test(caller: Caller) -> None:
+        refused = await caller.refusal("control.workflow_start", definition=document, input={"number": "x"})
+        assert refused.code == "VALIDATION_ERROR"
+        assert (await caller.refusal("workflow.get", workflow_id="new_one")).code == "WORKFLOW_NOT_FOUND"
+
+    run(open_caller, test)
+
+
 def test_a_run_is_started_answered_and_listed_in_the_published_words(open_caller: OpenGate) -> None:
     async def test(caller: Caller) -> None:
         started = await caller.call("control.workflow_start", definition=ASK, input={}, execution_id="x")

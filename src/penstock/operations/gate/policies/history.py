@@ -26,7 +26,7 @@ from penstock.base.json import JsonObject
 from penstock.governance.policy.amounts import UNITS, amount_of, count_value, sum_value
 from penstock.governance.policy.history import Counter
 from penstock.governance.policy.schema import ActionShape
-from penstock.runtime.ports.audit import AuditQuery
+from penstock.runtime.ports.audit import AuditEntry, AuditQuery
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.ports.usage import CallUses, PolicyTotal, PolicyUse
@@ -104,8 +104,13 @@ class PolicyHistory:
             limit=limits.POLICY_HISTORY_RECORDS_MAX,
         )
         page = await self._platform.audit(query)
-        made = sum(item.entry.count for item in page.records if item.entry.outcome in ("allowed", "executed"))
+        made = sum(item.entry.count for item in page.records if _was_made(item.entry))
         return made + (counter.action == call.action.name and not call.was_made)
+
+
+def _was_made(entry: AuditEntry) -> bool:
+    """Whether a record tells of a call that was made, and not of one that got the answer of an earlier one."""
+    return entry.outcome in ("allowed", "executed") and not entry.details.get("replayed")
 
 
 def _amounts(counters: Iterable[Counter], call: CountedCall) -> dict[str, int]:

@@ -31,6 +31,7 @@ from penstock.runtime.activities.performing import (
     ActivityError,
     ActivityOutcome,
     AsyncPerformer,
+    NodeAction,
 )
 from penstock.runtime.executors.agents.port import A2aAgent, A2aDelegate, AgentTask
 from penstock.runtime.executors.agents.task_api import AsyncTaskApiDelegate
@@ -93,6 +94,10 @@ class AgentExecutor:
         if protocol != _spoken(agent):
             message = f"the agent {task.agent_id} is configured for {_spoken(agent)}, not for {protocol}"
             return ActivityError(message, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
+        facts: JsonObject = {"agent": task.agent_id, "protocol": protocol}
+        refused = await call.refusal(NodeAction(name="agent_delegate", resource=task.agent_id, facts=facts))
+        if refused is not None:
+            return refused
         outcome = await self._delegate(call, agent, task)
         if isinstance(outcome, ActivityDone) and exceeds_depth(outcome.result, limits.JSON_DEPTH_MAX):
             message = f"{task.agent_id}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"

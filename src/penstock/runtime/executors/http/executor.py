@@ -28,6 +28,7 @@ from penstock.runtime.executors.http.requests import (
     mask_secrets,
     plan_request,
     redirect_request,
+    request_action,
 )
 from penstock.runtime.executors.outbound.bounded_body import BodyMode, ResponseLimits
 from penstock.runtime.executors.outbound.guarded_transport import GuardedTransport, Resolver, resolve_host
@@ -90,8 +91,11 @@ class HttpExecutor:
         try:
             plan = make_plan()
             plan.request.extensions["trace"] = _confirming(call)
+            refused = await call.refusal(request_action(call, plan.request))
+            if refused is not None:
+                return refused
             async with asyncio.timeout(plan.timeout_ms / 1000):
-                return await self._follow(plan)
+                return await self._follow(call, plan)
         except (TimeoutError, httpx2.TimeoutException):
             message = f"the request of {call.activity.node_id} was not answered in time"
             return ActivityError(message, "TIMEOUT")
@@ -116,7 +120,7 @@ class HttpExecutor:
         """Close the connections."""
         await self.transport.aclose()
 
-    async def _follow(self, plan: RequestPlan) -> ActivityOutcome:
+    async def _follow(self, call: ActivityCall, plan: RequestPlan) -> ActivityOutcome:
         request = plan.request
         for _ in range(limits.HTTP_REDIRECTS_MAX + 1):
             response = await self.transport.handle_async_request(request)
@@ -127,6 +131,10 @@ class HttpExecutor:
                 request = redirect_request(request, response.status_code, location)
             finally:
                 await response.aclose()
+            # Where it leads is another request, and policies may permit one and not the other.
+            refused = await call.refusal(request_action(call, request))
+            if refused is not None:
+                return refused
         message = f"more than {limits.HTTP_REDIRECTS_MAX} redirects"
         return ActivityError(message, "HTTP_REDIRECT_LOOP", retryable=False)
 

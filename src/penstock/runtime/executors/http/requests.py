@@ -13,10 +13,19 @@ import httpx2
 import msgspec
 
 from penstock.base import limits
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.effects import PerformActivity
+from penstock.runtime.activities.performing import ActivityCall, NodeAction
 
-__all__ = ["RequestPlan", "RequestRefused", "mask_secrets", "plan_exchange", "plan_request", "redirect_request"]
+__all__ = [
+    "RequestPlan",
+    "RequestRefused",
+    "mask_secrets",
+    "plan_exchange",
+    "plan_request",
+    "redirect_request",
+    "request_action",
+]
 
 _RETRY_ON_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -29,6 +38,7 @@ _FRAME_HEADERS = frozenset(
 )
 # Headers that a redirect to another origin may keep. All others may be meant for the first origin alone.
 _ORIGIN_FREE_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent"})
+_PORTS = {"http": 80, "https": 443}
 # Shorter values are ordinary words rather than secrets, and masking them would only garble a text.
 _SECRET_CHARACTERS_MIN = 8
 
@@ -211,6 +221,23 @@ def redirect_request(request: httpx2.Request, status: int, location: str) -> htt
         content=request.content if keeps_body else None,
         extensions=request.extensions,
     )
+
+
+def request_action(call: ActivityCall, request: httpx2.Request) -> NodeAction:
+    """Return a request as policies see it: without its query, headers and body, and with secrets masked.
+
+    The host is in lower case, in its ASCII form and without a dot at its end; escapes in the path are resolved.
+    """
+    url = request.url
+    host = call.masked(url.raw_host.decode("ascii").strip("[]").rstrip(".").lower())
+    facts: JsonObject = {
+        "method": request.method,
+        "scheme": url.scheme,
+        "host": host,
+        "port": url.port or _PORTS[url.scheme],
+        "path": call.masked(url.path),
+    }
+    return NodeAction(name="http", resource=host, facts=facts)
 
 
 def mask_secrets(plan: RequestPlan, text: str) -> str:

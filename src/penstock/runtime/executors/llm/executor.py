@@ -23,7 +23,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.definitions.source.findings import suggestion
-from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome
+from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, NodeAction
 from penstock.runtime.executors.llm.answers import (
     PreparedRequest,
     Usage,
@@ -64,7 +64,7 @@ class LlmExecutor:
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Ask the model, and once more if its answer violates the schema."""
         if self._is_for_client(call):
-            return self._through_client(call)
+            return await self._through_client(call)
         chosen = self._choose(call.activity.config)
         if isinstance(chosen, ActivityError):
             return chosen
@@ -74,6 +74,9 @@ class LlmExecutor:
         prepared = self._prepare(call, model)
         if isinstance(prepared, ActivityError):
             return prepared
+        refused = await call.refusal(_model_action(name, model))
+        if refused is not None:
+            return refused
         account = Usage(provider=name, model=model)
         timeout_ms = call.activity.timeout_ms or limits.LLM_TIMEOUT_MS_DEFAULT
         try:
@@ -89,12 +92,15 @@ class LlmExecutor:
         can = SAMPLING in call.client_kinds or activity.answer is not None
         return activity.config.get("provider") == CLIENT and can
 
-    def _through_client(self, call: ActivityCall) -> ActivityOutcome:
+    async def _through_client(self, call: ActivityCall) -> ActivityOutcome:
         if holds_secrets(call):
             return _misconfigured(call, "a prompt with a secret in it cannot be sent to a client")
         model = call.activity.config.get("model")
         prepared = self._prepare(call, model if isinstance(model, str) else "default")
-        return prepared if isinstance(prepared, ActivityError) else ask_client_model(prepared, call)
+        if isinstance(prepared, ActivityError):
+            return prepared
+        refused = await call.refusal(_model_action(CLIENT, prepared.request.model))
+        return ask_client_model(prepared, call) if refused is None else refused
 
     async def close(self) -> None:
         """Close the connections of all providers."""
@@ -190,6 +196,10 @@ async def _converse(provider: LlmProvider, prepared: PreparedRequest, account: U
         if isinstance(answer, ValidAnswer)
         else schema_violation(answer, account)
     )
+
+
+def _model_action(provider: str, model: str) -> NodeAction:
+    return NodeAction(name="llm_call", resource=f"{provider}:{model}", facts={"provider": provider, "model": model})
 
 
 def _failed(failure: LlmFailure, account: Usage) -> ActivityError:

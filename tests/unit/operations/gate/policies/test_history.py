@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
-from penstock.operations.gate.pipeline import RefusedCall
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
+from penstock.runtime.ports.platform import IdempotencyClaim
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
 from tests.unit.operations.running import run
@@ -70,11 +73,110 @@ def test_what_is_not_made_does_not_count(open_caller: OpenGate) -> None:
         explained = await caller.call("policy.explain", action="pay", arguments={"amount": 90})
         assert explained["call"] == "permitted"
         await one.call("workflow:pay", amount=60)
-        # A repeated call is decided as if it were made again, and then finds its answer: it counts once.
+        # A repeated call finds its answer: it counts once.
         await one.reply("workflow:pay", amount=20, idempotency_key="k-1")
         assert (await one.reply("workflow:pay", amount=20, idempotency_key="k-1")).value
         await one.call("workflow:pay", amount=20)
         assert (await one.refusal("workflow:pay", amount=1)).code == "POLICY_DENIED"
+
+    run(open_caller, test)
+
+
+ONCE_A_DAY = (
+    '@id("once") @history("started: count of workflow:pay by principal within 24h")'
+    ' forbid (principal, action == Action::"workflow:pay", resource) when { context.history.started > 1 };'
+)
+AFTER_ONE_IMPORT = (
+    '@id("import-first") @history("imported: count of workflow.import by principal within 24h")'
+    ' forbid (principal, action == Action::"workflow:pay", resource) unless { context.history.imported == 1 };'
+)
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tool": ("workflow:pay", {"amount": 100}),
+    "execute": ("workflow.execute", {"workflow_id": "pay", "input": {"amount": 100}}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("text", [DAILY, ONCE_A_DAY])
+def test_at_the_limit_a_repeated_call_gets_its_answer_and_does_not_count(
+    open_caller: OpenGate, text: str, way: str
+) -> None:
+    operation, arguments = WAYS[way]
+
+    async def test(caller: Caller) -> None:
+        one = await prepared(caller, text)
+        first = await one.reply(operation, **arguments, idempotency_key="k-1")
+        for _ in range(3):
+            again = await one.outcome(operation, **arguments, idempotency_key="k-1")
+            assert isinstance(again, AnsweredCall), again
+            assert again.replayed
+            assert isinstance(again.reply, Reply)
+            assert msgspec.to_builtins(again.reply.value) == msgspec.to_builtins(first.value)
+        assert (await one.refusal(operation, **arguments, idempotency_key="k-2")).code == "POLICY_DENIED"
+        other = {"amount": 99} if way == "tool" else {"workflow_id": "pay", "input": {"amount": 99}}
+        refused = await one.refusal(operation, **other, idempotency_key="k-1")
+        assert refused.code in ("POLICY_DENIED", "IDEMPOTENCY_KEY_REUSED")
+        runs = await caller.call("execution.list", workflow_id="pay")
+        assert len(runs["items"]) == 1
+        # Had the repetitions counted, a higher limit would be reached by now.
+        await caller.call("policy.put", policy_id="amounts", text=text.replace("100.0", "200.0").replace("> 1", "> 2"))
+        await one.reply(operation, **arguments)
+
+    run(open_caller, test)
+
+
+def test_a_repeated_call_is_answered_whatever_happened_in_between(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        one = await prepared(caller, AFTER_ONE_IMPORT)
+        assert (await one.refusal("workflow:pay", amount=1, idempotency_key="k-1")).code == "POLICY_DENIED"
+        await one.call("workflow.import", workflows=[PAY])
+        await one.reply("workflow:pay", amount=1, idempotency_key="k-1")
+        await one.call("workflow.import", workflows=[PAY])
+        assert (await one.refusal("workflow:pay", amount=1)).code == "POLICY_DENIED"
+        assert (await one.outcome("workflow:pay", amount=1, idempotency_key="k-1")).replayed  # type: ignore[union-attr]
+
+    run(open_caller, test)
+
+
+def test_a_repeated_call_is_refused_to_whoever_may_not_make_it_any_more(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        one = await prepared(caller)
+        await one.reply("workflow:pay", amount=60, idempotency_key="k-1")
+        never = '@id("never") forbid (principal, action == Action::"workflow:pay", resource) when { %s };'
+        await caller.call("policy.put", policy_id="never", text=never % "context.input has amount")
+        await caller.call("policy.put", policy_id="amounts", text=DAILY)
+        assert (await one.refusal("workflow:pay", amount=60, idempotency_key="k-1")).code == "POLICY_DENIED"
+        # A condition that also looks at the past refuses if it would, whatever the past is.
+        either = 'context.input has amount || context.history.paid.greaterThan(decimal("1.0"))'
+        await caller.call("policy.put", policy_id="never", text=never % either)
+        assert (await one.refusal("workflow:pay", amount=60, idempotency_key="k-1")).code == "POLICY_DENIED"
+        await caller.call("policy.delete", policy_id="never")
+        await one.reply("workflow:pay", amount=60, idempotency_key="k-1")
+        stranger = await caller.new_caller("workflow:run")
+        assert (await stranger.refusal("workflow:pay", amount=101, idempotency_key="k-1")).code == "POLICY_DENIED"
+
+    run(open_caller, test)
+
+
+def test_a_repetition_whose_answer_is_gone_is_not_made_without_being_counted(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(caller: Caller) -> None:
+        one = await prepared(caller)
+        await one.reply("workflow:pay", amount=60, idempotency_key="k-1")
+        platform = caller.gate.services.platform
+        stored_call, looks = platform.stored_call, []
+
+        async def kept_until_now(claim: IdempotencyClaim) -> Any:
+            looks.append(claim)
+            return await stored_call(claim) if len(looks) == 1 else None
+
+        monkeypatch.setattr(platform, "stored_call", kept_until_now)
+        refused = await one.refusal("workflow:pay", amount=60, idempotency_key="k-1")
+        assert refused.code == "IDEMPOTENCY_IN_FLIGHT"
+        monkeypatch.undo()
+        assert len((await caller.call("execution.list", workflow_id="pay"))["items"]) == 1
+        await one.reply("workflow:pay", amount=60, idempotency_key="k-1")
 
     run(open_caller, test)
 

@@ -1,0 +1,76 @@
+"""Lets a gate decide what `http`, `llm_call` and `agent_delegate` nodes reach, once one is open.
+
+The executors of these nodes ask directly before each effect (`ActivityCall.refusal`). In a process whose runs are
+governed, a node may be due before the gate is open, after a restart; it waits for that. In a program that embeds
+Penstock and has no gate, nothing is asked.
+
+Above it: `Penstock`. Below it: `operations.executions.node_permissions`, given by `app.gate`; the executors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from penstock.base import limits
+from penstock.runtime.activities.performing import (
+    ActivityCall,
+    ActivityError,
+    ActivityOutcome,
+    AsyncPerformer,
+    NodeAction,
+    NodePolicy,
+)
+
+__all__ = ["GovernedNodes"]
+
+_NODE_TYPES = ("http", "llm_call", "agent_delegate")
+
+
+@dataclass(slots=True, kw_only=True)
+class GovernedNodes:
+    """Decides what nodes reach. `governed`: nothing is reached before a gate is open."""
+
+    governed: bool = False
+    _decide: NodePolicy | None = None
+    _open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def attach(self, decide: NodePolicy) -> None:
+        """Let this gate decide from now on."""
+        self._decide = decide
+        self._open.set()
+
+    def detach(self) -> None:
+        """The gate is closed."""
+        self._decide = None
+        self._open.clear()
+
+    def governing(self, executors: Mapping[str, AsyncPerformer]) -> dict[str, AsyncPerformer]:
+        """Return executors that ask here, by the type of their nodes."""
+        return {name: _Governed(inner, self) if name in _NODE_TYPES else inner for name, inner in executors.items()}
+
+    async def decide(self, call: ActivityCall, action: NodeAction) -> ActivityError | None:
+        """Return why an attempt may not do something; None if it may, or if there is no gate to ask."""
+        if self._decide is None and self.governed:
+            try:
+                await asyncio.wait_for(self._open.wait(), limits.HELD_CALL_GATE_SECONDS)
+            except TimeoutError:
+                return ActivityError("no gate is open that decides about the node", "GATE_CLOSED")
+        refused = None if self._decide is None else await self._decide(call, action)
+        await call.confirm()  # it may have waited
+        return refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Governed:
+    """An executor whose attempts know whom to ask."""
+
+    inner: AsyncPerformer
+    nodes: GovernedNodes
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Perform one attempt."""
+        return await self.inner.perform(replace(call, policy=self.nodes.decide))
