@@ -162,6 +162,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         graphs=None if storage.graphs is None else storage.graphs(),
         policies=PolicyStage(platform, clock, parts.derived_policies),
         sign_ins=penstock.upstream.sign_ins,
+        configured_models=penstock.models.configured,
         audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,

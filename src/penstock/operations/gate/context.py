@@ -297,6 +297,8 @@ class Services:
     """The checked stored queries of graphs, by everything that they depend on."""
     signatures: SignatureTrust = field(default_factory=SignatureTrust)
     """Whose workflows are stored and started."""
+    configured_models: frozenset[str] = frozenset()
+    """The names of the models that the settings have. No tenant can register one of them."""
     sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
     """The MCP servers that we sign in to."""
     base_path: str = "/api/v0"
