@@ -258,7 +258,8 @@ _PROJECT: Mapping[str, Note] = {
         "No workflow of the project has the name.", "Correct it, or put the file into `workflows.paths`."
     ),
     "UNKNOWN_MODEL": Note(
-        "The settings have no such model.", "Correct the name, add it to `models`, or write `provider` beside it."
+        "Neither the settings nor the registry have such a model.",
+        "Correct the name, add it to `models`, register it, or write `provider` beside it.",
     ),
     "UNKNOWN_SERVER": Note("The settings have no such MCP server.", "Correct the name, or add it to `mcp_servers`."),
     "UNKNOWN_AGENT": Note("The settings have no such agent.", "Correct the name, or add it to `agents`."),

@@ -16,8 +16,10 @@ import pytest
 from penstock.app.executors.configured import open_executors, storage_of
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.settings.model import HttpSettings, Settings
+from penstock.app.settings.model import HttpSettings, Settings, StorageSettings
 from penstock.app.settings.named import ModelLimitSettings, ModelSettings, TokenPriceSettings
+from penstock.cli.project.context import ProjectContext
+from penstock.cli.project.findings import project_findings
 from tests.fixtures.model_server import Asked, CutsOff, Fails, ModelServer, Says, Stalls, model_server
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
@@ -284,3 +286,20 @@ async def test_members_that_do_not_fit_together_are_refused(tmp_path: Path) -> N
         back = await caller.refusal("model.update", model_id="a", provider="openai", model="x", fallbacks=["b"])
         assert back.code == "MODEL_INVALID"
         assert "a → b → a" in back.message
+
+
+async def test_documents_are_checked_against_registered_models(tmp_path: Path) -> None:
+    async with server_with(tmp_path) as caller:
+        created = await caller.call("workflow.create", document=document("fats"))
+        [warning] = created["warnings"]
+        assert (warning["code"], warning["severity"]) == ("UNKNOWN_MODEL", "warning")
+        assert warning["path"] == "/nodes/0/model"
+        await caller.call("model.create", id="fast", provider="openai", model="x")
+        checked = await caller.call("workflow.validate", document=document("fats"))
+        assert checked["valid"]
+        assert [finding["hint"] for finding in checked["findings"]] == ["did you mean `fast`?"]
+        changed = await caller.call("workflow.update", workflow_id="ask", document=document("fast"))
+        assert changed["warnings"] is None
+    known = ProjectContext(settings=Settings(storage=StorageSettings(path=str(tmp_path / "penstock.db"))), steps=None)
+    found = [list(project_findings(document(model), known)) for model in ("fast", "fats")]
+    assert [[finding.hint for finding in findings] for findings in found] == [[], ["did you mean `fast`?"]]

@@ -35,6 +35,7 @@ from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.address_guard import AddressGuard
 from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
 from penstock.runtime.upstreams.oauth.model import BearerSource
 
@@ -130,9 +131,10 @@ async def open_upstream_link(settings: Settings) -> AsyncIterator[UpstreamLink]:
 
 def model_link(settings: Settings, secrets: SecretResolver) -> ModelLink:
     """The link to the models that tenants register, beside those of the settings."""
-    names: frozenset[str] = executor_models.model_names(settings.models) if settings.models else frozenset()
+    # Most settings have no models, and need none of the modules that know them.
+    known = executor_models.configured_models(settings.models) if settings.models else ConfiguredModels()
     guard = AddressGuard(allow_private=settings.http.allow_private, allow_hosts=settings.http.allow_hosts)
-    return ModelLink(configured=names, secrets=secrets, guard=guard)
+    return ModelLink(configured=known, secrets=secrets, guard=guard)
 
 
 def _model_executor(settings: Settings, secrets: SecretResolver, registered: ModelLink) -> ClosableExecutor:

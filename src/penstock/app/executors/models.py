@@ -25,17 +25,18 @@ from penstock.base.json import JsonValue
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.executors.llm.mock import MockProvider, script_from_json
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmProvider, LlmRequest
-from penstock.runtime.ports.models import COMPATIBLE, MOCK, ModelLimits, ModelRules
+from penstock.runtime.ports.models import COMPATIBLE, MOCK, ConfiguredModels, ModelLimits, ModelRules
 
-__all__ = ["model_names", "model_providers", "model_rules"]
+__all__ = ["configured_models", "model_providers", "model_rules"]
 
 _DEFAULT = "default"
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def model_names(models: Mapping[str, ModelSettings]) -> frozenset[str]:
+def configured_models(models: Mapping[str, ModelSettings]) -> ConfiguredModels:
     """The names under which documents find the models of the settings."""
-    return frozenset({*models, _DEFAULT} if len(models) == 1 else models)
+    names = frozenset({*models, _DEFAULT} if len(models) == 1 else models)
+    return ConfiguredModels(names=names, providers=frozenset(model.provider for model in models.values()))
 
 
 def model_rules(models: Mapping[str, ModelSettings]) -> dict[str, ModelRules]:

@@ -28,7 +28,15 @@ from penstock.base.lazy_import import lazy_import
 from penstock.governance.quotas import UsageRow
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.address_guard import AddressGuard
-from penstock.runtime.ports.models import COMPATIBLE, MOCK, MODEL_PARAMETERS, PROVIDERS, ModelLimits, ModelRules
+from penstock.runtime.ports.models import (
+    COMPATIBLE,
+    MOCK,
+    MODEL_PARAMETERS,
+    PROVIDERS,
+    ConfiguredModels,
+    ModelLimits,
+    ModelRules,
+)
 from penstock.runtime.ports.platform import PlatformStore, ResourceRow
 from penstock.runtime.ports.usage import BucketLevel, BucketUse
 from penstock.runtime.secrets import secret_name
@@ -60,8 +68,8 @@ def _nobody(use: attempts.ModelUse) -> None:
 class ModelLink:
     """The link between the executor of `llm_call` and the store: a `ModelSource`, and the counts of its limits."""
 
-    configured: frozenset[str] = frozenset()
-    """The names of the models of the settings. They count first, and no tenant can register one of them."""
+    configured: ConfiguredModels = field(default_factory=ConfiguredModels)
+    """The models of the settings. They count first, and no tenant can register one of them."""
     secrets: SecretResolver = _no_secrets
     guard: AddressGuard = field(default_factory=AddressGuard)
     passes_on: bool = False

@@ -101,7 +101,7 @@ class ModelBody(Body, frozen=True, kw_only=True):
 
 async def _check_model(context: Context, given: Any) -> None:
     model_id: str = given.id if hasattr(given, "id") else given.model_id
-    if model_id in context.services.configured_models:
+    if model_id in context.services.configured_models.names:
         message = f"the settings of the server have a model {model_id}, and it counts first"
         raise Conflict("MODEL_IN_SETTINGS", message, "choose another id")
     kind = PROVIDERS.get(given.provider)
@@ -131,13 +131,13 @@ async def _check_fallbacks(context: Context, model_id: str, wanted: tuple[str, .
     waiting = list(wanted)
     while waiting and len(found) <= MODEL_FALLBACKS_FOLLOWED_MAX:
         name = waiting.pop()
-        if name in found or name in services.configured_models:
+        if name in found or name in services.configured_models.names:
             continue
         row = await services.platform.resource(context.tenant, MODELS.kind, name)
         if row is None:
             if name in wanted:
                 page = await services.platform.resources(context.tenant, MODELS.kind, limit=PAGE_LIMIT_MAX)
-                known = [*services.configured_models, *(item.resource_id for item in page.rows)]
+                known = [*services.configured_models.names, *(item.resource_id for item in page.rows)]
                 raise _invalid(
                     f"the fallback {name} is no model of this tenant or of the settings",
                     suggestion(name, known) or "register it first, with model.create",

@@ -21,6 +21,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import needed_scopes
+from penstock.operations.workflows.references import reference_warnings
 from penstock.runtime.schedules.scheduler import check_schedules
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ async def checked_document(
     if not isinstance(checked, dict):
         return findings, None
     known = await needed_scopes(context.services, context.tenant) if "governance" in checked else ()
-    return (*findings, *misspelt_scopes(checked, known)), definition_hash(checked)
+    models = await reference_warnings(context, checked)
+    return (*findings, *misspelt_scopes(checked, known), *models), definition_hash(checked)
 
 
 async def compiled(context: Context, document: JsonObject) -> Workflow:

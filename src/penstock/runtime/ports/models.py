@@ -20,6 +20,7 @@ __all__ = [
     "MOCK",
     "MODEL_PARAMETERS",
     "PROVIDERS",
+    "ConfiguredModels",
     "ModelLimits",
     "ModelRules",
     "ProviderKind",
@@ -75,6 +76,15 @@ PROVIDERS: Final[Mapping[str, ProviderKind]] = {
     MOCK: ProviderKind(),
 }
 """The providers that need no library beyond the extras of this package. Every other one is refused by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredModels:
+    """The models of the settings, as far as documents can name them."""
+
+    names: frozenset[str] = frozenset()
+    providers: frozenset[str] = frozenset()
+    """Providers that a document can ask for models of any name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
