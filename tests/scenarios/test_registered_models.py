@@ -16,10 +16,14 @@ import pytest
 from penstock.app.executors.configured import open_executors, storage_of
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
+from penstock.app.serving.metrics import export_metrics
 from penstock.app.settings.model import HttpSettings, Settings, StorageSettings
 from penstock.app.settings.named import ModelLimitSettings, ModelSettings, TokenPriceSettings
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.cli.project.context import ProjectContext
 from penstock.cli.project.findings import project_findings
+from penstock.cli.runs.reports import RunContext, print_run
+from penstock.governance.quotas import TENANT_SUBJECT
 from tests.fixtures.model_server import Asked, CutsOff, Fails, ModelServer, Says, Stalls, model_server
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
@@ -303,3 +307,27 @@ async def test_documents_are_checked_against_registered_models(tmp_path: Path) -
     known = ProjectContext(settings=Settings(storage=StorageSettings(path=str(tmp_path / "penstock.db"))), steps=None)
     found = [list(project_findings(document(model), known)) for model in ("fast", "fats")]
     assert [[finding.hint for finding in findings] for findings in found] == [[], ["did you mean `fast`?"]]
+
+
+async def test_tokens_and_cost_are_in_the_metrics_the_quotas_and_the_report_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with model_server() as server:
+        async with server_with(tmp_path) as caller:
+            await caller.call("workflow.create", document=document())
+            limited = {"limits": {"requests_per_minute": 1}}
+            await caller.call("model.create", id="fast", **entry(server, prices=PRICES, **limited))
+            with export_metrics(caller.penstock, caller.gate.services):
+                done = await run(caller)
+                await run(caller)
+            telemetry, platform = caller.gate.services.telemetry, caller.gate.services.platform
+            used = await platform.usage(DEFAULT_TENANT, TENANT_SUBJECT, at=caller.penstock.host.clock.now_ms())
+    assert telemetry.model_attempts.values == {
+        ("openai-compatible", "answered"): 1,
+        ("openai-compatible", "limited"): 1,
+    }
+    assert telemetry.model_tokens.values == {("openai-compatible", "input"): 12, ("openai-compatible", "output"): 3}
+    assert telemetry.model_cost.values == {("openai-compatible",): pytest.approx(0.018)}
+    assert (used.tokens, used.cost) == (15, 18_000)
+    print_run(done, RunContext(now=0, where=()))
+    assert "models      1 request, 12 tokens in, 3 out, 0.018 USD" in capsys.readouterr().out

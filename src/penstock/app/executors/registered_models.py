@@ -36,6 +36,7 @@ from penstock.runtime.ports.models import (
     ConfiguredModels,
     ModelLimits,
     ModelRules,
+    ModelUse,
 )
 from penstock.runtime.ports.platform import PlatformStore, ResourceRow
 from penstock.runtime.ports.usage import BucketLevel, BucketUse
@@ -43,9 +44,8 @@ from penstock.runtime.secrets import secret_name
 
 if TYPE_CHECKING:
     from penstock.operations.registries import models as registry
-    from penstock.runtime.executors.llm import attempts, mock, models, port
+    from penstock.runtime.executors.llm import mock, models, port
 else:
-    attempts = lazy_import("penstock.runtime.executors.llm.attempts")
     mock = lazy_import("penstock.runtime.executors.llm.mock")
     models = lazy_import("penstock.runtime.executors.llm.models")
     port = lazy_import("penstock.runtime.executors.llm.port")
@@ -60,7 +60,7 @@ def _no_secrets(name: str) -> str | None:
     return None
 
 
-def _nobody(use: attempts.ModelUse) -> None:
+def _nobody(use: ModelUse) -> None:
     """Count nothing."""
 
 
@@ -73,7 +73,7 @@ class ModelLink:
     secrets: SecretResolver = _no_secrets
     guard: AddressGuard = field(default_factory=AddressGuard)
     passes_on: bool = False
-    observe: Callable[[attempts.ModelUse], None] = _nobody
+    observe: Callable[[ModelUse], None] = _nobody
     """Told what every attempt used."""
     _platform: PlatformStore | None = None
     _clock: Clock | None = None
@@ -114,7 +114,7 @@ class ModelLink:
         page = await self._platform.resources(tenant, _KIND, limit=limits.PAGE_LIMIT_MAX)
         return [row.resource_id for row in page.rows]
 
-    def used(self, use: attempts.ModelUse) -> None:
+    def used(self, use: ModelUse) -> None:
         """Pass on what an attempt used to whoever counts."""
         self.observe(use)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Final
 
 from penstock.base.json import JsonObject
@@ -23,6 +24,7 @@ __all__ = [
     "ConfiguredModels",
     "ModelLimits",
     "ModelRules",
+    "ModelUse",
     "ProviderKind",
     "fallback_cycle",
     "model_subject",
@@ -112,6 +114,17 @@ class ModelRules:
     limits: ModelLimits = field(default_factory=ModelLimits)
     parameters: JsonObject = field(default_factory=dict)
     """Settings of requests; what the node says counts first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUse:
+    """What one attempt used, for whoever counts. `code` is None if the model answered."""
+
+    provider: str
+    code: str | None
+    input_tokens: int
+    output_tokens: int
+    cost: Decimal | None
 
 
 def model_subject(name: str) -> str:

@@ -24,22 +24,12 @@ from penstock.runtime.executors.llm.answers import PreparedRequest, Usage
 from penstock.runtime.executors.llm.models import ModelMeter, ServedModel
 from penstock.runtime.executors.llm.port import LlmFailure, LlmProvider
 from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.ports.models import ModelUse
 
-__all__ = ["Attempts", "ModelUse", "Ways"]
+__all__ = ["Attempts", "Ways"]
 
 Converse = Callable[[LlmProvider, PreparedRequest, Usage], Awaitable[ActivityOutcome]]
 FindModel = Callable[[str], Awaitable[ServedModel | LlmFailure]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUse:
-    """What one attempt used, for whoever counts. `code` is None if the model answered."""
-
-    provider: str
-    code: str | None
-    input_tokens: int
-    output_tokens: int
-    cost: Decimal | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,12 +35,12 @@ from penstock.runtime.executors.llm.answers import (
     repair_text,
     schema_violation,
 )
-from penstock.runtime.executors.llm.attempts import Attempts, ModelUse, Ways
+from penstock.runtime.executors.llm.attempts import Attempts, Ways
 from penstock.runtime.executors.llm.client_model import CLIENT, SAMPLING, ask_client_model, holds_secrets
 from penstock.runtime.executors.llm.models import ModelMeter, ModelSource, NoModels, ServedModel
 from penstock.runtime.executors.llm.port import LlmFailure, LlmMessage, LlmProvider, LlmRequest
 from penstock.runtime.executors.llm.prompts import build_prompts
-from penstock.runtime.ports.models import MODEL_PARAMETERS, ModelRules
+from penstock.runtime.ports.models import MODEL_PARAMETERS, ModelRules, ModelUse
 
 __all__ = ["LlmExecutor"]
 
