@@ -59,6 +59,15 @@ _SHAPE: Mapping[str, Note] = {
     "INVALID_DURATION": Note(
         "This is no length of time.", "Write `500ms`, `30s`, `5m`, `24h`, `1d`, `1h30m` or `PT5M`."
     ),
+    "SCHEMA_NOT_RESOLVED": Note(
+        "A schema refers to a registered one (`schema:NAME@VERSION`), and there is no registry here; or the document is "
+        "signed, and filling it in would break the signature.",
+        "Check or store the document on the server, or put the schema into the folder `schemas`.",
+    ),
+    "SCHEMA_UNKNOWN": Note(
+        "A schema refers to one that is not registered, has no such version, or cannot be part of another one.",
+        "Correct the name or the version; the message says which.",
+    ),
     "INVALID_SCHEMA": Note(
         "A JSON Schema in the document is itself wrong.", "The message has the schema compiler's word."
     ),

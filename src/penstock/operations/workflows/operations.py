@@ -41,7 +41,7 @@ from penstock.operations.permissions.starting import (
 from penstock.operations.permissions.witnesses import workflow_witness
 from penstock.operations.runs.tool_schemas import governance_of, object_at
 from penstock.operations.workflows.documents import checked_document, compiled, document_of
-from penstock.operations.workflows.references import reference_warnings
+from penstock.operations.workflows.references import filled_in, reference_warnings
 from penstock.operations.workflows.views import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -273,7 +273,8 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
 async def _update_impact(context: Context, given: UpdateWorkflow) -> JsonObject:
     """Return what a new version would change, and whom that would break."""
     current = await found_definition(context, given.workflow_id)
-    document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    sent = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    document = (await filled_in(context, sent, ())).document
     found = await asyncio.to_thread(compare.diff_documents, current.document, document)
     return {"diff": found.to_json()}
 
@@ -423,8 +424,8 @@ async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
     """
     before = await found_definition(context, given.workflow_id, given.before)
     if given.document is not None or given.source is not None:
-        after: JsonObject = await document_of(context, given.document, given.source)
-        await compiled(context, after)
+        sent = await document_of(context, given.document, given.source)
+        after: JsonObject = (await compiled(context, sent)).document
     else:
         after = (await found_definition(context, given.workflow_id, given.after)).document
     difference = await context.services.documents.difference(before.document, after, tenant=context.tenant)
