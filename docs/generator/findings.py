@@ -60,8 +60,8 @@ _SHAPE: Mapping[str, Note] = {
         "This is no length of time.", "Write `500ms`, `30s`, `5m`, `24h`, `1d`, `1h30m` or `PT5M`."
     ),
     "SCHEMA_NOT_RESOLVED": Note(
-        "A schema refers to a registered one (`schema:NAME@VERSION`), and there is no registry here; or the document is "
-        "signed, and filling it in would break the signature.",
+        "A schema refers to a registered one (`schema:NAME@VERSION`), and there is no registry here; or the document "
+        "is signed, and filling it in would break the signature.",
         "Check or store the document on the server, or put the schema into the folder `schemas`.",
     ),
     "SCHEMA_UNKNOWN": Note(

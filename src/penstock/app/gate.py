@@ -129,8 +129,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     file, platform = _stored_in(storage := penstock.storage)
     secret = pepper_file or pepper_path(file)
     pepper = await open_pepper(secret, file, platform, looks_only=looks_only)
-    # Without a stored secret, nothing was or will be made with one, so any bytes will do.
-    key = pepper or token_bytes(PEPPER_BYTES)
+    key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
     clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits = _checked(chosen or GateLimits(), catalogue)

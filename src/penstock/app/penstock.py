@@ -146,8 +146,7 @@ class Penstock:
             penstock = cls(storage=storage, host=host, driver=None)
             penstock.step_executor, penstock.signatures = step_executor, host.trust
             penstock.secrets = secrets or penstock.secrets
-            penstock.models = models or penstock.models
-            penstock.models.attach(None if storage.platform is None else storage.platform(), host.clock)
+            penstock.models = _attached(models or penstock.models, storage, host)
             if upstream is not None:
                 penstock.upstream = upstream
                 upstream.attach(host, _guard(upstream, storage, host))
@@ -298,6 +297,12 @@ def _guard(upstream: UpstreamLink, storage: Storage, host: RunHost) -> ToolGuard
         platform=storage.platform(), clock=host.clock, rules=upstream.rules
     )
     return guard
+
+
+def _attached(models: ModelLink, storage: Storage, host: RunHost) -> ModelLink:
+    """The link to the models that tenants registered, with the store that has them, if there is one."""
+    models.attach(None if storage.platform is None else storage.platform(), host.clock)
+    return models
 
 
 def _http_executor() -> ClosableExecutor:

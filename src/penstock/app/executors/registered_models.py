@@ -126,7 +126,7 @@ class ModelLink:
         """Return what a subject used today."""
         return None if self._platform is None else await self._platform.usage(tenant, subject, at=self.now_ms())
 
-    async def exchange_buckets(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
+    async def take_requests(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
         """Take from token buckets that the processes of the store share."""
         return None if self._platform is None else await self._platform.exchange_buckets(taken, at=self.now_ms())
 

@@ -87,7 +87,7 @@ class ModelCounts(Protocol):
     async def usage(self, tenant: str, subject: str) -> UsageRow | None:
         """Return what a subject used today; None if nothing is counted here."""
 
-    async def exchange_buckets(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
+    async def take_requests(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
         """Take from token buckets that the processes of the store share; None if there are none here."""
 
 
@@ -128,12 +128,12 @@ class ModelMeter:
             bucket = f"model:{owner}:{name}"
             return BucketUse(bucket=bucket, amount=amount, per_minute=float(per_minute), burst=float(per_minute))
 
-        levels = None if self.counts is None else await self.counts.exchange_buckets([use(1.0)])
+        levels = None if self.counts is None else await self.counts.take_requests([use(1.0)])
         if self.counts is None or levels is None:
             return _unknown(name, "requests_per_minute")
         if levels[0].tokens >= 0:
             return None
-        await self.counts.exchange_buckets([use(-1.0)])  # it is not asked, so nothing is taken
+        await self.counts.take_requests([use(-1.0)])  # it is not asked, so nothing is taken
         wait_seconds = -levels[0].tokens * _SECONDS_PER_MINUTE / per_minute
         message = f"the model {name} may be asked {per_minute} times in a minute; again in {wait_seconds:.1f} s"
         return LlmFailure(error=message, code="LLM_LIMIT_REACHED", retryable=True)

@@ -32,7 +32,7 @@ class Counts:
         assert subject == "model:small"
         return UsageRow(cost=self.cost)
 
-    async def exchange_buckets(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
+    async def take_requests(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
         self.tokens -= taken[0].amount
         return (BucketLevel(taken[0].bucket, self.tokens),)
 
