@@ -59,6 +59,15 @@ _SHAPE: Mapping[str, Note] = {
     "INVALID_DURATION": Note(
         "This is no length of time.", "Write `500ms`, `30s`, `5m`, `24h`, `1d`, `1h30m` or `PT5M`."
     ),
+    "SCHEMA_NOT_RESOLVED": Note(
+        "A schema refers to a registered one (`schema:NAME@VERSION`), and there is no registry here; or the document "
+        "is signed, and filling it in would break the signature.",
+        "Check or store the document on the server, or put the schema into the folder `schemas`.",
+    ),
+    "SCHEMA_UNKNOWN": Note(
+        "A schema refers to one that is not registered, has no such version, or cannot be part of another one.",
+        "Correct the name or the version; the message says which.",
+    ),
     "INVALID_SCHEMA": Note(
         "A JSON Schema in the document is itself wrong.", "The message has the schema compiler's word."
     ),
@@ -258,7 +267,8 @@ _PROJECT: Mapping[str, Note] = {
         "No workflow of the project has the name.", "Correct it, or put the file into `workflows.paths`."
     ),
     "UNKNOWN_MODEL": Note(
-        "The settings have no such model.", "Correct the name, add it to `models`, or write `provider` beside it."
+        "Neither the settings nor the registry have such a model.",
+        "Correct the name, add it to `models`, register it, or write `provider` beside it.",
     ),
     "UNKNOWN_SERVER": Note("The settings have no such MCP server.", "Correct the name, or add it to `mcp_servers`."),
     "UNKNOWN_AGENT": Note("The settings have no such agent.", "Correct the name, or add it to `agents`."),

@@ -351,7 +351,7 @@ async def _plant(world: World) -> dict[str, str]:
     delivery = await do("webhook.test", endpoint_id=hook.webhook.id)
     key = await do("key.create", name=_MARK, scopes=["workflow:run"], kind="agent")
     await do("schema.create", id="planted", schema={"description": _MARK})
-    await do("model.create", id="planted", provider="p", model=_MARK)
+    await do("model.create", id="planted", provider="openai", model=_MARK)
     await do("tool.create", id="planted", name=_MARK, kind="step")
     await do("agent.create", id="planted", model="planted", description=_MARK)
     started = await world.client("POST", "workflows/dangerous/executions", {"input": {"text": _MARK}}, key=key.secret)

@@ -142,7 +142,7 @@ async def seeded(owner: Caller) -> dict[str, Any]:
     webhook = await owner.call("webhook.create", url="https://example.com/events")
     delivery = await owner.call("webhook.test", endpoint_id=webhook["webhook"]["id"])
     await owner.call("schema.create", id="order", schema={})
-    await owner.call("model.create", id="fast", provider="a", model="b")
+    await owner.call("model.create", id="fast", provider="openai", model="b")
     await owner.call("tool.create", id="look", kind="step", name="look")
     await owner.call("agent.create", id="helper")
     return {

@@ -155,7 +155,7 @@ CASES = [
         more=-1,
     ),
     Case(operation="schema.create", arguments={"id": "order", "schema": {}}, listing="schema.list"),
-    Case(operation="model.create", arguments={"id": "fast", "provider": "a", "model": "b"}, listing="model.list"),
+    Case(operation="model.create", arguments={"id": "fast", "provider": "openai", "model": "b"}, listing="model.list"),
     Case(operation="tool.create", arguments={"id": "look", "kind": "step", "name": "look"}, listing="tool.list"),
     Case(operation="agent.create", arguments={"id": "helper"}, listing="agent.list"),
     Case(

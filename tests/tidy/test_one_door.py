@@ -41,6 +41,7 @@ MACHINERY = {
     "runtime/webhooks/dispatcher.py": "PlatformStore.save_delivery",
     "runtime/webhooks/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
     "app/serving/checkpoints.py": "PlatformStore.set_mark",
+    "app/executors/registered_models.py": "PlatformStore.exchange_buckets",
 }
 # What handlers work with: these have no way to a store but the one that they are handed.
 TOOLS_OF_HANDLERS = {

@@ -137,8 +137,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     file, platform = _stored_in(storage := penstock.storage)
     secret = pepper_file or pepper_path(file)
     pepper = await open_pepper(secret, file, platform, looks_only=looks_only)
-    # Without a stored secret, nothing was or will be made with one, so any bytes will do.
-    key = pepper or token_bytes(PEPPER_BYTES)
+    key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
     clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits = _checked(chosen or GateLimits(), catalogue)
@@ -170,6 +169,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         graphs=None if storage.graphs is None else storage.graphs(),
         policies=PolicyStage(platform, clock, parts.derived_policies),
         sign_ins=penstock.upstream.sign_ins,
+        configured_models=penstock.models.configured,
         audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,

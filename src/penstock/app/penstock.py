@@ -22,6 +22,7 @@ from penstock.app.executors.governed_nodes import GovernedNodes
 from penstock.app.executors.graph_queries import GraphQueryExecutor
 from penstock.app.executors.held_calls import HeldCallExecutor
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
+from penstock.app.executors.registered_models import ModelLink
 from penstock.app.executors.upstreams import UpstreamLink
 from penstock.app.storage import Storage, in_file
 from penstock.base.clock import Clock
@@ -90,6 +91,7 @@ class Penstock:
         self.child_starts = GovernedChildStarts()
         self.graph_queries = GraphQueryExecutor()
         self.nodes = GovernedNodes()
+        self.models = ModelLink()
         self.signatures = SignatureTrust()
         self._new_id = new_id
 
@@ -112,6 +114,7 @@ class Penstock:
         pepper_file: Path | None = None,
         governed: bool = False,
         signatures: SignatureTrust | None = None,
+        models: ModelLink | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the store, take over unfinished runs, and perform work until the block ends.
 
@@ -121,7 +124,7 @@ class Penstock:
         has the MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, which seals secret
         answers; the default is the file beside the store. With `governed`, schedules and runs start others, and
         approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
-        says whose workflows are trusted.
+        says whose workflows are trusted. `models` leads the executor of `llm_call` to the models that tenants register.
         """
         storage = storage or in_file(path)
         kept, seals = storage.store, _seals(storage, pepper_file)
@@ -145,6 +148,7 @@ class Penstock:
             penstock = cls(storage=storage, host=host, driver=None)
             penstock.step_executor, penstock.signatures = step_executor, host.trust
             penstock.secrets = secrets or penstock.secrets
+            penstock.models = _attached(models or penstock.models, storage, host)
             if upstream is not None:
                 penstock.upstream = upstream
                 upstream.attach(host, _guard(upstream, storage, host))
@@ -295,6 +299,12 @@ def _guard(upstream: UpstreamLink, storage: Storage, host: RunHost) -> ToolGuard
         platform=storage.platform(), clock=host.clock, rules=upstream.rules
     )
     return guard
+
+
+def _attached(models: ModelLink, storage: Storage, host: RunHost) -> ModelLink:
+    """The link to the models that tenants registered, with the store that has them, if there is one."""
+    models.attach(None if storage.platform is None else storage.platform(), host.clock)
+    return models
 
 
 def _http_executor() -> ClosableExecutor:

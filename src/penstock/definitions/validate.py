@@ -21,19 +21,32 @@ from penstock.definitions.checks.exposure import exposure_findings
 from penstock.definitions.checks.expressions import expression_findings
 from penstock.definitions.checks.governance import governance_findings
 from penstock.definitions.checks.graph import graph_findings
+from penstock.definitions.checks.named_schemas import named_schemas_of, reference_findings, with_named_schemas
 from penstock.definitions.checks.shape.document import schema_findings
 from penstock.definitions.checks.triggers import trigger_findings
 from penstock.definitions.checks.types import type_findings
 from penstock.definitions.model import Workflow
 from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, outline_of
+from penstock.definitions.schemas.references import NamedSchema, SchemaReference
 from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.source.findings import Finding, NameSuggestions, Position, Severity
 
-__all__ = ["Checked", "ExtraCheck", "Loaded", "check_source", "load_workflow", "validate_document", "validate_source"]
+__all__ = [
+    "Checked",
+    "ExtraCheck",
+    "FindSchema",
+    "Loaded",
+    "check_source",
+    "load_workflow",
+    "validate_document",
+    "validate_source",
+]
 
 ExtraCheck: TypeAlias = Callable[[JsonObject], Iterable[Finding]]
+FindSchema: TypeAlias = Callable[[SchemaReference], NamedSchema | None]
 # After one of these findings the document is not understood well enough for any other check.
+_SCHEMA_TODO = "put it into the folder `schemas`, as NAME@VERSION.yaml"
 _FATAL_CODES = frozenset({"NOT_A_WORKFLOW", "DOCUMENT_TOO_DEEP"})
 # Findings that may be wrong while a node that cannot be read is missing from the graph.
 _CONSEQUENCES = frozenset({"DEAD_END", "END_COUNT", "NO_END", "START_COUNT", "UNREACHABLE_NODE", "UNKNOWN_TARGET"})
@@ -69,8 +82,16 @@ def validate_source(text: str, *, file: str | None = None) -> tuple[Finding, ...
     return check_source(text, file=file).findings
 
 
-def check_source(text: str, *, file: str | None = None, extra_check: ExtraCheck | None = None) -> Checked:
+def check_source(
+    text: str,
+    *,
+    file: str | None = None,
+    extra_check: ExtraCheck | None = None,
+    find_schema: FindSchema | None = None,
+) -> Checked:
     """Read and check a text; for callers that also need the document.
+
+    `find_schema` finds schemas by name; the document has them in place of the references to them.
 
     `extra_check` adds findings that need knowledge from outside the document, such as which workflows exist. It is not
     called for a document with a fatal finding.
@@ -78,17 +99,26 @@ def check_source(text: str, *, file: str | None = None, extra_check: ExtraCheck 
     source = read_source(text, file=file)
     if not isinstance(source, SourceDocument):
         return Checked(document=None, findings=source)
-    found = validate_document(source.value)
-    if extra_check is not None and isinstance(source.value, dict) and not _has_fatal(found):
-        found = (*found, *extra_check(source.value))
+    value, missing = _filled_in(source.value, find_schema)
+    found = validate_document(value)
+    if missing:
+        found = (*missing, *(finding for finding in found if finding.code != "SCHEMA_NOT_RESOLVED"))
+    if extra_check is not None and isinstance(value, dict) and not _has_fatal(found):
+        found = (*found, *extra_check(value))
     placed = [replace(finding, position=_position(source.positions, finding.path), file=file) for finding in found]
     placed.sort(key=lambda finding: finding.position or Position(0, 0))
-    return Checked(document=source.value, findings=tuple(placed))
+    return Checked(document=value, findings=tuple(placed))
 
 
-def load_workflow(text: str, *, file: str | None = None, extra_check: ExtraCheck | None = None) -> Loaded:
+def load_workflow(
+    text: str,
+    *,
+    file: str | None = None,
+    extra_check: ExtraCheck | None = None,
+    find_schema: FindSchema | None = None,
+) -> Loaded:
     """Read, check and compile a workflow; warnings do not stop it."""
-    checked = check_source(text, file=file, extra_check=extra_check)
+    checked = check_source(text, file=file, extra_check=extra_check, find_schema=find_schema)
     has_errors = any(finding.severity is Severity.ERROR for finding in checked.findings)
     if has_errors or not isinstance(checked.document, dict):
         return Loaded(workflow=None, findings=checked.findings)
@@ -98,6 +128,16 @@ def load_workflow(text: str, *, file: str | None = None, extra_check: ExtraCheck
         # The compilers are stricter than the checks. That is a gap in the checks, and must not crash a caller.
         finding = Finding(code=refusal.code, message=refusal.message, hint=refusal.hint, file=file)
         return Loaded(workflow=None, findings=(*checked.findings, finding))
+
+
+def _filled_in(document: JsonValue, find_schema: FindSchema | None) -> tuple[JsonValue, tuple[Finding, ...]]:
+    """The document with the schemas that it names, or why they cannot be filled in."""
+    named = () if find_schema is None else named_schemas_of(document)
+    if find_schema is None or not named or not isinstance(document, dict):
+        return document, ()
+    found = {item.text: schema for item in named if (schema := find_schema(item)) is not None}
+    problems = reference_findings(document, named, found, todo=_SCHEMA_TODO)
+    return (document, problems) if problems else (with_named_schemas(document, found), ())
 
 
 def _has_fatal(findings: Iterable[Finding]) -> bool:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from penstock.app.executors.apis import ApiRouter, api_executor, api_names
 from penstock.app.executors.extras import load_executor, require_extra
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
+from penstock.app.executors.registered_models import ModelLink
 from penstock.app.executors.secret_sources import ReferenceSecrets, private_texts, resolve_secret
 from penstock.app.executors.sign_ins import upstream_sign_ins
 from penstock.app.executors.upstreams import UpstreamLink, import_rules
@@ -33,7 +34,9 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.base.lazy_import import lazy_import
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import SecretResolver
+from penstock.runtime.address_guard import AddressGuard
 from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
 from penstock.runtime.upstreams.oauth.model import BearerSource
 
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.runtime.executors.agents import person, port
     from penstock.runtime.executors.http import executor
     from penstock.runtime.executors.llm import executor as llm
+    from penstock.runtime.executors.llm import models as llm_models
     from penstock.runtime.executors.mcp import client_roots
     from penstock.runtime.executors.mcp import executor as mcp_tools
 else:
@@ -52,10 +56,19 @@ else:
     client_roots = lazy_import("penstock.runtime.executors.mcp.client_roots")
     executor = lazy_import("penstock.runtime.executors.http.executor")
     llm = lazy_import("penstock.runtime.executors.llm.executor")
+    llm_models = lazy_import("penstock.runtime.executors.llm.models")
     mcp_tools = lazy_import("penstock.runtime.executors.mcp.executor")
     person = lazy_import("penstock.runtime.executors.agents.person")
 
-__all__ = ["ConfiguredExecutors", "check_extras", "open_executors", "open_upstream_link", "secrets_of", "storage_of"]
+__all__ = [
+    "ConfiguredExecutors",
+    "check_extras",
+    "model_link",
+    "open_executors",
+    "open_upstream_link",
+    "secrets_of",
+    "storage_of",
+]
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -68,6 +81,8 @@ class ConfiguredExecutors:
     secrets: SecretResolver
     upstream: UpstreamLink = field(default_factory=UpstreamLink)
     """The servers whose tools are imported."""
+    models: ModelLink = field(default_factory=ModelLink)
+    """The models that tenants register."""
 
 
 @asynccontextmanager
@@ -94,15 +109,13 @@ async def open_executors(
         executors["tool_call"] = client_roots.ClientRouter(
             member="server", own=client_roots.ClientRoots(), others=others
         )
-        models = LazyExecutor(make=lambda: llm.LlmExecutor(executor_models.model_providers(settings.models, secrets)))
+        registered = model_link(settings, secrets)
+        executors["llm_call"] = models = LazyExecutor(make=lambda: _model_executor(settings, secrets, registered))
         stack.push_async_callback(models.close)
-        # Without a model on the server, there is still the model of the client that starts a run.
-        own_models = models if settings.models else None
-        executors["llm_call"] = client_roots.ClientRouter(member="provider", own=models, others=own_models)
         agents = _agent_executor(settings, secrets, tools)
         stack.push_async_callback(agents.close)
         executors["agent_delegate"] = agents
-        yield ConfiguredExecutors(executors=executors, secrets=secrets, upstream=link)
+        yield ConfiguredExecutors(executors=executors, secrets=secrets, upstream=link, models=registered)
 
 
 @asynccontextmanager
@@ -120,6 +133,25 @@ async def open_upstream_link(settings: Settings) -> AsyncIterator[UpstreamLink]:
         for opened in filter(None, (link.tools, link.apis)):
             await opened.close()
         await sign_ins.close()
+
+
+def model_link(settings: Settings, secrets: SecretResolver) -> ModelLink:
+    """The link to the models that tenants register, beside those of the settings."""
+    # Most settings have no models, and need none of the modules that know them.
+    known = executor_models.configured_models(settings.models) if settings.models else ConfiguredModels()
+    guard = AddressGuard(allow_private=settings.http.allow_private, allow_hosts=settings.http.allow_hosts)
+    return ModelLink(configured=known, secrets=secrets, guard=guard)
+
+
+def _model_executor(settings: Settings, secrets: SecretResolver, registered: ModelLink) -> ClosableExecutor:
+    made: ClosableExecutor = llm.LlmExecutor(
+        executor_models.model_providers(settings.models, secrets),
+        rules=executor_models.model_rules(settings.models),
+        registered=registered,
+        meter=llm_models.ModelMeter(registered),
+        observe=registered.used,
+    )
+    return made
 
 
 def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -24,12 +25,42 @@ from penstock.base.json import JsonValue
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.executors.llm.mock import MockProvider, script_from_json
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmProvider, LlmRequest
+from penstock.runtime.ports.models import COMPATIBLE, MOCK, ConfiguredModels, ModelLimits, ModelRules
 
-__all__ = ["model_providers"]
+__all__ = ["configured_models", "model_providers", "model_rules"]
 
 _DEFAULT = "default"
-_MOCK = "mock"
-_COMPATIBLE = "openai-compatible"
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def configured_models(models: Mapping[str, ModelSettings]) -> ConfiguredModels:
+    """The names under which documents find the models of the settings."""
+    names = frozenset({*models, _DEFAULT} if len(models) == 1 else models)
+    return ConfiguredModels(names=names, providers=frozenset(model.provider for model in models.values()))
+
+
+def model_rules(models: Mapping[str, ModelSettings]) -> dict[str, ModelRules]:
+    """What holds for the models of the settings, by the names that documents use."""
+    rules = {name: _rules(model) for name, model in models.items()}
+    if len(rules) == 1:
+        rules.setdefault(_DEFAULT, next(iter(rules.values())))
+    return rules
+
+
+def _rules(model: ModelSettings) -> ModelRules:
+    limits = model.limits
+    return ModelRules(
+        timeout_ms=None if model.timeout is None else model.timeout // _MILLISECOND,
+        fallbacks=model.fallbacks,
+        limits=ModelLimits()
+        if limits is None
+        else ModelLimits(
+            max_tokens=limits.max_tokens,
+            requests_per_minute=limits.requests_per_minute,
+            concurrent=limits.concurrent,
+            cost_per_day=limits.cost_per_day,
+        ),
+    )
 
 
 def model_providers(models: Mapping[str, ModelSettings], secrets: SecretResolver) -> dict[str, LlmProvider]:
@@ -53,14 +84,14 @@ def model_providers(models: Mapping[str, ModelSettings], secrets: SecretResolver
 
 
 def _share(first: ModelSettings, second: ModelSettings) -> bool:
-    if first.provider == _MOCK:
+    if first.provider == MOCK:
         return False  # each mock has a script of its own
     shared = ("provider", "base_url", "api_key", "needs_key", "headers", "prices")
     return all(getattr(first, name) == getattr(second, name) for name in shared)
 
 
 def _provider(called: str, model: ModelSettings, aliases: dict[str, str], secrets: SecretResolver) -> LlmProvider:
-    if model.provider == _MOCK:
+    if model.provider == MOCK:
         replies: Any = model.replies
         script: JsonValue = replies
         return MockProvider(script_from_json(script) or {}, aliases)
@@ -104,7 +135,7 @@ class _ProviderOnDemand:
                 base_url=settings.base_url,
                 api_key=self._key(),
                 api_key_name=None if settings.api_key is None else describe_reference(settings.api_key),
-                needs_key=settings.provider != _COMPATIBLE if settings.needs_key is None else settings.needs_key,
+                needs_key=settings.provider != COMPATIBLE if settings.needs_key is None else settings.needs_key,
                 headers=private_texts(settings.headers, self.secrets),
                 models=self.models,
                 prices=None

@@ -8,12 +8,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from penstock import __version__
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.context import Services
-from penstock.operations.telemetry.metrics import Gauge
+from penstock.operations.telemetry.metrics import Gauge, Telemetry
 from penstock.runtime.ports.host import Committed
+from penstock.runtime.ports.models import ModelUse
 
 __all__ = ["export_metrics"]
 
@@ -22,6 +24,7 @@ __all__ = ["export_metrics"]
 def export_metrics(penstock: Penstock, services: Services) -> Iterator[None]:
     """Count what the driver stores, and export the current values of gauges, until the block ends."""
     services.telemetry.gauges.extend(_gauges(penstock, services))
+    penstock.models.observe = partial(_model_used, services.telemetry)
     driver, record = penstock.driver, services.telemetry.recorded
     if driver is None:
         yield
@@ -37,6 +40,13 @@ def export_metrics(penstock: Penstock, services: Services) -> Iterator[None]:
         yield
     finally:
         driver.observe = told_before
+
+
+def _model_used(telemetry: Telemetry, use: ModelUse) -> None:
+    cost = None if use.cost is None else float(use.cost)
+    telemetry.model_used(
+        use.provider, use.code, input_tokens=use.input_tokens, output_tokens=use.output_tokens, cost=cost
+    )
 
 
 def _started(services: Services) -> dict[tuple[str, ...], float]:

@@ -15,6 +15,8 @@ from penstock.app.settings.composite_types import Field
 from penstock.app.settings.formats import PATH, SCOPE, TOOL_PREFIX, URL
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.app.settings.upstream_auth import ItemProblem, OAuthSettings, may_have_tokens
+from penstock.definitions.source.findings import suggestion
+from penstock.runtime.ports.models import COMPATIBLE, MOCK, PROVIDERS
 
 __all__ = [
     "AgentSettings",
@@ -22,6 +24,7 @@ __all__ = [
     "ImportSettings",
     "ItemProblem",
     "McpServerSettings",
+    "ModelLimitSettings",
     "ModelSettings",
     "TokenPriceSettings",
     "ToolRuleSettings",
@@ -174,13 +177,31 @@ class TokenPriceSettings(Struct, frozen=True, kw_only=True):
     output_per_million: Annotated[float, Field("Dollars for a million tokens of output.", minimum=0)]
 
 
+class ModelLimitSettings(Struct, frozen=True, kw_only=True):
+    """How much a model may be used."""
+
+    max_tokens: Annotated[int | None, Field("The longest answer; a node that asks for more gets this.", minimum=1)] = (
+        None
+    )
+    requests_per_minute: Annotated[
+        int | None, Field("Requests in a minute, of all processes that share the store.", minimum=1)
+    ] = None
+    concurrent: Annotated[int | None, Field("Requests at the same time, in each process; others wait.", minimum=1)] = (
+        None
+    )
+    cost_per_day: Annotated[
+        float | None, Field("Dollars that each tenant may spend on it in a day (UTC); needs `prices`.", minimum=0)
+    ] = None
+
+
 class ModelSettings(Struct, frozen=True, kw_only=True):
     """A language model under the name that documents use for it; `default` serves nodes that name none."""
 
     provider: Annotated[
         str,
         Field(
-            "Who serves it: `openai`, `anthropic`, … , `openai-compatible` (any such address), or `mock` (a script)."
+            "Who serves it: `openai`, `anthropic`, `openai-compatible` (any such address), `mock` (a script), or "
+            "another provider that needs no further library."
         ),
     ]
     model: Annotated[str | None, Field("The provider's name for it; the name of the entry if this is left out.")] = None
@@ -197,16 +218,29 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     prices: Annotated[
         TokenPriceSettings | None, Field("What it costs, where the library's price list does not know.")
     ] = None
+    limits: Annotated[ModelLimitSettings | None, Field("How much it may be used; no limits unless set.")] = None
+    fallbacks: Annotated[
+        tuple[str, ...], Field("Other models of the settings, asked in this order if this one cannot answer.")
+    ] = ()
+    timeout: Annotated[timedelta | None, Field("How long one request may take.", minimum=0.001)] = None
     replies: Annotated[object, Field("The script of a `mock`: a list of replies, or replies by node id.")] = None
 
     def problems(self) -> Iterator[ItemProblem]:
         """Check that each member belongs to the provider."""
-        if self.provider == "openai-compatible" and self.base_url is None:
+        kind = PROVIDERS.get(self.provider)
+        if kind is None:
+            hint = suggestion(self.provider, PROVIDERS) or f"known are {', '.join(PROVIDERS)}"
+            yield ItemProblem("provider", f"must be a provider that is supported, not `{self.provider}`", hint)
+        elif self.base_url is not None and not kind.takes_address:
+            yield ItemProblem("base_url", f"is not for `{self.provider}`, whose address is fixed")
+        if self.provider == COMPATIBLE and self.base_url is None:
             yield ItemProblem("", "needs `base_url`: `openai-compatible` has no usual address")
-        if self.provider == "mock" and not isinstance(self.replies, list | dict):
+        if self.provider == MOCK and not isinstance(self.replies, list | dict):
             yield ItemProblem("", "needs `replies`: a list, or an object with replies by node id (`*` for any)")
-        if self.provider != "mock" and self.replies is not None:
+        if self.provider != MOCK and self.replies is not None:
             yield ItemProblem("replies", "is for the provider `mock` only")
+        if self.limits is not None and self.limits.cost_per_day is not None and self.prices is None:
+            yield ItemProblem("limits", "has `cost_per_day`, which needs `prices`: a cost that is unknown has no limit")
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):

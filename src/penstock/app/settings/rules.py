@@ -14,6 +14,7 @@ from penstock.app.settings.model import Settings
 from penstock.app.sockets import is_loopback
 from penstock.definitions.source.findings import suggestion
 from penstock.runtime.executors.mcp.config import CLIENT, command_name
+from penstock.runtime.ports.models import fallback_cycle
 
 __all__ = ["SettingsProblem", "settings_problems"]
 
@@ -53,6 +54,7 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
     yield from _api_problems(settings)
     yield from _import_problems(settings)
     yield from _agent_problems(settings)
+    yield from _model_problems(settings)
     if settings.graph.schema is not None and settings.graphs:
         message = "`graph` declares the only graph of a server, and `graphs` declares others"
         yield SettingsProblem(
@@ -161,4 +163,21 @@ def _agent_problems(settings: Settings) -> Iterator[SettingsProblem]:
                 below=(name, "server"),
                 message=f"`agents.{name}.server` names `{agent.server}`, which is not in `mcp_servers`",
                 hint=suggestion(agent.server, known),
+            )
+
+
+def _model_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Check that fallbacks exist and do not lead back."""
+    fallbacks = {name: model.fallbacks for name, model in settings.models.items()}
+    for name, others in fallbacks.items():
+        for other in others:
+            if other not in fallbacks:
+                message = f"`models.{name}.fallbacks` names `{other}`, which is not in `models`"
+                hint = suggestion(other, fallbacks) or "models that tenants register cannot stand in for those of all"
+                yield SettingsProblem(paths=("models",), below=(name, "fallbacks"), message=message, hint=hint)
+        cycle = fallback_cycle(name, fallbacks)
+        if cycle is not None:
+            message = f"the fallbacks of `models.{name}` lead back to it: {' → '.join(cycle)}"
+            yield SettingsProblem(
+                paths=("models",), below=(name, "fallbacks"), message=message, hint="leave one of them out"
             )

@@ -14,9 +14,12 @@ __all__ = [
     "HTTP_TIMEOUT_MS_DEFAULT",
     "LLM_ANSWER_BYTES_MAX",
     "LLM_ANSWER_TOKENS_MAX",
+    "LLM_FALLBACKS_MAX",
     "LLM_MODELS_CACHED_MAX",
+    "LLM_REGISTERED_PROVIDERS_MAX",
     "LLM_TIMEOUT_MS_DEFAULT",
     "LLM_VIOLATIONS_SHOWN_MAX",
+    "MODEL_FALLBACKS_FOLLOWED_MAX",
     "SECRET_BYTES_MAX",
     "SECRET_COMMAND_KEPT_SECONDS",
     "SECRET_COMMAND_SECONDS_MAX",
@@ -61,6 +64,12 @@ LLM_ANSWER_BYTES_MAX = 4_194_304
 LLM_ANSWER_TOKENS_MAX = 4_000
 # Ready-made clients for models, one per provider and model name; documents choose the names, so they are bounded.
 LLM_MODELS_CACHED_MAX = 64
+# Connection pools to models that tenants registered; the one that was used longest ago is closed for a new one.
+LLM_REGISTERED_PROVIDERS_MAX = 64
+# Models that are tried after the first, with the fallbacks of fallbacks; after more, the answer comes too late.
+LLM_FALLBACKS_MAX = 8
+# Models that are read to find out whether the fallbacks of a registered one lead back to it.
+MODEL_FALLBACKS_FOLLOWED_MAX = 100
 # Violations of an output schema that a model is shown for its one repair; more confuse it.
 LLM_VIOLATIONS_SHOWN_MAX = 20
 # How long the value that a command gave for a secret is used; starting a program for each activity would be slow.

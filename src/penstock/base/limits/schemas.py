@@ -10,6 +10,8 @@ __all__ = [
     "SCHEMA_IN_PROCESS_PATTERN_UNITS_MAX",
     "SCHEMA_IN_PROCESS_VISITS_MAX",
     "SCHEMA_NESTING_MAX",
+    "SCHEMA_VERSIONS_BYTES_MAX",
+    "SCHEMA_VERSIONS_MAX",
     "SCHEMA_VIOLATIONS_MAX",
     "SCHEMA_VIOLATION_BYTES_MAX",
     "SCHEMA_VISITS_MAX",
@@ -18,6 +20,10 @@ __all__ = [
 
 # Compiled schemas kept; one definition has a handful (state, input, answers, outputs).
 SCHEMA_CACHE_ENTRIES_MAX = 2_048
+# Versions of a registered schema that are kept beside the newest; older ones go, unless a workflow has one of them.
+SCHEMA_VERSIONS_MAX = 100
+# All of them as JSON: they are one row, which is read whenever a workflow that refers to the schema is stored.
+SCHEMA_VERSIONS_BYTES_MAX = 1_048_576
 # Violations reported for one value; more do not help a reader.
 SCHEMA_VIOLATIONS_MAX = 200
 # All texts of reported violations together; names and places in them come from the value.

@@ -24,6 +24,7 @@ from penstock.app.settings.view import settings_rows
 from penstock.base.errors import Conflict, Denied, PenstockError, Rejected
 from penstock.cli.dev.file_changes import FileChanges
 from penstock.cli.dev.output import DevOutput
+from penstock.cli.project.schema_files import schemas_beside
 from penstock.cli.project.step_modules import StepModules
 from penstock.cli.server.workflows import load_workflow_into
 from penstock.cli.targets.settings import print_settings_findings
@@ -118,7 +119,7 @@ class Reloader:
             return
         if not (named or file in self.workflows or is_workflow(source.text)):
             return
-        loaded = load_workflow(source.text, file=file)
+        loaded = load_workflow(source.text, file=file, find_schema=schemas_beside(file))
         known, workflow = self.workflows.get(file), loaded.workflow
         if workflow is None:
             self.lines.mistaken(file, source.text, loaded.findings, known is not None)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
+from penstock.cli.project.schema_files import schemas_beside
 from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.files import Unreadable, read_path
 from penstock.cli.terminal.values import UsageError
@@ -70,7 +71,7 @@ def exit_unless_readable(path: str) -> ReadDocument:
     if isinstance(source, Unreadable):
         print_problem(f"{source.label}: {source.message}")
         raise typer.Exit(_UNREADABLE_EXIT)
-    checked = check_source(source.text, file=source.label)
+    checked = check_source(source.text, file=source.label, find_schema=schemas_beside(source.label))
     fatal = tuple(finding for finding in checked.findings if finding.code in _FATAL_CODES)
     if not isinstance(checked.document, dict) or fatal:
         findings = fatal or checked.findings
@@ -84,7 +85,7 @@ def load_runnable(path: str) -> Workflow:
     source = read_path(path)
     if isinstance(source, Unreadable):
         raise UsageError(f"{source.label}: {source.message}")
-    loaded = load_workflow(source.text, file=source.label)
+    loaded = load_workflow(source.text, file=source.label, find_schema=schemas_beside(source.label))
     if loaded.workflow is None:
         print_findings(console_for(sys.stderr), loaded.findings, label=source.label, text=source.text)
         raise UsageError(f"{source.label} has mistakes; correct them first")

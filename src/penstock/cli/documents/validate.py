@@ -20,6 +20,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.project.context import project_context
 from penstock.cli.project.files import declared_names, project_check
+from penstock.cli.project.schema_files import schemas_beside
 from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
 from penstock.cli.terminal.exits import report_problem
@@ -126,7 +127,8 @@ def _verdict(source: SourceText | Unreadable, extra_check: ExtraCheck | None) ->
     if isinstance(source, Unreadable):
         finding = Finding(code=source.code, message=source.message, file=source.label)
         return _Verdict(source=source, document={}, findings=(finding,))
-    checked = check_source(source.text, file=source.label, extra_check=extra_check)
+    found = schemas_beside(source.label)
+    checked = check_source(source.text, file=source.label, extra_check=extra_check, find_schema=found)
     document = checked.document if isinstance(checked.document, dict) else {}
     return _Verdict(source=source, document=document, findings=checked.findings)
 

@@ -1,7 +1,7 @@
 """The workflow files of a project, each loaded or quarantined with its findings: one bad file does not hide the others.
 
-Above it: `penstock validate`, `serve`, `worker`, `run`, `doctor`. Below it: `context` and `findings`. It reads no file:
-callers pass texts.
+Above it: `penstock validate`, `serve`, `worker`, `run`, `doctor`. Below it: `context`, `findings`, `schema_files`. It
+reads no workflow file: callers pass texts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from penstock.app.settings.model import Settings
 from penstock.base.json import JsonObject
 from penstock.cli.project.context import ProjectContext, project_context
 from penstock.cli.project.findings import PROJECT_CODES, project_findings
+from penstock.cli.project.schema_files import schemas_beside
 from penstock.definitions.claims import ClaimedName, claimed_names
 from penstock.definitions.model import Workflow
 from penstock.definitions.outline.document import is_native
@@ -55,7 +56,12 @@ def load_project(
     known = project_context(settings, workflow_names=declared_names(text for _, text in given), steps=steps)
     found = []
     for file, text in given:
-        loaded = load_workflow(text, file=file, extra_check=lambda document: _all_findings(document, known, owners))
+        loaded = load_workflow(
+            text,
+            file=file,
+            extra_check=lambda document: _all_findings(document, known, owners),
+            find_schema=schemas_beside(file),
+        )
         if loaded.workflow is not None:
             name = loaded.workflow.name
             owners.update((claim, (name, file)) for claim in claimed_names(name, loaded.workflow.document))

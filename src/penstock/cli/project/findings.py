@@ -11,11 +11,14 @@ Above it: `files`. Below it: `context`, the outline of documents, cron expressio
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from penstock.base.errors import Rejected
 from penstock.base.ids import PERSON_AGENT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.project.context import ProjectContext
+from penstock.cli.project.registered import registered_models
+from penstock.definitions.checks.models import unknown_models
 from penstock.definitions.jq.templates import LiteralTemplate, compile_template
 from penstock.definitions.node_parts.kind import Reference, Resource
 from penstock.definitions.outline.document import OutlineNode, outline_of, references_of
@@ -42,6 +45,7 @@ PROJECT_CODES = frozenset(
 """Codes for names that the project lacks: a run would reach the node and fail, or wait for another process."""
 
 _DEFAULT_MODEL = "default"
+_MODEL_TODO = "add it to `models` in the settings, register it on the server, or write `provider` beside it"
 
 
 def project_findings(document: JsonObject, known: ProjectContext) -> Iterator[Finding]:
@@ -50,6 +54,7 @@ def project_findings(document: JsonObject, known: ProjectContext) -> Iterator[Fi
     outline = outline_of(document)
     for node in outline.nodes:
         yield from _node_findings(node, known, native=outline.native)
+    yield from _model_findings(document, known)
     yield from _secret_findings(document, known)
 
 
@@ -104,14 +109,13 @@ def _reference_findings(
         case Resource.AGENT:
             yield from _unknown("agent", wanted, (*known.settings.agents, PERSON_AGENT), path)
         case Resource.MODEL:
-            yield from _model_findings(wanted, path, known)
+            pass  # see `_model_findings`
 
 
 _KINDS = {
     "workflow": ("UNKNOWN_WORKFLOW", "put its file into the project (workflows.paths)"),
     "MCP server": ("UNKNOWN_SERVER", "add it to `mcp_servers` or `apis` in the settings"),
     "agent": ("UNKNOWN_AGENT", "add it to `agents` in the settings"),
-    "model": ("UNKNOWN_MODEL", "add it to `models` in the settings, or write `provider` beside it"),
 }
 
 
@@ -124,15 +128,13 @@ def _unknown(kind: str, wanted: JsonValue, names: Collection[str], path: str) ->
     yield Finding(code=code, message=f"this project has no {kind} `{wanted}`", path=path, hint=hint)
 
 
-def _model_findings(wanted: JsonValue, path: str, known: ProjectContext) -> Iterator[Finding]:
+def _model_findings(document: JsonObject, known: ProjectContext) -> Iterator[Finding]:
     models = known.settings.models
     names = {*models, _DEFAULT_MODEL} if len(models) == 1 else set(models)
-    if not isinstance(wanted, str) or wanted in names:
-        return
-    prefix, colon, _ = wanted.partition(":")
-    if colon and any(model.provider == prefix for model in models.values()):
-        return
-    yield from _unknown("model", wanted, names, path)
+    providers = {model.provider for model in models.values()}
+    if any(unknown_models(document, names, providers, todo=_MODEL_TODO)):
+        names |= registered_models(Path(known.settings.storage.path))
+        yield from unknown_models(document, names, providers, todo=_MODEL_TODO)
 
 
 def _handler_findings(fields: JsonObject, path: str, known: ProjectContext, *, native: bool) -> Iterator[Finding]:

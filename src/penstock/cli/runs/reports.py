@@ -111,6 +111,8 @@ def print_run(view: Mapping[str, Any], context: RunContext) -> None:
     if view["state"]:
         _field(console, "state", shorten(view["state"], _VALUE_CHARACTERS_MAX))
     _print_outcome(console, view)
+    if view.get("usage"):
+        _field(console, "models", _usage_text(view["usage"]))
     for lines in _waits(view, context):
         for number, line in enumerate(lines):
             _field(console, "" if number else "waiting", line)
@@ -136,6 +138,15 @@ def _print_outcome(console: Console, view: Mapping[str, Any]) -> None:
         _field(console, "error", Text(clean(f"{error['code']}: {error['message']}{where}"), style="red"))
     elif view["status"] == "completed" and not view["continued_as"]:
         _field(console, "result", shorten(view["output"], _VALUE_CHARACTERS_MAX))
+
+
+def _usage_text(usage: Mapping[str, Any]) -> str:
+    """What models used: requests, tokens, and what they cost, if that is known."""
+    requests, cost = usage["requests"], usage.get("cost")
+    counted = f"{requests} request{'' if requests == 1 else 's'}"
+    tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
+    price = f"{cost['amount']} {cost['currency']}" if cost else "cost unknown"
+    return f"{counted}, {tokens}, {price}"
 
 
 def _waits(view: Mapping[str, Any], context: RunContext) -> Iterator[Sequence[str | Text]]:

@@ -13,7 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.app.executors.configured import open_executors, open_upstream_link, storage_of
+from penstock.app.executors.configured import (
+    model_link,
+    open_executors,
+    open_upstream_link,
+    secrets_of,
+    storage_of,
+)
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
 from penstock.app.signatures import signature_trust
@@ -107,6 +113,7 @@ async def open_workspace(
                 family=family,
                 observe=observe,
                 upstream=upstream,
+                models=model_link(workspace.settings, secrets_of(workspace.settings)),
                 pepper_file=workspace.pepper_file,
                 signatures=signature_trust(workspace.settings.workflows.signatures),
             ) as penstock,
@@ -124,6 +131,7 @@ async def open_workspace(
             family=family,
             observe=observe,
             upstream=equipment.upstream,
+            models=equipment.models,
             pepper_file=workspace.pepper_file,
             governed=True,
             signatures=signature_trust(workspace.settings.workflows.signatures),

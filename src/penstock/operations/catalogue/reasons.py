@@ -225,8 +225,13 @@ REASONS: dict[str, Reason] = {
     # Registries.
     "SCHEMA_EXISTS": Reason(Conflict, "There is a schema of that id."),
     "SCHEMA_NOT_FOUND": Reason(NotFound, "There is no such schema."),
+    "SCHEMA_VERSION_NOT_FOUND": Reason(NotFound, "The schema has no such version."),
+    "SCHEMA_VERSIONS_FULL": Reason(LimitExceeded, "The schema has as many versions as are kept, all of them in use."),
     "SCHEMA_INVALID": Reason(Rejected, "What was sent is not a JSON Schema that can be used."),
     "MODEL_EXISTS": Reason(Conflict, "There is a model of that id."),
+    "MODEL_IN_SETTINGS": Reason(Conflict, "The settings of the server have a model of that name, which counts first."),
+    "MODEL_INVALID": Reason(Rejected, "The members of the model do not fit together; the message says which."),
+    "MODEL_PROVIDER_UNKNOWN": Reason(Rejected, "Models of that provider are not supported; those that are are listed."),
     "MODEL_NOT_FOUND": Reason(NotFound, "There is no such model."),
     "TOOL_EXISTS": Reason(Conflict, "There is a tool of that id."),
     "TOOL_NOT_FOUND": Reason(NotFound, "There is no such tool."),

@@ -42,6 +42,7 @@ from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
+from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.ports.platform import CallRecord, PlatformStore
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.run_handle import Run
@@ -310,6 +311,8 @@ class Services:
     """The checked stored queries of graphs, by everything that they depend on."""
     signatures: SignatureTrust = field(default_factory=SignatureTrust)
     """Whose workflows are stored and started."""
+    configured_models: ConfiguredModels = field(default_factory=ConfiguredModels)
+    """The models that the settings have. No tenant can register one of their names."""
     sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
     """The MCP servers that we sign in to."""
     base_path: str = "/api/v0"

@@ -24,7 +24,7 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit, instant
 from penstock.operations.gate.context import Context
 from penstock.operations.stored_resources import ResourceTable, expected_etag
-from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
 
 __all__ = ["Body", "ListRegistered", "Registry", "RegistryTexts", "resource_id_type"]
 
@@ -80,7 +80,13 @@ class Registry:
     check: Callable[[Context, Any], Awaitable[None]] | None = None
     """Refuses a body that fits its schema but is not acceptable."""
     check_errors: tuple[str, ...] = ()
-    """The codes that `check` refuses with."""
+    """The codes that `check` and `prepare` refuse with."""
+    prepare: Callable[[Context, JsonObject, ResourceRow | None], Awaitable[JsonObject]] | None = None
+    """Returns the body to store in place of the one that was sent; it gets the entry that is replaced, if any."""
+    shown: tuple[tuple[str, Any], ...] = ()
+    """Members that callers see and do not send, with their types."""
+    show: Callable[[ResourceRow], JsonObject] | None = None
+    """Returns the values of `shown`."""
 
     @property
     def table(self) -> ResourceTable:
@@ -122,6 +128,7 @@ class _RegistryOperations:
                 ("created_at", str | None),
                 ("updated_at", str | None),
                 ("updated_by", str | None),
+                *self._declared.shown,
             ],
             body,
         )
@@ -219,7 +226,7 @@ class _RegistryOperations:
 
     async def _created(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
-        row = self._table.row(context, given.id, self._body_of(given))
+        row = self._table.row(context, given.id, await self._prepared(context, given, None))
         kind, reply = self._declared.kind, self._reply(row, location=f"{self._path}/{given.id}")
         if await self._table.put(context, row, None, reply) is not None:
             message = f"there is a {kind} {given.id} already"
@@ -236,9 +243,12 @@ class _RegistryOperations:
     async def _updated(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
         current = await self._table.find(context, getattr(given, self._id))
-        row = self._table.row(context, current.resource_id, self._body_of(given), was=current)
-        reply = self._reply(row)
-        await self._table.store(context, row, expected_etag(given.if_match), reply)
+        body = await self._prepared(context, given, current)
+        row = self._table.row(context, current.resource_id, body, was=current)
+        reply, expected = self._reply(row), expected_etag(given.if_match)
+        if self._declared.prepare is not None and expected == ANY_ETAG:
+            expected = current.etag  # the new body was made of this one
+        await self._table.store(context, row, expected, reply)
         return reply
 
     async def _deleted(self, context: Context, given: Any) -> Deleted:
@@ -247,6 +257,10 @@ class _RegistryOperations:
     async def _check(self, context: Context, given: Any) -> None:
         if self._declared.check is not None:
             await self._declared.check(context, given)
+
+    async def _prepared(self, context: Context, given: Any, was: ResourceRow | None) -> JsonObject:
+        body, prepare = self._body_of(given), self._declared.prepare
+        return body if prepare is None else await prepare(context, body, was)
 
     def _body_of(self, given: Any) -> JsonObject:
         members = {name: getattr(given, name) for name in self._declared.body.__struct_fields__}
@@ -259,6 +273,7 @@ class _RegistryOperations:
             "created_at": instant(row.created_at),
             "updated_at": instant(row.updated_at),
             "updated_by": row.updated_by,
+            **({} if self._declared.show is None else self._declared.show(row)),
         }
         return msgspec.convert({**row.body, **known}, self._view)
 

@@ -10,10 +10,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
+from penstock.operations.named_schemas import with_registered
 from penstock.operations.registries.members import JsonSchema, Prose, check_json_schema
 from penstock.operations.registries.registry import Body, Registry, RegistryTexts
+from penstock.runtime.ports.platform import ResourceRow
 
 __all__ = ["OPERATIONS", "TOOLS"]
 
@@ -35,7 +38,16 @@ async def _check_tool(context: Context, given: ToolBody) -> None:
     if (given.kind == "mcp") != (given.server is not None):
         message = "`server` is needed for kind `mcp`, and only there"
         raise Rejected("TOOL_INVALID", message, "name the MCP server, or leave it out for a step")
-    await check_json_schema(context, "input_schema", given.input_schema)
+
+
+async def _prepared_tool(context: Context, body: JsonObject, was: ResourceRow | None) -> JsonObject:
+    """Return a tool with the registered schemas that its own refers to."""
+    schema = body.get("input_schema")
+    if not isinstance(schema, dict):
+        return body
+    filled = await with_registered(context, "input_schema", schema)
+    await check_json_schema(context, "input_schema", filled)
+    return {**body, "input_schema": filled}
 
 
 TOOLS = Registry(
@@ -51,6 +63,7 @@ TOOLS = Registry(
         delete="Agents that name it cannot use it any more; the server or module keeps it.",
     ),
     check=_check_tool,
+    prepare=_prepared_tool,
     check_errors=("SCHEMA_INVALID", "TOOL_INVALID"),
 )
 

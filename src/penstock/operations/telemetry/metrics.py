@@ -98,6 +98,15 @@ class Telemetry:
         self.runs_started = Counter("penstock_runs_started", "Executions that this process started.")
         self.runs_ended = Counter("penstock_runs_ended", "Executions that ended in this process.", ("status",))
         self.activities = Counter("penstock_activities", "Attempts of activities by what came of them.", ("outcome",))
+        self.model_attempts = Counter(
+            "penstock_model_attempts", "Attempts to ask models, by what came of them.", ("provider", "outcome")
+        )
+        self.model_tokens = Counter(
+            "penstock_model_tokens", "Tokens of models, failed attempts included.", ("provider", "direction")
+        )
+        self.model_cost = Counter(
+            "penstock_model_cost_dollars", "What models cost, as far as their prices are known.", ("provider",)
+        )
         self.stream_events = Counter("penstock_stream_events", "Events that were sent.", ("kind",))
         self.stream_errors = Counter("penstock_stream_errors", "Streams that broke or were cut off.", ("kind",))
         self.stream_seconds = Histogram(
@@ -128,6 +137,16 @@ class Telemetry:
         self.loop_stalls.add(seconds)
         self.loop_stall_max_seconds = max(self.loop_stall_max_seconds, seconds)
 
+    def model_used(
+        self, provider: str, code: str | None, *, input_tokens: int, output_tokens: int, cost: float | None
+    ) -> None:
+        """Count an attempt to ask a model: by its provider, because tenants choose the names of models."""
+        self.model_attempts.add((provider, _MODEL_OUTCOMES.get(code, "failed")))
+        self.model_tokens.add((provider, "input"), input_tokens)
+        self.model_tokens.add((provider, "output"), output_tokens)
+        if cost is not None:
+            self.model_cost.add((provider,), cost)
+
     def call(self, operation: str | None, code: str | None, seconds: float) -> None:
         """Count a call that passed through the gate; `operation` is None if there is none of that name."""
         named = operation or "unknown"
@@ -153,6 +172,13 @@ class Telemetry:
         yield from sorted([*own, *self.gauges], key=lambda family: family.name)
 
 
+_MODEL_OUTCOMES = {
+    None: "answered",
+    "ACTIVITY_TIMEOUT": "timeout",
+    "LLM_TIMEOUT": "timeout",
+    "LLM_LIMIT_REACHED": "limited",
+    "LLM_LIMIT_UNKNOWN": "limited",
+}
 # By the name of a record: the family that counts it, and the labels.
 _COUNTED: dict[str, tuple[str, Labels]] = {
     events.ExecutionStarted.__name__: ("runs_started", ()),

@@ -21,6 +21,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import needed_scopes
+from penstock.operations.workflows.references import filled_in, reference_warnings
 from penstock.runtime.schedules.scheduler import check_schedules
 
 if TYPE_CHECKING:
@@ -57,10 +58,11 @@ async def document_of(
         made: JsonObject = {"penstock": "v1", "name": name, "nodes": list(tasks)}
         return {**made, "title": title} if title is not None else made
     checked, findings = await context.services.documents.check_source(source or "", tenant=context.tenant)
-    _refuse_errors(findings)
-    if not isinstance(checked, dict):
+    filled = await filled_in(context, checked, findings)
+    _refuse_errors(filled.findings)
+    if not isinstance(filled.document, dict):
         raise Rejected("INVALID_DOCUMENT", "the text is not a workflow document", "send an object in YAML or JSON")
-    return checked
+    return filled.document
 
 
 async def checked_document(
@@ -75,17 +77,24 @@ async def checked_document(
         checked, findings = document, await checks.findings(document, tenant=context.tenant)
     else:
         checked, findings = await checks.check_source(source or "", tenant=context.tenant)
+    filled = await filled_in(context, checked, findings)
+    checked, findings = filled.document, filled.findings
     if not isinstance(checked, dict):
         return findings, None
     known = await needed_scopes(context.services, context.tenant) if "governance" in checked else ()
-    return (*findings, *misspelt_scopes(checked, known)), definition_hash(checked)
+    models = await reference_warnings(context, checked)
+    return (*findings, *misspelt_scopes(checked, known), *models), definition_hash(checked)
 
 
 async def compiled(context: Context, document: JsonObject) -> Workflow:
-    """Compile a document; raise Rejected with every mistake, or if the workflow could not be stored or called."""
+    """Compile a document with the registered schemas that it refers to.
+
+    Raises Rejected with every mistake, or if the workflow could not be stored or called.
+    """
     checks = context.services.documents
-    _refuse_errors(await checks.findings(document, tenant=context.tenant))
-    return await checks.threads.run(context.tenant, _compiled, document)
+    filled = await filled_in(context, document, await checks.findings(document, tenant=context.tenant))
+    _refuse_errors(filled.findings)
+    return await checks.threads.run(context.tenant, _compiled, filled.document)
 
 
 def _compiled(document: JsonObject) -> Workflow:

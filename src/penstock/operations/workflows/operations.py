@@ -10,7 +10,7 @@ moving workflows between servers is in `bundles`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
-from penstock.definitions.source.findings import Severity
+from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.start_needs import start_needs
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
@@ -41,6 +41,7 @@ from penstock.operations.permissions.starting import (
 from penstock.operations.permissions.witnesses import workflow_witness
 from penstock.operations.runs.tool_schemas import governance_of, object_at
 from penstock.operations.workflows.documents import checked_document, compiled, document_of
+from penstock.operations.workflows.references import filled_in, reference_warnings
 from penstock.operations.workflows.views import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -216,21 +217,20 @@ async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[Work
     document = await document_of(context, given.document, given.source, given.id, given.name, given.tasks)
     workflow = await compiled(context, document)
     context.call.about(workflow.name)
-    return _created(
-        context, await put_workflow(context, workflow, expected_hash=None, answer=partial(_created, context))
-    )
+    answer = partial(_created, context, await reference_warnings(context, workflow.document))
+    return answer(await put_workflow(context, workflow, expected_hash=None, answer=answer))
 
 
-def _created(context: Context, row: DefinitionRow) -> Reply[WorkflowView]:
+def _created(context: Context, warnings: Sequence[Finding], row: DefinitionRow) -> Reply[WorkflowView]:
     return Reply(
-        value=view_of(row, context.services.signatures),
+        value=view_of(row, context.services.signatures, warnings),
         etag=row.hash,
         location=f"/workflows/{quote(row.name, safe='')}",
     )
 
 
-def _changed(context: Context, row: DefinitionRow) -> Reply[WorkflowView]:
-    return Reply(value=view_of(row, context.services.signatures), etag=row.hash)
+def _changed(context: Context, warnings: Sequence[Finding], row: DefinitionRow) -> Reply[WorkflowView]:
+    return Reply(value=view_of(row, context.services.signatures, warnings), etag=row.hash)
 
 
 @operation(
@@ -273,7 +273,8 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
 async def _update_impact(context: Context, given: UpdateWorkflow) -> JsonObject:
     """Return what a new version would change, and whom that would break."""
     current = await found_definition(context, given.workflow_id)
-    document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    sent = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    document = (await filled_in(context, sent, ())).document
     found = await asyncio.to_thread(compare.diff_documents, current.document, document)
     return {"diff": found.to_json()}
 
@@ -323,11 +324,10 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
         message = f"the document is called {workflow.name}, not {given.workflow_id}"
         raise Rejected("WORKFLOW_NAME_DIFFERS", message, "a workflow keeps its name; create another one instead")
     expected = expected_hash(given.if_match)
+    answer = partial(_changed, context, await reference_warnings(context, workflow.document))
     if is_stored(current, workflow) and expected in (ANY, current.hash):
-        return _changed(context, current)
-    return _changed(
-        context, await put_workflow(context, workflow, expected_hash=expected, answer=partial(_changed, context))
-    )
+        return answer(current)
+    return answer(await put_workflow(context, workflow, expected_hash=expected, answer=answer))
 
 
 @operation(
@@ -424,8 +424,8 @@ async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
     """
     before = await found_definition(context, given.workflow_id, given.before)
     if given.document is not None or given.source is not None:
-        after: JsonObject = await document_of(context, given.document, given.source)
-        await compiled(context, after)
+        sent = await document_of(context, given.document, given.source)
+        after: JsonObject = (await compiled(context, sent)).document
     else:
         after = (await found_definition(context, given.workflow_id, given.after)).document
     difference = await context.services.documents.difference(before.document, after, tenant=context.tenant)

@@ -5,6 +5,7 @@ Above it: `operations`, `tasks`. Below it: nothing but data and the stored rows 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -73,6 +74,8 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None
     signature: SignatureView | None = None
     """Whether it is signed with a trusted key; None where signatures are not looked at."""
+    warnings: list[FindingView] | None = None
+    """What a run could stumble over, such as a model that nobody registered; only in the answer to a change."""
 
 
 class WorkflowSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,7 +220,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     skipped: list[str]
 
 
-def view_of(row: DefinitionRow, trust: SignatureTrust) -> WorkflowView:
+def view_of(row: DefinitionRow, trust: SignatureTrust, warnings: Sequence[Finding] = ()) -> WorkflowView:
     """Return a stored definition as callers see it."""
     document = row.document
     return WorkflowView(
@@ -232,6 +235,7 @@ def view_of(row: DefinitionRow, trust: SignatureTrust) -> WorkflowView:
         input_schema=_schema(document, "input"),
         output_schema=_schema(document, "output"),
         signature=None if trust.mode == "off" else _signature(trust.verdict(document, row.hash)),
+        warnings=[finding_view(item) for item in warnings] or None,
     )
 
 

@@ -32,7 +32,7 @@ from penstock.runtime.ports.commits import Commit, commit_of
 from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import Appended, AppendOutcome, RunRow, RunWrite, StoredRunChanges
-from penstock.runtime.ports.usage import RunUsage, reported_usage
+from penstock.runtime.ports.usage import RunUsage, reported_models, reported_usage
 
 __all__ = ["FastPath", "first_row", "first_write", "is_work", "next_move", "next_owner", "next_write", "usage_of"]
 
@@ -116,6 +116,7 @@ def usage_of(row: RunRow, state: RunState, given: Input) -> RunUsage | None:
         at=given.at,
         tokens=tokens,
         cost=cost,
+        models=reported_models(extra),
     )
 
 

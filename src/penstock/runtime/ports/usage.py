@@ -19,13 +19,14 @@ from typing import Protocol
 
 import msgspec
 
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.quotas import QuotaLimits, UsageRow
 
 __all__ = [
     "BucketLevel",
     "BucketUse",
     "CallUses",
+    "ModelUsage",
     "PolicyTotal",
     "PolicyUse",
     "RunUsage",
@@ -33,11 +34,14 @@ __all__ = [
     "SubjectQuota",
     "TakenUses",
     "UsageStore",
+    "reported_models",
     "reported_usage",
 ]
 
 _MICROS = 1_000_000
 _AMOUNT_CHARACTERS_MAX = 64
+# The ids of registered models have no more; results may come from outside.
+_NAME_CHARACTERS_MAX = 128
 # No real bill or prompt is larger, and sums of these fit into 64 bits.
 _COUNT_MAX = 10**15
 
@@ -57,6 +61,14 @@ class StartQuota(msgspec.Struct, frozen=True, kw_only=True):
     subjects: tuple[SubjectQuota, ...]
 
 
+class ModelUsage(msgspec.Struct, frozen=True):
+    """What a result says that a model used, by the name that documents have for it."""
+
+    name: str
+    tokens: int
+    cost: int
+
+
 class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What the result of an activity says that it used, and for whom it was performed."""
 
@@ -65,6 +77,8 @@ class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     tokens: int
     cost: int
+    models: tuple[ModelUsage, ...] = ()
+    """What each model used, for the limits of models."""
 
 
 class BucketUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,8 +169,25 @@ class UsageStore(Protocol):
 def reported_usage(extra: JsonValue) -> tuple[int, int] | None:
     """Return the tokens and the cost, in millionths, that a result reports; None if it reports none."""
     used = extra.get("usage") if isinstance(extra, dict) else None
-    if not isinstance(used, dict):
-        return None
+    return _tokens_and_cost(used) if isinstance(used, dict) else None
+
+
+def reported_models(extra: JsonValue) -> tuple[ModelUsage, ...]:
+    """Return what a result says that each model used: the one that answered, or all that were tried."""
+    if not isinstance(extra, dict):
+        return ()
+    attempts = extra.get("attempts")
+    found: dict[str, ModelUsage] = {}
+    for used in attempts if isinstance(attempts, list) else [extra.get("usage")]:
+        name = used.get("name") if isinstance(used, dict) else None
+        if isinstance(used, dict) and isinstance(name, str) and 0 < len(name) <= _NAME_CHARACTERS_MAX:
+            tokens, cost = _tokens_and_cost(used)
+            before = found.get(name, ModelUsage(name, 0, 0))
+            found[name] = ModelUsage(name, before.tokens + tokens, before.cost + cost)
+    return tuple(found.values())
+
+
+def _tokens_and_cost(used: JsonObject) -> tuple[int, int]:
     # Hosts that report the results of activities may spell names as the published functions do.
     named = (("input_tokens", "inputTokens"), ("output_tokens", "outputTokens"))
     tokens = sum(_count(used.get(name, used.get(other))) for name, other in named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from penstock.client.caller import AsyncCaller
@@ -27,12 +27,18 @@ class AsyncModels:
         base_url: str | None = None,
         api_key_secret: str | None = None,
         parameters: Mapping[str, Any] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        fallbacks: str | Sequence[str] | None = None,
+        timeout_seconds: float | None = None,
+        replies: Any = None,
         description: str | None = None,
         idempotency_key: str | None = None,
     ) -> ModelView:
         """Register a model.
 
-        Names a provider's model, and the secret that holds the key for it. Refused if the id is taken.
+        Names a provider's model, and the secret that holds the key for it. Nodes can use it at once. Refused if the
+        id is taken.
         """
         return await self._caller.invoke(
             "model.create",
@@ -42,6 +48,11 @@ class AsyncModels:
                 "base_url": base_url,
                 "api_key_secret": api_key_secret,
                 "parameters": parameters,
+                "prices": prices,
+                "limits": limits,
+                "fallbacks": fallbacks,
+                "timeout_seconds": timeout_seconds,
+                "replies": replies,
                 "description": description,
                 "id": id,
             },
@@ -52,7 +63,7 @@ class AsyncModels:
     async def get(self, model_id: str) -> ModelView:
         """Get a model.
 
-        The provider, the model's name there and its parameters; never a key.
+        The provider, the model's name there, its parameters, prices, limits and fallbacks; never a key.
         """
         return await self._caller.invoke("model.get", {"model_id": model_id}, ModelView)
 
@@ -80,6 +91,11 @@ class AsyncModels:
         base_url: str | None = None,
         api_key_secret: str | None = None,
         parameters: Mapping[str, Any] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        fallbacks: str | Sequence[str] | None = None,
+        timeout_seconds: float | None = None,
+        replies: Any = None,
         description: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
@@ -98,6 +114,11 @@ class AsyncModels:
                 "base_url": base_url,
                 "api_key_secret": api_key_secret,
                 "parameters": parameters,
+                "prices": prices,
+                "limits": limits,
+                "fallbacks": fallbacks,
+                "timeout_seconds": timeout_seconds,
+                "replies": replies,
                 "description": description,
                 "if_match": if_match,
             },
@@ -110,7 +131,7 @@ class AsyncModels:
     ) -> Deleted:
         """Delete a model.
 
-        Agents that name it cannot use it any more.
+        Nodes and agents that name it fail from the next call on.
         """
         return await self._caller.invoke(
             "model.delete", {"model_id": model_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.schema import SchemaPage, SchemaView
+from penstock.client.generated.views.schema import SchemaPage, SchemaVersion, SchemaView
 from penstock.client.generated.views.shared import Deleted
 
 __all__ = ["AsyncSchemas"]
@@ -29,7 +29,8 @@ class AsyncSchemas:
     ) -> SchemaView:
         """Register a schema.
 
-        Keeps a JSON Schema under an id, after checking that it is one. Refused if the id is taken.
+        Keeps a JSON Schema under an id, after checking that it is one; `$ref: schema:ID@1` means it. Refused if the
+        id is taken.
         """
         return await self._caller.invoke(
             "schema.create",
@@ -41,7 +42,7 @@ class AsyncSchemas:
     async def get(self, schema_id: str) -> SchemaView:
         """Get a schema.
 
-        The schema, with its title and its ETag.
+        The newest version of the schema, with its title and its ETag, and which versions there are.
         """
         return await self._caller.invoke("schema.get", {"schema_id": schema_id}, SchemaView)
 
@@ -74,8 +75,8 @@ class AsyncSchemas:
     ) -> SchemaView:
         """Change a schema.
 
-        Replaces the whole schema. Send the ETag that you read as If-Match to be refused when somebody else changed
-        it.
+        Replaces the whole schema, and makes a version if it differs. Send the ETag that you read as If-Match to be
+        refused when somebody else changed it.
         """
         return await self._caller.invoke(
             "schema.update",
@@ -95,8 +96,17 @@ class AsyncSchemas:
     ) -> Deleted:
         """Delete a schema.
 
-        Workflows keep the schemas that stand in their documents; only the entry goes.
+        Workflows, tools and other schemas keep their copies; only the entry goes, with its versions.
         """
         return await self._caller.invoke(
             "schema.delete", {"schema_id": schema_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
+        )
+
+    async def get_version(self, schema_id: str, version: int) -> SchemaVersion:
+        """Get a version of a schema.
+
+        As it was registered, with the hash that copies of it carry in `$comment`.
+        """
+        return await self._caller.invoke(
+            "schema.get_version", {"schema_id": schema_id, "version": version}, SchemaVersion
         )

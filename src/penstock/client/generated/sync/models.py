@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.client.caller import Caller
@@ -27,12 +27,18 @@ class Models:
         base_url: str | None = None,
         api_key_secret: str | None = None,
         parameters: Mapping[str, Any] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        fallbacks: str | Sequence[str] | None = None,
+        timeout_seconds: float | None = None,
+        replies: Any = None,
         description: str | None = None,
         idempotency_key: str | None = None,
     ) -> ModelView:
         """Register a model.
 
-        Names a provider's model, and the secret that holds the key for it. Refused if the id is taken.
+        Names a provider's model, and the secret that holds the key for it. Nodes can use it at once. Refused if the
+        id is taken.
         """
         return self._caller.invoke(
             "model.create",
@@ -42,6 +48,11 @@ class Models:
                 "base_url": base_url,
                 "api_key_secret": api_key_secret,
                 "parameters": parameters,
+                "prices": prices,
+                "limits": limits,
+                "fallbacks": fallbacks,
+                "timeout_seconds": timeout_seconds,
+                "replies": replies,
                 "description": description,
                 "id": id,
             },
@@ -52,7 +63,7 @@ class Models:
     def get(self, model_id: str) -> ModelView:
         """Get a model.
 
-        The provider, the model's name there and its parameters; never a key.
+        The provider, the model's name there, its parameters, prices, limits and fallbacks; never a key.
         """
         return self._caller.invoke("model.get", {"model_id": model_id}, ModelView)
 
@@ -77,6 +88,11 @@ class Models:
         base_url: str | None = None,
         api_key_secret: str | None = None,
         parameters: Mapping[str, Any] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        fallbacks: str | Sequence[str] | None = None,
+        timeout_seconds: float | None = None,
+        replies: Any = None,
         description: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
@@ -95,6 +111,11 @@ class Models:
                 "base_url": base_url,
                 "api_key_secret": api_key_secret,
                 "parameters": parameters,
+                "prices": prices,
+                "limits": limits,
+                "fallbacks": fallbacks,
+                "timeout_seconds": timeout_seconds,
+                "replies": replies,
                 "description": description,
                 "if_match": if_match,
             },
@@ -105,7 +126,7 @@ class Models:
     def delete(self, model_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
         """Delete a model.
 
-        Agents that name it cannot use it any more.
+        Nodes and agents that name it fail from the next call on.
         """
         return self._caller.invoke(
             "model.delete", {"model_id": model_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key

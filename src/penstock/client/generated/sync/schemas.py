@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from penstock.client.caller import Caller
-from penstock.client.generated.views.schema import SchemaPage, SchemaView
+from penstock.client.generated.views.schema import SchemaPage, SchemaVersion, SchemaView
 from penstock.client.generated.views.shared import Deleted
 
 __all__ = ["Schemas"]
@@ -29,7 +29,8 @@ class Schemas:
     ) -> SchemaView:
         """Register a schema.
 
-        Keeps a JSON Schema under an id, after checking that it is one. Refused if the id is taken.
+        Keeps a JSON Schema under an id, after checking that it is one; `$ref: schema:ID@1` means it. Refused if the
+        id is taken.
         """
         return self._caller.invoke(
             "schema.create",
@@ -41,7 +42,7 @@ class Schemas:
     def get(self, schema_id: str) -> SchemaView:
         """Get a schema.
 
-        The schema, with its title and its ETag.
+        The newest version of the schema, with its title and its ETag, and which versions there are.
         """
         return self._caller.invoke("schema.get", {"schema_id": schema_id}, SchemaView)
 
@@ -69,8 +70,8 @@ class Schemas:
     ) -> SchemaView:
         """Change a schema.
 
-        Replaces the whole schema. Send the ETag that you read as If-Match to be refused when somebody else changed
-        it.
+        Replaces the whole schema, and makes a version if it differs. Send the ETag that you read as If-Match to be
+        refused when somebody else changed it.
         """
         return self._caller.invoke(
             "schema.update",
@@ -88,8 +89,15 @@ class Schemas:
     def delete(self, schema_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
         """Delete a schema.
 
-        Workflows keep the schemas that stand in their documents; only the entry goes.
+        Workflows, tools and other schemas keep their copies; only the entry goes, with its versions.
         """
         return self._caller.invoke(
             "schema.delete", {"schema_id": schema_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
         )
+
+    def get_version(self, schema_id: str, version: int) -> SchemaVersion:
+        """Get a version of a schema.
+
+        As it was registered, with the hash that copies of it carry in `$comment`.
+        """
+        return self._caller.invoke("schema.get_version", {"schema_id": schema_id, "version": version}, SchemaVersion)

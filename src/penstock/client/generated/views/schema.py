@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["SchemaPage", "SchemaView"]
+__all__ = ["SchemaPage", "SchemaVersion", "SchemaView"]
 
 
 class SchemaView(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +23,8 @@ class SchemaView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    version: int
+    versions: list[int]
 
 
 class SchemaPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,3 +32,14 @@ class SchemaPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[SchemaView]
     next_cursor: str | None
+
+
+class SchemaVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a schema, as documents may refer to it."""
+
+    id: str
+    version: int
+    ref: str
+    hash: str
+    schema: dict[str, Any]
+    created_at: str | None = None

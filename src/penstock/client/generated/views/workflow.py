@@ -103,3 +103,4 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     input_schema: dict[str, Any] | None
     output_schema: dict[str, Any] | None
     signature: SignatureView | None = None
+    warnings: list[FindingView] | None = None

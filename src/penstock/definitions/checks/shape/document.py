@@ -21,12 +21,13 @@ from penstock.definitions.editor_schema import native_schema, published_schema, 
 from penstock.definitions.nodes import NODE_KINDS
 from penstock.definitions.outline.document import is_native
 from penstock.definitions.schemas.compiled import SchemaProblem, Violation, compile_schema
+from penstock.definitions.schemas.references import references_in
 from penstock.definitions.shapes.document import DOCUMENT
 from penstock.definitions.shapes.fields import CHECKPOINT_STRATEGIES, FRAGMENTS, REDUCERS
 from penstock.definitions.shapes.published import PUBLISHED_DOCUMENT
 from penstock.definitions.source.findings import Finding, nearest, suggestion
 
-__all__ = ["published_diagnostics", "schema_findings"]
+__all__ = ["published_diagnostics", "schema_findings", "schema_places"]
 
 _NODE_PATH = re.compile(r"/nodes/[0-9]+")
 _NOT_ALLOWED = "must be equal to one of the allowed values"
@@ -171,7 +172,36 @@ def _check_strategy(value: JsonValue, place: Place) -> Iterator[Defect]:
         yield _extra("UNKNOWN_CHECKPOINT_STRATEGY", place, message, _NOT_ALLOWED, hint, keyword="enum")
 
 
+def schema_places(document: JsonObject) -> list[tuple[str, JsonObject]]:
+    """Return every JSON Schema of a document with its place (JSON pointer), as far as the document can be read."""
+    if exceeds_depth(document, DOCUMENT_DEPTH_MAX):
+        return []
+    found: list[tuple[str, JsonObject]] = []
+
+    def note(value: JsonValue, place: Place) -> Iterator[Defect]:
+        if isinstance(value, dict):
+            found.append((place.path, value))
+        return iter(())
+
+    checker = _native_checker() if is_native(document) else _published_checker()
+    noting = {name: Piece(extra_check=note) for name in checker.pieces if name.removeprefix("published_") in _SCHEMAS}
+    for _ in replace(checker, pieces={**checker.pieces, **noting}).defects(document):
+        pass  # what is wrong with it is reported elsewhere
+    return found
+
+
 def _check_json_schema(value: JsonValue, place: Place) -> Iterator[Defect]:
+    named = list(references_in(value))
+    if named:
+        for reference in named:
+            yield _extra(
+                "SCHEMA_NOT_RESOLVED",
+                Place(path=place.path + reference.path),
+                f"{quoted(reference.text)} is a schema of a registry, which is not known here",
+                'must match format "json-schema"',
+                "store or check the workflow on the server that has it, or put the schema into the folder `schemas`",
+            )
+        return
     problem = compile_schema(value) if isinstance(value, dict) else SchemaProblem("it is not an object", "")
     if isinstance(problem, SchemaProblem):
         is_costly = problem.code == "SCHEMA_TOO_COSTLY"
@@ -212,6 +242,7 @@ _PUBLISHED_TYPE_HINTS = {kind.name: _NATIVE_TYPE_HINT for kind in NODE_KINDS.val
 # Names that other tools use for a node type, with what to write here.
 _NATIVE_TYPE_HINTS = {word: f"write `{kind.name}`" for kind in NODE_KINDS.values() for word in kind.other_words}
 _NODE_TYPE = Piece(code="UNKNOWN_NODE_TYPE", noun="node type")
+_SCHEMAS = frozenset({"answer_schema", "any_schema", "json_schema", "state_schema"})
 _PIECES: Mapping[str, Piece] = {
     "duration": Piece(code="INVALID_DURATION", extra_check=_check_duration),
     "interval": Piece(code="INVALID_DURATION", extra_check=_check_duration),

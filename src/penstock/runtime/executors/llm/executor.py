@@ -7,23 +7,25 @@ An answer that violates `output_schema` is sent back to the model once, with wha
 violates it too, the attempt fails with OUTPUT_SCHEMA_VIOLATION. Without a schema the result is `{"text": …}`. Tokens
 and costs of all requests of an attempt are stored in history, beside its result or its error.
 
+A model is one of the settings, or one that the tenant of the run has registered; it is looked up when the node is
+performed. If it cannot answer, its fallbacks are asked (`attempts`).
+
 With `provider: client`, the program that started the run is asked for its model's answer (`client_model`), if it
 supports that. Otherwise the server's own model of that name answers, or its default model.
 
-Above it: `app`. Below it: `port` and its implementations; `prompts`. It never retries a request by itself.
+Above it: `app`. Below it: `models`, `attempts`, `port` and its implementations; `prompts`. It never sends a request to
+the same model again by itself, except for a repair.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.definitions.source.findings import suggestion
-from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, NodeAction
+from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.llm.answers import (
     PreparedRequest,
     Usage,
@@ -33,24 +35,20 @@ from penstock.runtime.executors.llm.answers import (
     repair_text,
     schema_violation,
 )
+from penstock.runtime.executors.llm.attempts import Attempts, Ways
 from penstock.runtime.executors.llm.client_model import CLIENT, SAMPLING, ask_client_model, holds_secrets
+from penstock.runtime.executors.llm.models import ModelMeter, ModelSource, NoModels, ServedModel, model_action
 from penstock.runtime.executors.llm.port import LlmFailure, LlmMessage, LlmProvider, LlmRequest
 from penstock.runtime.executors.llm.prompts import build_prompts
+from penstock.runtime.ports.models import MODEL_PARAMETERS, ModelRules, ModelUse
 
 __all__ = ["LlmExecutor"]
 
-# What a document may set beside the listed fields. Anything else in a node is not for the model.
-_SETTINGS = (
-    "frequency_penalty",
-    "max_tokens",
-    "presence_penalty",
-    "seed",
-    "stop_sequences",
-    "temperature",
-    "thinking",
-    "top_k",
-    "top_p",
-)
+_DEFAULT = "default"
+
+
+def _nobody(use: ModelUse) -> None:
+    """Count nothing."""
 
 
 @dataclass(slots=True)
@@ -60,31 +58,30 @@ class LlmExecutor:
     providers: Mapping[str, LlmProvider]
     # A relaxation for operators who trust everything that reaches their prompts. Documents cannot choose it.
     mark_untrusted: bool = field(default=True, kw_only=True)
+    rules: Mapping[str, ModelRules] = field(default_factory=dict, kw_only=True)
+    """What holds for models of the settings, by name."""
+    registered: ModelSource = field(default_factory=NoModels, kw_only=True)
+    """The models of tenants."""
+    meter: ModelMeter = field(default_factory=ModelMeter, kw_only=True)
+    observe: Callable[[ModelUse], None] = field(default=_nobody, kw_only=True)
+    """Told what every attempt used."""
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
-        """Ask the model, and once more if its answer violates the schema."""
+        """Ask the model, and once more if its answer violates the schema; then its fallbacks, if it cannot answer."""
         if self._is_for_client(call):
             return await self._through_client(call)
-        chosen = self._choose(call.activity.config)
+        chosen = await self._choose(call)
         if isinstance(chosen, ActivityError):
             return chosen
-        if isinstance(chosen, str):
-            return _misconfigured(call, chosen)
-        name, model = chosen
-        prepared = self._prepare(call, model)
+        prepared = self._prepare(call, chosen.model)
         if isinstance(prepared, ActivityError):
             return prepared
-        refused = await call.refusal(_model_action(name, model))
-        if refused is not None:
-            return refused
-        account = Usage(provider=name, model=model)
-        timeout_ms = call.activity.timeout_ms or limits.LLM_TIMEOUT_MS_DEFAULT
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await _converse(self.providers[name], prepared, account)
-        except TimeoutError:
-            message = f"{name} did not answer within {timeout_ms} ms"
-            return ActivityError(message, "ACTIVITY_TIMEOUT", extra=account.failed_usage())
+
+        async def find(name: str) -> ServedModel | LlmFailure:
+            return await self._named(name, call.tenant)
+
+        ways = Ways(find=find, converse=_converse, meter=self.meter, observe=self.observe)
+        return await Attempts(ways, call, prepared).ask(chosen)
 
     def _is_for_client(self, call: ActivityCall) -> bool:
         """True if the client that started the run is asked: it supports that, or it has been asked already."""
@@ -99,11 +96,12 @@ class LlmExecutor:
         prepared = self._prepare(call, model if isinstance(model, str) else "default")
         if isinstance(prepared, ActivityError):
             return prepared
-        refused = await call.refusal(_model_action(CLIENT, prepared.request.model))
+        refused = await call.refusal(model_action(CLIENT, prepared.request.model))
         return ask_client_model(prepared, call) if refused is None else refused
 
     async def close(self) -> None:
         """Close the connections of all providers."""
+        await self.registered.close()
         for provider in self.providers.values():
             await provider.close()
 
@@ -129,47 +127,79 @@ class LlmExecutor:
         )
         return PreparedRequest(request=request, schema=compiled, untrusted=prompts.untrusted)
 
-    def _choose(self, config: JsonObject) -> tuple[str, str] | str | ActivityError:
-        """The provider and its name for the model, or the error if there is none."""
+    async def _choose(self, call: ActivityCall) -> ServedModel | ActivityError:
+        """The model that a node names, or the error if it cannot be asked."""
+        config = call.activity.config
         named, model = config.get("provider"), config.get("model")
         if named == CLIENT:
-            return self._instead_of_client(model)
-        known = ", ".join(self.providers) or "none"
-        if named is not None and named not in self.providers:
-            return f"the provider {named} is not configured (configured: {known})"
-        model = "default" if model is None else model
+            return await self._instead_of_client(model, call.tenant)
+        if not self.providers and not await self.registered.names(call.tenant):
+            message = f"no model is configured or registered (node {call.activity.node_id})"
+            return ActivityError(message, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+        if named is not None and (not isinstance(named, str) or named not in self.providers):
+            known = ", ".join(self.providers) or "none"
+            return _misconfigured(call, f"the provider {named} is not configured (configured: {known})")
+        model = _DEFAULT if model is None else model
         if not isinstance(model, str):
-            return "`model` must be a text"
+            return _misconfigured(call, "`model` must be a text")
         prefix, colon, rest = model.partition(":")
         if isinstance(named, str):
-            name = named
-        elif colon and prefix in self.providers:
-            name, model = prefix, rest
-        else:
-            serving = [key for key, provider in self.providers.items() if model in provider.models]
-            candidates = serving or list(self.providers)
-            # A name close to a configured one is a typing mistake, and would be passed to the provider under a wrong
-            # name.
-            meant = None if serving else suggestion(model, self._model_names())
-            if meant is not None:
-                return f"no model {model} is configured; {meant} To ask for exactly {model}, write `provider` beside it"
-            if not serving and len(candidates) != 1:
-                return f"no provider is configured for the model {model} (configured: {known}); write `provider`"
-            name = candidates[0]
-        aliases = self.providers[name].models
-        if config.get("model") is None and model not in aliases:
-            return f"the node names no `model`, and {name} has no default"
-        return name, aliases.get(model, model)
+            return self._of_provider(call, named, model)
+        if colon and prefix in self.providers:
+            return self._of_provider(call, prefix, rest)
+        found = await self._named(model, call.tenant)
+        return self._without_model(call, model, found) if isinstance(found, LlmFailure) else found
+
+    def _without_model(self, call: ActivityCall, model: str, failure: LlmFailure) -> ServedModel | ActivityError:
+        """What to do about a name that leads to no model."""
+        if failure.code == "LLM_MODEL_NOT_FOUND":
+            if call.activity.config.get("model") is None:
+                return _misconfigured(call, "the node names no `model`, and there is no model named `default`")
+            only = next(iter(self.providers)) if len(self.providers) == 1 else None
+            # A name close to a known one is a typing mistake, and is not passed on.
+            if self.registered.passes_on and only is not None and suggestion(model, self._model_names()) is None:
+                return self._of_provider(call, only, model)
+        return ActivityError(f"{call.activity.node_id}: {failure.error}", failure.code, retryable=failure.retryable)
+
+    def _of_provider(self, call: ActivityCall, name: str, model: str) -> ServedModel | ActivityError:
+        """A model of a provider that the node names; other names than those of the settings are passed on to it."""
+        provider = self.providers[name]
+        if call.activity.config.get("model") is None and model not in provider.models:
+            return _misconfigured(call, f"the node names no `model`, and {name} has no default")
+        return self._served(name, provider, model)
+
+    def _served(self, provider_name: str, provider: LlmProvider, model: str) -> ServedModel:
+        known = model in provider.models
+        return ServedModel(
+            name=model if known else None,
+            provider_name=provider_name,
+            provider=provider,
+            model=provider.models.get(model, model),
+            rules=self.rules.get(model, ModelRules()) if known else ModelRules(),
+        )
+
+    async def _named(self, name: str, tenant: str) -> ServedModel | LlmFailure:
+        """The model of a name: one of the settings, else one of the tenant."""
+        for provider_name, provider in self.providers.items():
+            if name in provider.models:
+                return self._served(provider_name, provider, name)
+        found = await self.registered.find(tenant, name)
+        if found is not None:
+            return found
+        known = [*self._model_names(), *await self.registered.names(tenant)]
+        advice = suggestion(name, known) or f"there is {', '.join(sorted(known)) or 'none'}."
+        hint = f"{advice} To ask a provider for exactly {name}, write `provider` beside it"
+        return LlmFailure(error=f"there is no model {name}; {hint}", code="LLM_MODEL_NOT_FOUND")
 
     def _model_names(self) -> list[str]:
         return [name for provider in self.providers.values() for name in provider.models]
 
-    def _instead_of_client(self, model: JsonValue) -> tuple[str, str] | ActivityError:
-        """The server's model that replaces a client which cannot answer: the named one, else the default."""
-        for wanted in (model, "default"):
-            for name, provider in self.providers.items():
-                if isinstance(wanted, str) and wanted in provider.models:
-                    return name, provider.models[wanted]
+    async def _instead_of_client(self, model: JsonValue, tenant: str) -> ServedModel | ActivityError:
+        """The model that replaces a client which cannot answer: the named one, else the default."""
+        for wanted in (model, _DEFAULT):
+            found = await self._named(wanted, tenant) if isinstance(wanted, str) else None
+            if isinstance(found, ServedModel):
+                return found
         message = "whoever started the run has no model that can be asked, and the server has none that stands in"
         return ActivityError(f"{message}; configure a model named `default`", "CLIENT_CANNOT_SAMPLE", retryable=False)
 
@@ -198,10 +228,6 @@ async def _converse(provider: LlmProvider, prepared: PreparedRequest, account: U
     )
 
 
-def _model_action(provider: str, model: str) -> NodeAction:
-    return NodeAction(name="llm_call", resource=f"{provider}:{model}", facts={"provider": provider, "model": model})
-
-
 def _failed(failure: LlmFailure, account: Usage) -> ActivityError:
     return ActivityError(failure.error, failure.code, retryable=failure.retryable, extra=account.failed_usage())
 
@@ -213,7 +239,7 @@ def _misconfigured(call: ActivityCall, message: str) -> ActivityError:
 def _settings(config: JsonObject) -> JsonObject | str:
     if config.get("tools"):
         return "`tools` cannot be used yet; call tools with tool_call nodes"
-    settings = {name: config[name] for name in _SETTINGS if config.get(name) is not None}
+    settings = {name: config[name] for name in MODEL_PARAMETERS if config.get(name) is not None}
     temperature, tokens = settings.get("temperature", 0), settings.get("max_tokens", 1)
     if not isinstance(temperature, int | float) or isinstance(temperature, bool) or temperature < 0:
         return "`temperature` must be a number, at least 0"

@@ -44,9 +44,11 @@ from pydantic_ai.tools import ToolDefinition
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
 from penstock.runtime.executors.outbound.bounded_body import ResponseLimits, was_too_large
 from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.executors.outbound.guarded_transport import GuardedTransport
 from penstock.runtime.executors.outbound.httpx2_limits import limiting_hooks
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 
@@ -81,6 +83,8 @@ class LlmProviderConfig:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     models: Mapping[str, str] = field(default_factory=dict)
     prices: TokenPrices | None = None
+    guard: AddressGuard | None = None
+    """Which addresses may be reached, for an address that the operator did not choose; without it, every address."""
 
 
 class PydanticProvider:
@@ -124,7 +128,7 @@ class PydanticProvider:
             )
         except UserError as error:
             return LlmFailure(error=self._error_text(error), code="LLM_CONFIG_INVALID")
-        except AgentRunError as error:
+        except (AgentRunError, AddressDenied) as error:
             return self._failure(error)
         except (TypeError, ValueError, AttributeError, LookupError):
             # The library parses an answer without checking that it is one.
@@ -146,8 +150,14 @@ class PydanticProvider:
                 # The executor limits the read time, because it knows the node's own limit.
                 timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
                 hooks, verify = limiting_hooks(_ANSWER), await trusted_certificates()
+                guard = self.config.guard
+                transport = None if guard is None else GuardedTransport(guard, verify=verify)
                 self._http = httpx2.AsyncClient(
-                    headers=dict(self.config.headers), timeout=timeout, event_hooks=hooks, verify=verify
+                    headers=dict(self.config.headers),
+                    timeout=timeout,
+                    event_hooks=hooks,
+                    verify=verify,
+                    transport=transport,
                 )
             # In a thread, because the first client of a kind imports the library of its provider.
             self._clients[model] = made = await asyncio.to_thread(self._make, model, self._http)
@@ -191,7 +201,11 @@ class PydanticProvider:
         except (LookupError, ValueError, AssertionError):
             return None
 
-    def _failure(self, error: AgentRunError) -> LlmFailure:
+    def _failure(self, error: AgentRunError | AddressDenied) -> LlmFailure:
+        denied = _denied_by(error)
+        if denied is not None:
+            message = f"{self.name}: {denied}; an operator can allow it with `http.allow_hosts`"
+            return LlmFailure(error=message, code="HTTP_ADDRESS_DENIED")
         if was_too_large(error):
             message = f"{self.name}: {_ANSWER.exceeded_message()}"
             return LlmFailure(error=message, code="LLM_RESPONSE_TOO_LARGE")
@@ -213,6 +227,17 @@ class PydanticProvider:
 
     def _error_text(self, error: Exception) -> str:
         return truncated(f"{self.name}: {error}", hidden=self.config.api_key)
+
+
+def _denied_by(error: BaseException | None) -> AddressDenied | None:
+    """The refusal of an address that an error was caused by; some providers' libraries wrap it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, AddressDenied):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _messages(request: LlmRequest) -> list[ModelMessage]:

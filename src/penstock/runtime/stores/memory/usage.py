@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from penstock.base.limits import POLICY_HISTORY_WINDOW_MS_MAX
 from penstock.governance.quotas import TENANT_SUBJECT, UsageRow, check_quota, day_of
 from penstock.governance.rates import Rate, refilled
+from penstock.runtime.ports.models import model_subject
 from penstock.runtime.ports.usage import (
     BucketLevel,
     BucketUse,
@@ -59,9 +60,12 @@ class MemoryUsage:
                 self._started.setdefault((quota.tenant, item.subject), set()).add(run_id)
 
     def add(self, used: RunUsage) -> None:
-        """Count what a result reports, for its tenant and for whom it was performed."""
+        """Count what a result reports, for its tenant, for whom it was performed, and for each model."""
         for subject in (TENANT_SUBJECT, *(() if used.subject is None else (used.subject,))):
             self._add((used.tenant, subject, day_of(used.at)), tokens=used.tokens, cost=used.cost)
+        for model in used.models:
+            name = (used.tenant, model_subject(model.name), day_of(used.at))
+            self._add(name, tokens=model.tokens, cost=model.cost)
 
     def _add(self, name: tuple[str, str, int], *, runs: int = 0, tokens: int = 0, cost: int = 0) -> None:
         was = self._counts.get(name, UsageRow())

@@ -175,7 +175,7 @@ def test_a_node_that_is_configured_wrongly_fails_for_good(config: JsonObject) ->
 
 def test_without_providers_every_call_fails() -> None:
     failed = error(bounded(LlmExecutor({}).perform(call_of("llm_call", PROMPT))))
-    assert (failed.code, failed.retryable) == ("LLM_CONFIG_INVALID", False)
+    assert (failed.code, failed.retryable) == ("COMPOSITE_EXECUTOR_NOT_CONFIGURED", False)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from penstock.governance.quotas import TENANT_SUBJECT, UsageRow, check_quota, day_of
+from penstock.runtime.ports.models import model_subject
 from penstock.runtime.ports.usage import BucketLevel, BucketUse, RunUsage, StartQuota
 from penstock.runtime.stores.sqlite.platform.policy_uses import forget_uses
 
@@ -88,9 +89,12 @@ def count_start(connection: sqlite3.Connection, quota: StartQuota, run_id: str) 
 
 
 def add_usage(connection: sqlite3.Connection, used: RunUsage) -> None:
-    """Count what a result reports, for its tenant and for whom it was performed."""
+    """Count what a result reports, for its tenant, for whom it was performed, and for each model."""
     for subject in (TENANT_SUBJECT, *(() if used.subject is None else (used.subject,))):
         connection.execute(_ADD, (used.tenant, subject, day_of(used.at), 0, used.tokens, used.cost))
+    for model in used.models:
+        subject = model_subject(model.name)
+        connection.execute(_ADD, (used.tenant, subject, day_of(used.at), 0, model.tokens, model.cost))
 
 
 def forget_usage(connection: sqlite3.Connection, *, before_day: int, now: int) -> int:

@@ -1,0 +1,39 @@
+"""Models that nodes name and that nobody has.
+
+Above it: the project check of the command line, the operations that store documents. Below it: the outline of
+documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from penstock.base.json import JsonObject
+from penstock.definitions.node_parts.kind import Resource
+from penstock.definitions.outline.document import outline_of, references_of
+from penstock.definitions.source.findings import Finding, suggestion
+
+__all__ = ["unknown_models"]
+
+
+def unknown_models(
+    document: JsonObject, names: Collection[str], providers: Collection[str], *, todo: str
+) -> Iterator[Finding]:
+    """Yield a finding for each model that is not among the names, and that no known provider is asked for (`p:model`).
+
+    `todo` says what to do if no name is close to the one that is written.
+    """
+    for node in outline_of(document).nodes:
+        for reference in references_of(node):
+            wanted = reference.name
+            if reference.resource is not Resource.MODEL or not isinstance(wanted, str) or wanted in names:
+                continue
+            if wanted.partition(":")[0] in providers and ":" in wanted:
+                continue
+            listed = f"; there is {', '.join(sorted(names))}" if names else ""
+            yield Finding(
+                code="UNKNOWN_MODEL",
+                message=f"there is no model `{wanted}`",
+                path=node.field_path(reference.field),
+                hint=suggestion(wanted, names) or f"{todo}{listed}",
+            )
