@@ -19,7 +19,14 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.graphs.files import text_of
 from penstock.cli.targets.clients import open_client
-from penstock.cli.targets.selection import FileTarget, ProfileOption, ServerOption, TargetFileOption, choose_target
+from penstock.cli.targets.selection import (
+    FileTarget,
+    ProfileOption,
+    ServerOption,
+    Target,
+    TargetFileOption,
+    choose_target,
+)
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.operations import find_operation
@@ -60,9 +67,7 @@ def load_command(  # noqa: PLR0913  # every option is one the user can give
     def work() -> int:
         operation = find_operation(_OPERATION)
         target = choose_target(server, profile, target_file)
-        # A file has no limit for requests, only the operation has one.
-        most = limits.GRAPH_LOAD_CHARACTERS_MAX if isinstance(target, FileTarget) else limits.REQUEST_BYTES_MAX // 3
-        pieces = list(_pieces(text_of(data), most))
+        pieces = list(_pieces(text_of(data), _characters_at_once(target)))
         if len(pieces) > 1 and mode == "overwrite":
             raise UsageError("the file is too large to overwrite at once; load it with --mode merge into a new branch")
         if len(pieces) > 1 and if_graph_commit is not None:
@@ -84,8 +89,13 @@ def load_command(  # noqa: PLR0913  # every option is one the user can give
     exit_with(work, as_json=as_json)
 
 
+def _characters_at_once(target: Target) -> int:
+    """What one call can hold. On a file only the operation has a limit; a request needs room for escapes."""
+    return limits.GRAPH_LOAD_CHARACTERS_MAX if isinstance(target, FileTarget) else limits.REQUEST_BYTES_MAX // 3
+
+
 def _pieces(text: str, limit: int) -> Iterator[str]:
-    """Yield the lines of a file in pieces of so many characters; for a server, that leaves room for escapes."""
+    """Yield the lines of a file in pieces of so many characters."""
     piece: list[str] = []
     size = 0
     for line in StringIO(text, newline="\n"):
