@@ -107,8 +107,7 @@ class Stamp:
     actor: str | None = None
     message: str | None = None
     if_graph_commit: str | None = None
-    if_source_commit: str | None = None
-    """The commit that the head of a merge's source must be."""
+    if_source_commit: str | None = None  # the same for the source of a merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +116,13 @@ class GraphCall:
 
     `complete` gets the successful outcome inside the transaction, before the record is stored: it gives the record its
     answer and says what the call turned out to be about. It may run in another thread, and again if the transaction is
-    repeated; it must not raise.
+    repeated; it must not raise. `puts` and `deletes` (tenant, kind, id) are resources that change with the graph.
     """
 
     record: CallRecord
     complete: Callable[[Any], None] | None = None
     puts: ResourceRow | None = None
-    """A resource of the platform store that is stored with the change, over whatever is there."""
     deletes: tuple[str, str, str] | None = None
-    """A resource that is removed with the change, if there is one: its tenant, kind and id."""
 
 
 CommitKind: TypeAlias = Literal["create", "mutation", "load", "merge", "schema", "flatten"]
