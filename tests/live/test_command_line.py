@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -79,7 +80,8 @@ def place(request: pytest.FixtureRequest, server: LiveServer, tmp_path_factory: 
         found.run("profile", "add", "here", "--server", server.url, "--key-file", str(folder / "key"), "--use")
     else:
         found = Place(folder, ("--db", "orders.db"))
-    name = f"take_order_{request.param}"
+    # Another one each time: a worker that is given tests of another makes a place again, beside the same server.
+    name = f"take_order_{request.param}_{secrets.token_hex(4)}"
     (folder / "order.yaml").write_text(WORKFLOW.replace("take_order", name), encoding="utf-8")
     found.run("workflow", "create", "--file", "order.yaml")
     return Place(folder, found.where, {**found.variables, "NAME": name})

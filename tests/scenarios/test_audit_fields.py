@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from penstock.base import limits
 from penstock.governance.principals import Principal
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
-from penstock.runtime.ports.platform import AuditEntry, AuditQuery, CallRecord
+from penstock.runtime.ports.platform import AuditEntry, AuditQuery, CallRecord, KeyRow
 from tests.waiting import SECONDS_MAX
 
 GREET = {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end"}]}
@@ -36,6 +38,16 @@ ADA = Principal(
 )
 
 
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Gate]:
+    """A gate that knows Ada's key: a call that takes longer than a moment asks whether its key is still valid."""
+    async with Penstock.open(folder / "penstock.db") as penstock, open_gate(penstock) as gate:
+        scopes = tuple(sorted(ADA.scopes))
+        key = KeyRow(key_id="ada", tenant="shop", name=ADA.name, secret_hash="", scopes=scopes, created_at=1)
+        await gate.services.platform.put_key(key)
+        yield gate
+
+
 async def called(gate: Gate, operation: str, **more: object) -> AnsweredCall | RefusedCall:
     request = Request(
         operation=operation,
@@ -56,7 +68,7 @@ async def newest(gate: Gate) -> AuditEntry:
 
 def test_a_record_says_who_called_for_whom_with_what_and_from_where(tmp_path: Path) -> None:
     async def test() -> None:
-        async with Penstock.open(tmp_path / "penstock.db") as penstock, open_gate(penstock) as gate:
+        async with opened(tmp_path) as gate:
             assert isinstance(await called(gate, "workflow.create", document=GREET), AnsweredCall)
             entry = await newest(gate)
             assert (entry.principal, entry.principal_kind, entry.principal_name) == (
@@ -76,9 +88,10 @@ def test_a_record_says_who_called_for_whom_with_what_and_from_where(tmp_path: Pa
 
 def test_the_record_of_a_start_and_of_every_change_names_the_run(tmp_path: Path) -> None:
     async def test() -> None:
-        async with Penstock.open(tmp_path / "penstock.db") as penstock, open_gate(penstock) as gate:
-            await called(gate, "workflow.create", document=GREET)
-            await called(gate, "workflow.execute", workflow_id="greet", execution_id="first")
+        async with opened(tmp_path) as gate:
+            assert isinstance(await called(gate, "workflow.create", document=GREET), AnsweredCall)
+            begun = await called(gate, "workflow.execute", workflow_id="greet", execution_id="first")
+            assert isinstance(begun, AnsweredCall)
             started = await newest(gate)
             assert (started.operation, started.subject, started.run_id) == ("workflow.execute", "greet", "first")
             await called(gate, "execution.delete", execution_id="first")  # what an agent deletes waits for a person

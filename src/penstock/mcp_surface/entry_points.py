@@ -13,6 +13,7 @@ from msgspec import structs
 from penstock.asgi import CODE, Headers, State
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.audit import MESSAGE, reason_in, record_refusal
+from penstock.mcp_surface.caller_tools import CallerTools
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.endpoint import CALLER, CALLER_STATE, McpBackend
 from penstock.mcp_surface.eras.http import ERROR_STATUSES, SdkHttpBackend
@@ -21,7 +22,6 @@ from penstock.mcp_surface.fast_path.backend import FastPath
 from penstock.mcp_surface.handlers import Context
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.origins import SdkOrigin
-from penstock.mcp_surface.parameter_headers import ParameterHeaders
 from penstock.mcp_surface.rates import RequestRates, called_tool, error_data, retry_headers
 from penstock.mcp_surface.server import build_mcp_server
 from penstock.mcp_surface.tools.graph_tools import graph_of
@@ -56,8 +56,8 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
     rates = RequestRates(gate)
 
     def limited(caller: Caller, state: State, message: Any) -> tuple[JsonObject, Headers] | None:
-        tool_list, name = registry.last_of(caller.principal, caller.toolset, caller.remote), called_tool(message)
-        tool = tool_list.find(name) if tool_list is not None and name is not None else None
+        name = called_tool(message)
+        tool = caller.tool_list.find(name) if caller.tool_list is not None and name is not None else None
         error = rates.refusal(caller, message, tool)
         if error is None:
             return None
@@ -68,8 +68,8 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
     backend = SdkHttpBackend(server, options, gate.services, refused, limited)
     await backend.start()
     gate.services.telemetry.mcp_sessions = backend.sessions
-    checked = ParameterHeaders(backend, registry)
-    return FastPath(checked, gate, registry, options, ERROR_STATUSES) if options.fast_path else checked
+    with_tools = CallerTools(backend, registry)
+    return FastPath(with_tools, gate, registry, options, ERROR_STATUSES) if options.fast_path else with_tools
 
 
 async def serve_stdio(

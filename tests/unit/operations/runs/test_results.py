@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from penstock.app.gate import local_owner, open_gate
+from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import AnsweredCall
 from penstock.runtime.ports.runs import StoredRun
-from tests.unit.operations.conftest import Caller, OpenGate
+from penstock.runtime.steps.registry import step
+from tests.unit.operations.conftest import Caller, OpenGate, double
 from tests.unit.operations.running import run
+from tests.waiting import SECONDS_MAX, turns
 
 FIVE: dict[str, Any] = {
     "penstock": "v1",
@@ -82,18 +88,36 @@ def test_who_waits_with_a_run_that_goes_on_here_reads_no_history(
 
 
 def test_who_waits_for_the_end_of_a_run_that_goes_on_here_reads_no_history(
-    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(caller: Caller) -> None:
-        await caller.call("workflow.import", workflows=[FIVE])
-        loads = counted_loads(caller, monkeypatch)
-        begun = await caller.call("workflow.execute", workflow_id="five", input={"number": 1})
-        state = await caller.penstock.host.wait_for_end(begun["execution_id"], timeout_seconds=240)
-        assert state is not None
-        assert state.result == 32
-        assert loads == []
+    async def test() -> None:
+        somebody_waits = asyncio.Event()
 
-    run(open_caller, test)
+        @step(name="held")
+        async def held(number: int) -> int:
+            await somebody_waits.wait()
+            return number
+
+        first = {"id": "zero", "type": "step", "handler": "held", "with": {"number": "${ .input.number }"}}
+        async with (
+            Penstock.open(tmp_path / "penstock.db", steps=[double, held]) as penstock,
+            open_gate(penstock) as gate,
+        ):
+            caller = Caller(gate, local_owner(), penstock)
+            await caller.call("workflow.import", workflows=[{**FIVE, "nodes": [first, *FIVE["nodes"]]}])
+            loads = counted_loads(caller, monkeypatch)
+            begun = await caller.call("workflow.execute", workflow_id="five", input={"number": 1})
+            ending = asyncio.ensure_future(
+                penstock.host.wait_for_end(begun["execution_id"], timeout_seconds=SECONDS_MAX)
+            )
+            await turns()
+            somebody_waits.set()
+            state = await ending
+            assert state is not None
+            assert state.result == 32
+            assert loads == []
+
+    asyncio.run(test())
 
 
 def test_the_answer_of_a_start_that_waits_is_the_view_of_the_run_without_reading_it(
