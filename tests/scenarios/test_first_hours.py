@@ -163,4 +163,4 @@ def test_a_misspelt_model_fails_with_the_one_that_is_meant(shop: Shop) -> None:
     )
     ran = shop.run("run", "ask")
     assert (ran.returncode, "UNKNOWN_MODEL" in ran.stderr) == (1, True), ran.stderr
-    assert "no model writter is configured; did you mean `writer`?" in ran.stdout
+    assert "there is no model writter; did you mean `writer`?" in ran.stdout

@@ -176,7 +176,7 @@ def _model_problems(settings: Settings) -> Iterator[SettingsProblem]:
                 hint = suggestion(other, fallbacks) or "models that tenants register cannot stand in for those of all"
                 yield SettingsProblem(paths=("models",), below=(name, "fallbacks"), message=message, hint=hint)
         cycle = fallback_cycle(name, fallbacks)
-        if cycle is not None:
+        if cycle is not None and name == min(cycle):  # once for all models that are part of it
             message = f"the fallbacks of `models.{name}` lead back to it: {' → '.join(cycle)}"
             yield SettingsProblem(
                 paths=("models",), below=(name, "fallbacks"), message=message, hint="leave one of them out"

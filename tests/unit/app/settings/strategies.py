@@ -27,6 +27,7 @@ from penstock.app.settings.secrets import CommandReference, EnvironmentReference
 from penstock.app.settings.types import AnyJson, Boolean, Choice, Duration, Integer, Number, String, ValueType
 from penstock.base.limits import DURATION_MS_MAX
 from penstock.governance.tokens.rules import ALGORITHMS
+from penstock.runtime.ports.models import PROVIDERS
 
 # Anything a file may contain; `~` at the beginning is somebody's home, which is another path when it is read.
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12).filter(
@@ -48,7 +49,11 @@ VARIANTS: dict[type[Struct], list[tuple[str, str]]] = {
         ("command", "args env cwd protocol timeout type disabled"),
         ("url", "headers protocol timeout type disabled"),
     ],
-    ModelSettings: [("provider base_url", "model api_key needs_key headers prices"), ("mock replies", "model")],
+    ModelSettings: [
+        ("served base_url prices", "model api_key needs_key headers limits timeout"),
+        ("served base_url", "model api_key needs_key headers timeout"),
+        ("mock replies", "model"),
+    ],
     QueryFileSettings: [("file", "mcp")],
     AgentSettings: [
         ("url", "api_key headers trusted_origins poll_interval"),
@@ -68,6 +73,10 @@ VARIANTS: dict[type[Struct], list[tuple[str, str]]] = {
 FIXED: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "command": ("command", st.sampled_from(["uvx", "npx"])),
     "mock": ("provider", st.just("mock")),
+    "served": (
+        "provider",
+        st.sampled_from([name for name, kind in PROVIDERS.items() if kind.takes_address]),
+    ),
     "replies": ("replies", st.dictionaries(st.just("*"), st.integers(0, 9))),
     "task_api": ("type", st.just("task_api")),
     "mcp": ("type", st.just("mcp")),

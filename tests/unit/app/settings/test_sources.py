@@ -195,6 +195,17 @@ def test_an_unknown_key_is_answered_with_where_to_look(text: str, hint: str) -> 
         ("models: {a: {model: b}}", "`models.a` needs `provider`"),
         ("models: {a: {provider: openai, prices: {input_per_million: 1}}}", "needs `output_per_million`"),
         ("models: {a: {provider: openai-compatible}}", "`models.a` needs `base_url`"),
+        ("models: {a: {provider: openia}}", "must be a provider that is supported, not `openia`"),
+        (
+            "models: {a: {provider: deepseek, base_url: 'https://x.example'}}",
+            "`models.a.base_url` is not for `deepseek`",
+        ),
+        ("models: {a: {provider: openai, limits: {cost_per_day: 1}}}", "which needs `prices`"),
+        ("models: {a: {provider: openai, fallbacks: [b]}}", "names `b`, which is not in `models`"),
+        (
+            "models: {a: {provider: openai, fallbacks: [b]}, b: {provider: openai, fallbacks: [a]}}",
+            "lead back to it: a → b → a",
+        ),
         ("models: {a: {provider: mock}}", "`models.a` needs `replies`"),
         ("mcp_servers: {a: {command: uvx, url: 'http://x'}}", "`mcp_servers.a` must have either `command`"),
         ("mcp_servers: {a: {url: 'http://x', args: [b]}}", "`mcp_servers.a.args` is for servers that are started"),
