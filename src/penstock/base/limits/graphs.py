@@ -4,6 +4,7 @@ __all__ = [
     "GRAPH_BRANCH_NAME_CHARACTERS_MAX",
     "GRAPH_CHAIN_DEPTH_MAX",
     "GRAPH_CONFLICTS_MAX",
+    "GRAPH_CORPORA_KEPT_MAX",
     "GRAPH_ENTITY_ID_CHARACTERS_MAX",
     "GRAPH_EXPORT_PIECE_MAX",
     "GRAPH_LOAD_PIECE_MAX",
@@ -15,8 +16,11 @@ __all__ = [
     "GRAPH_QUERY_SECONDS",
     "GRAPH_RESULT_BYTES_MAX",
     "GRAPH_ROWS_MAX",
+    "GRAPH_SEARCH_TERMS_MAX",
+    "GRAPH_SEARCH_WORD_CHARACTERS_MAX",
     "GRAPH_STATEMENTS_KEPT_MAX",
     "GRAPH_SWEEP_ROWS_MAX",
+    "GRAPH_TEXTS_INDEXED_AT_ONCE",
     "GRAPH_VIOLATIONS_MAX",
 ]
 
@@ -54,5 +58,13 @@ GRAPH_ENTITY_ID_CHARACTERS_MAX = 1_000
 # Branches that a read may look at, one forked from the other. Each makes reads slower, and SQLite's parser has a limit;
 # a branch at this depth is flattened before it can be forked.
 GRAPH_CHAIN_DEPTH_MAX = 16
+# Texts of a branch whose totals a store keeps for `bm25`: a few numbers each, and counting them again takes a scan.
+GRAPH_CORPORA_KEPT_MAX = 1_024
 # Compiled statements that a store keeps: one for each query, depth of branches and schema.
 GRAPH_STATEMENTS_KEPT_MAX = 1_024
+# Words in one question to a text index. What is beyond is looked up in the texts themselves, as without an index.
+GRAPH_SEARCH_TERMS_MAX = 500
+# Characters of a word in a text index: longer ones are cut there, and compared as a whole in the text itself.
+GRAPH_SEARCH_WORD_CHARACTERS_MAX = 500
+# Texts that one transaction adds to a new text index: some tens of milliseconds.
+GRAPH_TEXTS_INDEXED_AT_ONCE = 500

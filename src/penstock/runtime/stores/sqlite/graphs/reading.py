@@ -1,9 +1,9 @@
 """Reads of graphs: run a compiled statement on a view, within limits, and explain it.
 
-A read runs in one transaction with the check that its view still exists, so that garbage collection cannot remove rows
-in between.
+A read runs in one transaction with the check that its view still exists, and with the choice of text indexes, so that
+neither garbage collection nor a schema change comes in between.
 
-Above it: `store`. Below it: `statements`, `catalogue`, sqlite3.
+Above it: `store`. Below it: `statements`, `searching`, `catalogue`, sqlite3.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeVar
 from penstock.base import limits
 from penstock.graph.sql.statement import Statement, decode_row
 from penstock.runtime.ports.graphs import (
-    CommitNotFound,
     Explanation,
     PageWanted,
     PlanStep,
@@ -27,6 +26,7 @@ from penstock.runtime.ports.graphs import (
     ReadStopped,
     View,
 )
+from penstock.runtime.stores.sqlite.graphs.searching.corpora import Corpora
 from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters
 
 __all__ = ["explain_read", "in_snapshot", "is_gone", "is_interrupted", "run_read", "snapshot", "time_limit"]
@@ -91,16 +91,16 @@ def run_read(
     view: View,
     statement: Statement,
     values: dict[str, Any],
-    read_limits: ReadLimits,
-    page: PageWanted,
-) -> ReadRows | ReadStopped | CommitNotFound:
-    """Run a read. `values` are the bound values of the query itself."""
+    corpora: Corpora,
+    wanted: tuple[ReadLimits, PageWanted],
+) -> ReadRows | ReadStopped:
+    """Run a read, in the transaction in which it was compiled. `values` are the bound values of the query itself."""
+    read_limits, page = wanted
     first, most = _window(statement, read_limits, page)
-    given = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
+    given: dict[str, Any] = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
     try:
-        with snapshot(connection), time_limit(connection, read_limits.seconds):
-            if is_gone(connection, view):
-                return CommitNotFound(view.commit_id, collected=True)
+        with time_limit(connection, read_limits.seconds):
+            given |= {each.placeholder: corpora.totals(connection, each, view.chain) for each in statement.corpora}
             rows = _fetch(connection.execute(statement.text, given), statement, read_limits.result_bytes, most + 1)
     except sqlite3.OperationalError as error:
         if not is_interrupted(error):
@@ -141,10 +141,11 @@ def explain_read(
     values: dict[str, Any],
     entities: dict[str, str],
     *,
-    run: Callable[[], ReadRows | ReadStopped | CommitNotFound] | None,
-) -> Explanation | ReadStopped | CommitNotFound:
+    run: Callable[[], ReadRows | ReadStopped] | None,
+) -> Explanation | ReadStopped:
     """How a statement is run. `entities` has the types of tables; `run` runs it, to measure."""
-    given = {**values, **chain_parameters(view.chain), "row_limit": limits.GRAPH_ROWS_MAX, "row_offset": 0}
+    totals: dict[str, Any] = dict.fromkeys(each.placeholder for each in statement.corpora)
+    given = {**values, **totals, **chain_parameters(view.chain), "row_limit": limits.GRAPH_ROWS_MAX, "row_offset": 0}
     listed = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
     tables = {alias: table for table, alias in _ALIAS.findall(statement.text)}
     found = (_plan_step(str(detail), tables, entities) for _, _, _, detail in listed)

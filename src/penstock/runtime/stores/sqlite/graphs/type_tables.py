@@ -5,7 +5,7 @@ Columns of properties have no declared type: SQLite would convert values to it.
 The indexes serve lookups by identifier, hops in both directions, differences between commits, and what the schema asks
 for. `ANALYZE` must never run on them: with statistics, SQLite reads whole indexes for a search of a few steps.
 
-Above it: `store`, `schemas`, `garbage`. Below it: sqlite3.
+Above it: `store`, `schemas`, `garbage`. Below it: `searching`, sqlite3.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sqlite3
 from penstock.graph.schema.model import EntityType, Index, Key, NodeType, Schema, Unique
 from penstock.graph.sql.access import is_text_key
 from penstock.graph.sql.layout import OPEN, Layout, Table, key_column
+from penstock.runtime.stores.sqlite.graphs.searching.indexes import drop_text_indexes, update_text_indexes
 
 __all__ = ["add_columns", "create_tables", "drop_table", "update_indexes"]
 
@@ -33,6 +34,7 @@ def create_tables(
         else:
             add_columns(connection, table, before)
         update_indexes(connection, table, entity)
+        update_text_indexes(connection, table, entity)
 
 
 def _create_table(connection: sqlite3.Connection, table: Table) -> None:
@@ -86,4 +88,5 @@ def _indexed(table: Table, entity: EntityType) -> list[tuple[str, ...]]:
 
 def drop_table(connection: sqlite3.Connection, name: str) -> None:
     """Drop the table of a type; its rows should have been removed before, piece by piece."""
+    drop_text_indexes(connection, name)
     connection.execute(f"DROP TABLE IF EXISTS {name}")
