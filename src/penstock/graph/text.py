@@ -10,7 +10,7 @@ digits of any script, compared without case and accents).
   whatever the query filters.
 * `distance`: Euclidean.
 
-Above it: `text_index`, the functions that the SQLite store registers. Below it: nothing.
+Above it: `text_index`, the functions that the SQLite store registers. Below it: limits.
 """
 
 from __future__ import annotations
@@ -26,13 +26,20 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from penstock.base import limits
+
 __all__ = ["Bm25Statistics", "NearWord", "bm25", "bm25_corpus", "distance", "fuzzy", "match_text", "search", "words_of"]
 
 _WORD = re.compile(r"[^\W_]+")
 _K1, _B = 1.2, 0.75
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.GRAPH_QUERY_WORDS_KEPT_MAX)
+def _query_words(query: str) -> tuple[str, ...]:
+    """The words of a query, which every text is compared with."""
+    return words_of(query)
+
+
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text, without case and accents."""
     if not text.isascii():
@@ -45,7 +52,7 @@ def search(text: str | None, query: str | None) -> int | None:
     """Whether every word of the query occurs; null if either is. A query without words matches nothing."""
     if text is None or query is None:
         return None
-    wanted = set(words_of(query))
+    wanted = set(_query_words(query))
     return int(bool(wanted) and wanted.issubset(words_of(text)))
 
 
@@ -53,7 +60,7 @@ def match_text(text: str | None, query: str | None) -> int | None:
     """Whether the words of the query occur next to each other."""
     if text is None or query is None:
         return None
-    wanted, words = words_of(query), words_of(text)
+    wanted, words = _query_words(query), words_of(text)
     length = len(wanted)
     return int(length > 0 and any(words[at : at + length] == wanted for at in range(len(words) - length + 1)))
 
@@ -62,8 +69,8 @@ def fuzzy(text: str | None, query: str | None, edits: int) -> int | None:
     """Whether every word of the query has a word at most so many edits away."""
     if text is None or query is None:
         return None
-    wanted, words = words_of(query), set(words_of(text))
-    return int(bool(wanted) and all(any(map(NearWord(one, edits).includes, words)) for one in wanted))
+    near, words = _near_words(query, edits), set(words_of(text))
+    return int(bool(near) and all(any(map(each.includes, words)) for each in near))
 
 
 class NearWord:
@@ -84,6 +91,11 @@ class NearWord:
         if self._parts and not any(part in other for part in self._parts):
             return False
         return _is_near(self._word, other, self._edits)
+
+
+@lru_cache(maxsize=limits.GRAPH_QUERY_WORDS_KEPT_MAX)
+def _near_words(query: str, edits: int) -> tuple[NearWord, ...]:
+    return tuple(NearWord(word, edits) for word in words_of(query))
 
 
 def _is_near(one: str, other: str, edits: int) -> bool:
@@ -118,7 +130,7 @@ class Bm25Statistics:
         if text is None or query is None:
             return
         words = words_of(text)
-        self._wanted = self._wanted or frozenset(words_of(query))
+        self._wanted = self._wanted or frozenset(_query_words(query))
         self._documents += 1
         self._words += len(words)
         self._with_word.update(self._wanted.intersection(words))
@@ -149,7 +161,7 @@ def bm25(text: str | None, query: str | None, statistics: str | None) -> float |
     counts = Counter(words)
     mean = total / documents if total else 1.0
     score, found = 0.0, False
-    for word in dict.fromkeys(words_of(query)):
+    for word in dict.fromkeys(_query_words(query)):
         count = counts[word]
         if not count:
             continue

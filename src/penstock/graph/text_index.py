@@ -75,7 +75,7 @@ class NearTerms:
             return
         is_cut = len(term) >= limits.GRAPH_SEARCH_WORD_CHARACTERS_MAX
         for near, found in self._near:
-            if is_cut or near.includes(term):
+            if len(found) <= limits.GRAPH_SEARCH_TERMS_MAX and (is_cut or near.includes(term)):
                 found.append(term)
 
     def finalize(self) -> str:

@@ -7,6 +7,7 @@ __all__ = [
     "GRAPH_CORPORA_KEPT_MAX",
     "GRAPH_ENTITY_ID_CHARACTERS_MAX",
     "GRAPH_EXPORT_PIECE_MAX",
+    "GRAPH_EXPORT_ROWS_TOGETHER",
     "GRAPH_LOAD_PIECE_MAX",
     "GRAPH_LOAD_PIECE_ROWS_AT_ONCE",
     "GRAPH_MERGE_ROWS_AT_ONCE",
@@ -14,6 +15,7 @@ __all__ = [
     "GRAPH_PAGE_MAX",
     "GRAPH_PIECES_BEFORE_CHECKPOINT",
     "GRAPH_QUERY_SECONDS",
+    "GRAPH_QUERY_WORDS_KEPT_MAX",
     "GRAPH_RESULT_BYTES_MAX",
     "GRAPH_ROWS_MAX",
     "GRAPH_SEARCH_TERMS_MAX",
@@ -28,6 +30,8 @@ __all__ = [
 GRAPH_ROWS_MAX = 10_000
 # How long one query may run: a reader thread is busy for it, and there are few.
 GRAPH_QUERY_SECONDS = 10.0
+# Texts that queries search for whose words are kept: each is compared with every text, and may have many words itself.
+GRAPH_QUERY_WORDS_KEPT_MAX = 16
 # How long a step of a mutation may look for what it changes: everybody who writes waits for it.
 GRAPH_MUTATION_SECONDS = 1.0
 # Bytes of one answer, estimated as its cells are read; an answer is copied a few times on its way out.
@@ -47,6 +51,8 @@ GRAPH_PIECES_BEFORE_CHECKPOINT = 8
 GRAPH_MERGE_ROWS_AT_ONCE = 500
 # Records in one piece of an export.
 GRAPH_EXPORT_PIECE_MAX = 1_000
+# Rows of a type that an export as Parquet writes together: readers skip such groups as a whole, and memory holds one.
+GRAPH_EXPORT_ROWS_TOGETHER = 20_000
 # Graphs, commits or differences on one page.
 GRAPH_PAGE_MAX = 1_000
 # Row versions that one transaction of a clean-up removes; see GRAPH_LOAD_PIECE_ROWS_AT_ONCE.

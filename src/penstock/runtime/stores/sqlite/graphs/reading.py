@@ -13,6 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from penstock.base import limits
@@ -33,17 +34,19 @@ __all__ = ["explain_read", "in_snapshot", "is_gone", "is_interrupted", "run_read
 
 T = TypeVar("T")
 
-# How many steps of SQLite's machine pass between two looks at the clock: some tens of microseconds.
+# How many steps of SQLite's machine pass between two looks at the clock: some tens of microseconds. Where texts are
+# searched, a single step may take milliseconds.
 _STEPS_BETWEEN_LOOKS = 5_000
-_ROWS_AT_ONCE = 256
+_STEPS_BETWEEN_LOOKS_IN_SEARCHES = 50
 _ALIAS = re.compile(r"\b(g\d+_\d+) AS (\w+)")
 
 
 @contextmanager
-def time_limit(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Interrupt statements on a connection after a time."""
+def time_limit(connection: sqlite3.Connection, seconds: float, *, searches: bool = False) -> Iterator[None]:
+    """Interrupt statements on a connection after a time. `searches` says that they search texts."""
     deadline = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
+    steps = _STEPS_BETWEEN_LOOKS_IN_SEARCHES if searches else _STEPS_BETWEEN_LOOKS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, steps)
     try:
         yield
     finally:
@@ -99,7 +102,7 @@ def run_read(
     first, most = _window(statement, read_limits, page)
     given: dict[str, Any] = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
     try:
-        with time_limit(connection, read_limits.seconds):
+        with time_limit(connection, read_limits.seconds, searches=bool(statement.searched)):
             given |= {each.placeholder: corpora.totals(connection, each, view.chain) for each in statement.corpora}
             rows = _fetch(connection.execute(statement.text, given), statement, read_limits.result_bytes, most + 1)
     except sqlite3.OperationalError as error:
@@ -125,12 +128,11 @@ def _fetch(cursor: sqlite3.Cursor, statement: Statement, bytes_max: int, rows_ma
     """The rows of an answer; None if they are too large together."""
     found: list[tuple[Any, ...]] = []
     size = 0
-    while len(found) < rows_max and (piece := cursor.fetchmany(_ROWS_AT_ONCE)):
-        for row in piece:
-            size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
-            found.append(decode_row(statement.cells, row))
+    for row in islice(cursor, rows_max):  # one by one: a few hundred large rows would be more than a whole answer
+        size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
         if size > bytes_max:
             return None
+        found.append(decode_row(statement.cells, row))
     return found
 
 
