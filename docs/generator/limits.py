@@ -3,21 +3,28 @@
 import ast
 import inspect
 from collections.abc import Iterator
+from pkgutil import iter_modules
 from types import ModuleType
 
 from docs.generator.markdown import code, page, table
+from penstock.base import limits
 from penstock.base.limits import (
+    agent_profile,
     documents,
     executors,
     expressions,
     gate,
     graph_language,
+    graphs,
     host,
     http,
+    identity,
     mcp,
+    policy,
     process,
     runs,
     schemas,
+    stored_queries,
     stores,
     upstreams,
     webhooks,
@@ -36,7 +43,12 @@ _AREAS = (
     upstreams,
     stores,
     graph_language,
+    graphs,
+    stored_queries,
+    identity,
+    policy,
     gate,
+    agent_profile,
     http,
     mcp,
     webhooks,
@@ -46,6 +58,10 @@ _AREAS = (
 
 def limits_page() -> str:
     """Every limit with its value and the comment that stands above it."""
+    missing = {each.name for each in iter_modules(limits.__path__)} - {
+        area.__name__.rpartition(".")[2] for area in _AREAS
+    }
+    assert not missing, f"areas of limits that the page leaves out: {missing}"
     intro = (
         "Nothing in Penstock grows without bound. What is too large is refused with a message that names the limit. "
         "A name ends in its unit: `_MAX` alone counts things."

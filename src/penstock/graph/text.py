@@ -1,7 +1,8 @@
 """Text search, ranking and distances, computed from the values themselves.
 
-They need no index, so their results are exact on every branch and at every snapshot: an index would mix versions. A
-text is split into words (letters and digits of any script, compared without case and accents).
+They need no index, so their results are exact on every branch and at every snapshot. An index of words
+(`penstock.graph.text_index`) only says which texts need not be looked at. A text is split into words (letters and
+digits of any script, compared without case and accents).
 
 * `search`: every word of the query occurs. `match_text`: the words of the query occur next to each other, in order.
 * `fuzzy`: for every word of the query there is a word that differs from it by a few edits at most.
@@ -9,7 +10,7 @@ text is split into words (letters and digits of any script, compared without cas
   whatever the query filters.
 * `distance`: Euclidean.
 
-Above it: the functions that the SQLite store registers. Below it: nothing.
+Above it: `text_index`, the functions that the SQLite store registers. Below it: limits.
 """
 
 from __future__ import annotations
@@ -17,18 +18,28 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
 import unicodedata
-from array import array
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
-__all__ = ["Bm25Statistics", "bm25", "distance", "fuzzy", "match_text", "search", "words_of"]
+from penstock.base import limits
+
+__all__ = ["Bm25Statistics", "NearWord", "bm25", "bm25_corpus", "distance", "fuzzy", "match_text", "search", "words_of"]
 
 _WORD = re.compile(r"[^\W_]+")
 _K1, _B = 1.2, 0.75
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=limits.GRAPH_QUERY_WORDS_KEPT_MAX)
+def _query_words(query: str) -> tuple[str, ...]:
+    """The words of a query, which every text is compared with."""
+    return words_of(query)
+
+
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a text, without case and accents."""
     if not text.isascii():
@@ -41,7 +52,7 @@ def search(text: str | None, query: str | None) -> int | None:
     """Whether every word of the query occurs; null if either is. A query without words matches nothing."""
     if text is None or query is None:
         return None
-    wanted = set(words_of(query))
+    wanted = set(_query_words(query))
     return int(bool(wanted) and wanted.issubset(words_of(text)))
 
 
@@ -49,7 +60,7 @@ def match_text(text: str | None, query: str | None) -> int | None:
     """Whether the words of the query occur next to each other."""
     if text is None or query is None:
         return None
-    wanted, words = words_of(query), words_of(text)
+    wanted, words = _query_words(query), words_of(text)
     length = len(wanted)
     return int(length > 0 and any(words[at : at + length] == wanted for at in range(len(words) - length + 1)))
 
@@ -58,8 +69,33 @@ def fuzzy(text: str | None, query: str | None, edits: int) -> int | None:
     """Whether every word of the query has a word at most so many edits away."""
     if text is None or query is None:
         return None
-    wanted, words = words_of(query), set(words_of(text))
-    return int(bool(wanted) and all(any(_is_near(one, other, edits) for other in words) for one in wanted))
+    near, words = _near_words(query, edits), set(words_of(text))
+    return int(bool(near) and all(any(map(each.includes, words)) for each in near))
+
+
+class NearWord:
+    """All words that are at most so many edits away from a word."""
+
+    def __init__(self, word: str, edits: int) -> None:
+        self._word = word
+        self._edits = edits
+        # An edit changes one of these parts, or lies between two of them: at least one is left as it is.
+        size, more = divmod(len(word), edits + 1)
+        ends = [number * size + min(number, more) for number in range(edits + 2)]
+        self._parts = tuple(word[start:end] for start, end in pairwise(ends)) if size else ()
+
+    def includes(self, other: str) -> bool:
+        """Whether a word is one of them."""
+        if abs(len(self._word) - len(other)) > self._edits:
+            return False
+        if self._parts and not any(part in other for part in self._parts):
+            return False
+        return _is_near(self._word, other, self._edits)
+
+
+@lru_cache(maxsize=limits.GRAPH_QUERY_WORDS_KEPT_MAX)
+def _near_words(query: str, edits: int) -> tuple[NearWord, ...]:
+    return tuple(NearWord(word, edits) for word in words_of(query))
 
 
 def _is_near(one: str, other: str, edits: int) -> bool:
@@ -94,7 +130,7 @@ class Bm25Statistics:
         if text is None or query is None:
             return
         words = words_of(text)
-        self._wanted = self._wanted or frozenset(words_of(query))
+        self._wanted = self._wanted or frozenset(_query_words(query))
         self._documents += 1
         self._words += len(words)
         self._with_word.update(self._wanted.intersection(words))
@@ -102,6 +138,12 @@ class Bm25Statistics:
     def finalize(self) -> str:
         """The statistics as JSON."""
         return json.dumps([self._documents, self._words, self._with_word], sort_keys=True)
+
+
+def bm25_corpus(totals: str, counted: str) -> str:
+    """Statistics of all texts: how many there are and their words, and which of them have which words."""
+    documents, words = json.loads(totals)
+    return json.dumps([documents, words, json.loads(counted)[2]], sort_keys=True)
 
 
 @lru_cache(maxsize=64)
@@ -119,7 +161,7 @@ def bm25(text: str | None, query: str | None, statistics: str | None) -> float |
     counts = Counter(words)
     mean = total / documents if total else 1.0
     score, found = 0.0, False
-    for word in dict.fromkeys(words_of(query)):
+    for word in dict.fromkeys(_query_words(query)):
         count = counts[word]
         if not count:
             continue
@@ -134,4 +176,12 @@ def distance(stored: bytes | None, query: bytes | None) -> float | None:
     """The Euclidean distance of two stored vectors; null if either is missing or they differ in length."""
     if stored is None or query is None or len(stored) != len(query):
         return None
-    return math.dist(array("f", stored), array("f", query))
+    unpack, wanted = _wanted_vector(query)
+    return math.dist(unpack(stored), wanted)
+
+
+@lru_cache(maxsize=16)
+def _wanted_vector(query: bytes) -> tuple[Callable[[bytes], tuple[Any, ...]], tuple[float, ...]]:
+    """How vectors of this size are decoded, and the one that a query asks for: every row is compared with it."""
+    unpack = struct.Struct(f"<{len(query) // 4}f").unpack
+    return unpack, unpack(query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -247,6 +248,32 @@ async def test_a_query_that_takes_too_long_is_ended(world: World) -> None:
     stopped = await world.store.read(view, queries["q"], {}, at=AT, limits=ReadLimits(seconds=0.05))
     assert stopped == ReadStopped("GRAPH_QUERY_SECONDS", 0.05)
     assert len(await names(world)) == 120
+
+
+@on_every_graph_store
+async def test_a_search_that_takes_too_long_is_ended(world: World) -> None:
+    text = " ".join(f"word{number}" for number in range(20_000))
+    await world.loaded([world.person(f"p{number}", bio=f"{text} {number}") for number in range(60)])
+    queries = checked('query q() { match { $a: Person fuzzy($a.bio, "wurd", 2) } return { $a.name } }', world.schema)
+    view = await world.view()
+    stopped = await world.store.read(view, queries["q"], {}, at=AT, limits=ReadLimits(seconds=0.02))
+    assert stopped == ReadStopped("GRAPH_QUERY_SECONDS", 0.02)
+
+
+@on_every_graph_store
+async def test_an_answer_that_is_too_large_is_ended_at_the_row_that_is_too_much(world: World) -> None:
+    await world.loaded([world.person(f"p{number}", bio="x" * 100_000) for number in range(12)])
+    columns = ", ".join(f"$a.bio as c{number}" for number in range(100))
+    queries = checked(f"query r() {{ match {{ $a: Person }} return {{ {columns} }} }}", world.schema)
+    view = await world.view()
+    tracemalloc.start()
+    try:
+        stopped = await world.store.read(view, queries["r"], {}, at=AT, limits=ReadLimits(result_bytes=25_000_000))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert stopped == ReadStopped("GRAPH_RESULT_BYTES_MAX", 25_000_000)
+    assert most < 60_000_000  # all rows have 120 MB
 
 
 @on_every_graph_store

@@ -4,7 +4,9 @@ __all__ = [
     "GRAPH_BRANCH_NAME_CHARACTERS_MAX",
     "GRAPH_CHAIN_DEPTH_MAX",
     "GRAPH_CONFLICTS_MAX",
+    "GRAPH_CORPORA_KEPT_MAX",
     "GRAPH_ENTITY_ID_CHARACTERS_MAX",
+    "GRAPH_EXPORT_ROWS_TOGETHER",
     "GRAPH_LOAD_PIECE_MAX",
     "GRAPH_LOG_PAGES_MAX",
     "GRAPH_MERGE_ROWS_AT_ONCE",
@@ -16,11 +18,15 @@ __all__ = [
     "GRAPH_PIECE_SECONDS",
     "GRAPH_PIECE_SECONDS_ALONE",
     "GRAPH_QUERY_SECONDS",
+    "GRAPH_QUERY_WORDS_KEPT_MAX",
     "GRAPH_RECORDS_PREPARED_AT_ONCE",
     "GRAPH_RESULT_BYTES_MAX",
     "GRAPH_ROWS_MAX",
+    "GRAPH_SEARCH_TERMS_MAX",
+    "GRAPH_SEARCH_WORD_CHARACTERS_MAX",
     "GRAPH_STATEMENTS_KEPT_MAX",
     "GRAPH_SWEEP_ROWS_MAX",
+    "GRAPH_TEXTS_INDEXED_AT_ONCE",
     "GRAPH_VIOLATIONS_MAX",
 ]
 
@@ -28,6 +34,8 @@ __all__ = [
 GRAPH_ROWS_MAX = 10_000
 # How long one query may run: a reader thread is busy for it, and there are few.
 GRAPH_QUERY_SECONDS = 10.0
+# Texts that queries search for whose words are kept: each is compared with every text, and may have many words itself.
+GRAPH_QUERY_WORDS_KEPT_MAX = 16
 # How long a step of a mutation may look for what it changes: everybody who writes waits for it.
 GRAPH_MUTATION_SECONDS = 1.0
 # Bytes of one answer, estimated as its cells are read; an answer is copied a few times on its way out.
@@ -55,6 +63,8 @@ GRAPH_PIECE_PAUSE_SECONDS_MAX = 0.05
 GRAPH_LOG_PAGES_MAX = 4_000
 # Changes that a merge writes in one transaction. A merge with more is written piece by piece, invisible until its end.
 GRAPH_MERGE_ROWS_AT_ONCE = 500
+# Rows of a type that an export as Parquet writes together: readers skip such groups as a whole, and memory holds one.
+GRAPH_EXPORT_ROWS_TOGETHER = 20_000
 # Graphs, commits or differences on one page.
 GRAPH_PAGE_MAX = 1_000
 # Row versions that one transaction of a clean-up removes; see GRAPH_PIECE_SECONDS.
@@ -66,5 +76,13 @@ GRAPH_ENTITY_ID_CHARACTERS_MAX = 1_000
 # Branches that a read may look at, one forked from the other. Each makes reads slower, and SQLite's parser has a limit;
 # a branch at this depth is flattened before it can be forked.
 GRAPH_CHAIN_DEPTH_MAX = 16
+# Texts of a branch whose totals a store keeps for `bm25`: a few numbers each, and counting them again takes a scan.
+GRAPH_CORPORA_KEPT_MAX = 1_024
 # Compiled statements that a store keeps: one for each query, depth of branches and schema.
 GRAPH_STATEMENTS_KEPT_MAX = 1_024
+# Words in one question to a text index. What is beyond is looked up in the texts themselves, as without an index.
+GRAPH_SEARCH_TERMS_MAX = 500
+# Characters of a word in a text index: longer ones are cut there, and compared as a whole in the text itself.
+GRAPH_SEARCH_WORD_CHARACTERS_MAX = 500
+# Texts that one transaction adds to a new text index: some tens of milliseconds.
+GRAPH_TEXTS_INDEXED_AT_ONCE = 500

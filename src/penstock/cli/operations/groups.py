@@ -40,6 +40,9 @@ _COMPOSED = {
         "load": LazyCommand(
             "penstock.cli.graphs.loading", "load_command", "Load nodes and edges, all of them or none."
         ),
+        "export": LazyCommand(
+            "penstock.cli.graphs.exporting", "export_command", "Export the nodes and edges of a version."
+        ),
     },
     "upstream": {
         "sign-in": LazyCommand(

@@ -38,7 +38,7 @@ from penstock.graph.schema.types import written_type
 
 __all__ = ["ANNOTATIONS", "EDGE_ENDS", "RESERVED", "TypeChecks"]
 
-ANNOTATIONS = ("key", "unique", "index", "embed", "rename_from", "description", "instruction", "card")
+ANNOTATIONS = ("key", "unique", "index", "search", "embed", "rename_from", "description", "instruction", "card")
 RESERVED = frozenset({"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"})
 EDGE_ENDS = ("src", "dst")
 _EDGE_RESERVED = frozenset({"src", "dst", "from", "to"})
@@ -140,6 +140,7 @@ class TypeChecks:
             self.report("KEY_COUNT", message, position or declaration.position, hint)
         for constraint, position in found:
             self._constraint(constraint, by_name, position or declaration.position, ends=())
+        self._searches(properties)
         self._embeddings(properties, by_name)
         extra = {id(each) for each, _ in keys[1:]}
         return tuple(dict.fromkeys(each for each, _ in found if id(each) not in extra))
@@ -156,6 +157,9 @@ class TypeChecks:
                 continue
             self._constraint(constraint, by_name, position or declaration.position, ends=EDGE_ENDS)
             kept.append(constraint)
+        for prop in filter(_is_searched, properties):
+            hint = "make it a node type, or remove `@search`: edges are searched without an index"
+            self.report("CONSTRAINT_PLACE", "`@search` is for node types", prop.position, hint)
         self._embeddings(properties, by_name)
         return tuple(dict.fromkeys(kept))
 
@@ -217,6 +221,12 @@ class TypeChecks:
         if isinstance(compiled, str):
             self.report("CHECK_PATTERN", f"the regular expression is not valid: {compiled}", position)
 
+    def _searches(self, properties: Iterable[Property]) -> None:
+        for prop in filter(_is_searched, properties):
+            if prop.type != Scalar(Base.STRING):
+                shown = f"`{prop.name}` is {written_type(prop.type, nullable=prop.nullable)}"
+                self.report("CONSTRAINT_TYPE", f"{shown}; `@search` is for String", prop.position, "use `@index`")
+
     def _embeddings(self, properties: Iterable[Property], by_name: Mapping[str, Property]) -> None:
         for prop in properties:
             embed = next((each for each in prop.annotations if each.name == "embed"), None)
@@ -233,6 +243,10 @@ class TypeChecks:
             elif source.type != Scalar(Base.STRING):
                 message = f"`@embed` names `{source.name}`, which is {written_type(source.type)}"
                 self.report("EMBED_TYPE", message, prop.position, "only a String can be embedded")
+
+
+def _is_searched(prop: Property) -> bool:
+    return any(each.name == "search" for each in prop.annotations)
 
 
 def _empty(constraint: Range) -> bool:

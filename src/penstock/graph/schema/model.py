@@ -188,6 +188,11 @@ class NodeType:
         """The properties of the key; None if identifiers are generated."""
         return next((each.properties for each in self.constraints if isinstance(each, Key)), None)
 
+    @cached_property
+    def searched(self) -> tuple[str, ...]:
+        """The texts that have an index of their words (`@search`)."""
+        return tuple(each.name for each in self.properties if any(one.name == "search" for one in each.annotations))
+
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeType:

@@ -2,6 +2,6 @@
 
 `layout` says in which tables and columns a schema is stored, `dialects` how SQLite and PostgreSQL differ. `reads` and
 `mutations` compile; `patterns` does most of the work, with `hops` for traversals of several steps and `conditions` for
-conditions and expressions. `statement` is the result. Values are bound, never written into a statement. It does no
-I/O. Read `statement` first, then `patterns`.
+conditions and expressions, and `searches` for text indexes. `statement` is the result. Values are bound, never written
+into a statement. It does no I/O. Read `statement` first, then `patterns`.
 """

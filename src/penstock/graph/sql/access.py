@@ -1,11 +1,11 @@
-"""How the rows of a node variable can be found: by identifier, by a key, by an index, or only by reading all.
+"""How the rows of a node variable can be found: by identifier, a key, an index, words, or only by reading all.
 
 Above it: `patterns`. Below it: `walking`, `emitting`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 
 from penstock.graph.schema.model import Base, Index, Key, NodeType, Scalar, Unique
@@ -13,17 +13,28 @@ from penstock.graph.schema.model import Enum as EnumType
 from penstock.graph.sql.emitting import Scope
 from penstock.graph.sql.walking import free_variables
 from penstock.graph.typing.patterns import (
+    All,
     Comparator,
     Compare,
     FieldValue,
     MetaField,
     MetaValue,
     NodeVariable,
+    TextSearch,
     TypedCondition,
     TypedExpression,
 )
+from penstock.graph.typing.patterns import Any as AnyOf
 
-__all__ = ["Access", "end_values", "find_access", "identifier_values", "indexed_columns", "is_text_key"]
+__all__ = [
+    "Access",
+    "end_values",
+    "find_access",
+    "identifier_values",
+    "indexed_columns",
+    "is_found_by_text",
+    "is_text_key",
+]
 
 
 class Access(Enum):
@@ -31,6 +42,7 @@ class Access(Enum):
 
     SINGLE = auto()
     INDEX = auto()
+    TEXT = auto()
     SCAN = auto()
 
 
@@ -87,6 +99,19 @@ def end_values(
         for own, other in _equal_to(name, conditions, scope)
         if isinstance(own, MetaValue) and own.field in (MetaField.SRC, MetaField.DST)
     ]
+
+
+def is_found_by_text(node: NodeVariable, condition: TypedCondition, indexed: Callable[[str], bool]) -> bool:
+    """Whether text indexes find all nodes for which a condition can hold. `indexed` says which properties have one."""
+    match condition:
+        case TextSearch(subject=subject):
+            return subject.variable == node.name and indexed(subject.name)
+        case All(operands):
+            return any(is_found_by_text(node, each, indexed) for each in operands)
+        case AnyOf(operands):
+            return all(is_found_by_text(node, each, indexed) for each in operands)
+        case _:
+            return False
 
 
 def identifier_values(node: NodeVariable, conditions: Iterable[TypedCondition], scope: Scope) -> list[TypedExpression]:

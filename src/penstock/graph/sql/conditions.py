@@ -1,6 +1,7 @@
 """Conditions and expressions as SQL. Conditions have three values, as in SQL itself.
 
-Above it: `patterns`, `reads`, `mutations`. Below it: `emitting`. Blocks are patterns again: `block` compiles them.
+Above it: `patterns`, `reads`, `mutations`. Below it: `searches`, `emitting`. Blocks are patterns again: `block`
+compiles them.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from penstock.graph.query.tree import RankKind
+from penstock.graph.query.tree import RankKind, TextMatchKind
 from penstock.graph.schema.model import Base, ListOf, Scalar, ValueType, Vector
 from penstock.graph.sql.emitting import Emitter, NodeSource, NotCompilableError, Scope
+from penstock.graph.sql.searches import compile_bm25, text_candidates
 from penstock.graph.typing.patterns import (
     AggregateValue,
     All,
@@ -99,25 +101,24 @@ def _rank(emitter: Emitter, value: RankValue, scope: Scope) -> str:
         return f"graph_distance({subject}, {query})"
     source = scope.find(value.subject.variable)
     assert isinstance(source, NodeSource)
-    alias = emitter.name("corpus")
-    column = f"{alias}.{source.table.columns[value.subject.name]}"
-    corpus = f"FROM {source.table.name} AS {alias} WHERE {emitter.visible(alias, source.table)}"
-    return f"graph_bm25({subject}, {query}, (SELECT graph_bm25_statistics({column}, {query}) {corpus}))"
+    return compile_bm25(emitter, source, value.subject.name, query)
 
 
-def compile_condition(emitter: Emitter, condition: TypedCondition, scope: Scope, block: Block) -> str:
-    """A condition, in parentheses where it needs them."""
+def compile_condition(
+    emitter: Emitter, condition: TypedCondition, scope: Scope, block: Block, *, keeps: bool = True
+) -> str:
+    """A condition, in parentheses where it needs them. With `keeps`, only whether it is true matters."""
     match condition:
-        case All(operands):
-            return "(" + " AND ".join(compile_condition(emitter, each, scope, block) for each in operands) + ")"
-        case Any(operands):
-            return "(" + " OR ".join(compile_condition(emitter, each, scope, block) for each in operands) + ")"
+        case All(operands) | Any(operands):
+            word = " AND " if isinstance(condition, All) else " OR "
+            parts = [compile_condition(emitter, each, scope, block, keeps=keeps) for each in operands]
+            return f"({word.join(parts)})"
         case Not(operand):
-            return f"(NOT {compile_condition(emitter, operand, scope, block)})"
+            return f"(NOT {compile_condition(emitter, operand, scope, block, keeps=False)})"
         case BlockExists(pattern, negated):
             return f"({'NOT ' if negated else ''}{block(emitter, pattern, scope, 'exists', None)})"
         case TextSearch():
-            return _text_search(emitter, condition, scope)
+            return _text_search(emitter, condition, scope, keeps=keeps)
         case _:
             return _test(emitter, condition, lambda value: compile_value(emitter, value, scope, block))
 
@@ -175,13 +176,18 @@ def _value_type(value: TypedExpression) -> ValueType:
     return value.type
 
 
-def _text_search(emitter: Emitter, condition: TextSearch, scope: Scope) -> str:
+def _text_search(emitter: Emitter, condition: TextSearch, scope: Scope, *, keeps: bool) -> str:
     if not emitter.dialect.has_text_search:
         message = f"{condition.kind.value} is not available in {emitter.dialect.name}"
         raise NotCompilableError("GRAPH_TEXT_SEARCH_UNSUPPORTED", message)
     assert not isinstance(condition.subject.type, Vector)
     subject, query = _field(condition.subject, scope), emitter.given(condition.query)
-    if condition.kind.value == "fuzzy":
-        distance = emitter.given(ConstantValue(condition.distance or 1, Scalar(Base.I32)))
-        return f"(graph_fuzzy({subject}, {query}, {distance}) = 1)"
-    return f"(graph_{condition.kind.value}({subject}, {query}) = 1)"
+    given = [subject, query]
+    if condition.kind is TextMatchKind.FUZZY:
+        given.append(emitter.given(ConstantValue(condition.distance or 1, Scalar(Base.I32))))
+    found = f"(graph_{condition.kind.value}({', '.join(given)}) = 1)"
+    source = scope.find(condition.subject.variable)
+    if not keeps or not isinstance(source, NodeSource):
+        return found  # a row that the index does not find may be one without a text, of which nothing is true
+    candidates = text_candidates(emitter, source, condition.subject.name, condition.kind, given[1:])
+    return found if candidates is None else f"({candidates} AND {found})"

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from penstock.graph.schema.model import Base, Scalar, ValueType
 from penstock.graph.sql.dialects import Dialect
-from penstock.graph.sql.layout import Layout, Table
+from penstock.graph.sql.layout import NO_TEXT_INDEXES, Layout, Table, TextIndex, TextIndexes, text_index
 from penstock.graph.sql.statement import Bound
 from penstock.graph.typing.patterns import ConstantList, ConstantValue, NowValue, ParameterValue
 
@@ -107,12 +107,25 @@ class Scope:
 class Emitter:
     """Collects the values of a statement, and gives out names."""
 
-    def __init__(self, dialect: Dialect, layout: Layout, depth: int, needed: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        layout: Layout,
+        depth: int,
+        needed: frozenset[str] = frozenset(),
+        text_indexes: TextIndexes = NO_TEXT_INDEXES,
+    ) -> None:
         self.dialect = dialect
         self.layout = layout
         self.depth = depth
         self.needed = needed
         """The variables whose properties are read."""
+        self.text_indexes = text_indexes
+        self.searched: set[tuple[str, str]] = set()
+        """The tables and columns of texts that are searched or ranked."""
+        self.found_by_text: set[str] = set()
+        """The aliases of tables whose rows a text index finds."""
+        self.corpora: dict[tuple[str, str], tuple[str, Table]] = {}
         self.bound: list[Bound] = []
         self.scans = 0
         self._names: dict[str, int] = {}
@@ -146,6 +159,17 @@ class Emitter:
     def constant(self, value: str) -> str:
         """A placeholder for a text that the compiler itself gives."""
         return self.given(ConstantValue(value, Scalar(Base.STRING)))
+
+    def text_index(self, table: Table, name: str) -> TextIndex | None:
+        """The index of the words of a property, if there is one."""
+        column = table.columns[name]
+        self.searched.add((table.name, column))
+        return text_index(table.name, column) if (table.name, column) in self.text_indexes else None
+
+    def totals(self, table: Table, column: str) -> str:
+        """A placeholder for how many texts of a column the view shows, and how many words they have."""
+        known = self.corpora.setdefault((table.name, column), (f"corpus_totals{len(self.corpora)}", table))
+        return self.dialect.placeholder(known[0])
 
     def visible(self, alias: str, table: Table) -> str:
         """The condition that the view shows a row."""

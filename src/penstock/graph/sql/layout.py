@@ -11,6 +11,8 @@ Edges are found by their ends in two further tables, one for each end (`Table.ho
 They are tables and no indexes so that a load can write them in their own order, at its end: to write an index in the
 order of something else changes a page of it for every row.
 
+A property with `@search` has an index of the words of all versions, of every branch, by the number of the row (`rid`).
+
 Above it: everything in `sql`, the stores. Below it: `schema`.
 """
 
@@ -18,13 +20,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.graph.schema.model import EntityType, NodeType, Schema
 from penstock.graph.schema.plan import SchemaPlan
 from penstock.graph.schema.steps import RenameProperty, RenameType
 
-__all__ = ["OPEN", "Layout", "Table", "key_column", "layout_from_json", "layout_to_json", "new_layout", "next_layout"]
+__all__ = [
+    "NO_TEXT_INDEXES",
+    "OPEN",
+    "Layout",
+    "Table",
+    "TextIndex",
+    "TextIndexes",
+    "key_column",
+    "layout_from_json",
+    "layout_to_json",
+    "new_layout",
+    "next_layout",
+    "text_index",
+]
 
 OPEN = 1 << 62
 """The end of a version that has not ended."""
@@ -55,6 +70,26 @@ class Layout:
     def column(self, type_name: str, name: str) -> str:
         """The column of a property."""
         return self.tables[type_name].columns[name]
+
+
+TextIndexes: TypeAlias = frozenset[tuple[str, str]]
+"""The tables and columns whose index of words is complete, so that it can be used."""
+NO_TEXT_INDEXES: TextIndexes = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TextIndex:
+    """The names of the tables that make up the index of one column."""
+
+    words: str
+    terms: str
+    lengths: str
+
+
+def text_index(table: str, column: str) -> TextIndex:
+    """The index of the words of a column. Its names do not begin like those of tables of types."""
+    name = f"text_{table}_{column}"
+    return TextIndex(name, f"{name}_terms", f"{name}_lengths")
 
 
 def new_layout(prefix: str, schema: Schema) -> Layout:

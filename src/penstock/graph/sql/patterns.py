@@ -1,9 +1,10 @@
 """Patterns as joins.
 
-The compiler chooses the order: first what a key or an index finds, then hops from what is bound, then scans. A plain
-hop is a join with the table of its edges; a hop between two bound nodes is an `EXISTS`. Before a hop of another kind,
-what is bound so far becomes a common table expression (a stage), from which the search starts. A node whose properties
-nobody reads is not joined at all: an edge has its identifier, and edges have no missing ends.
+The compiler chooses the order: first what a key or an index finds, then hops from what is bound, then what a text
+index finds, then scans. A plain hop is a join with the table of its edges; a hop between two bound nodes is an
+`EXISTS`. Before a hop of another kind, what is bound so far becomes a common table expression (a stage), from which the
+search starts. A node whose properties nobody reads is not joined at all: an edge has its identifier, and edges have no
+missing ends.
 
 Above it: `reads`, `mutations`. Below it: `hops`, `conditions`, `access`, `emitting`.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.graph.schema.model import EdgeType, Unique
-from penstock.graph.sql.access import Access, find_access, identifier_values
+from penstock.graph.sql.access import Access, find_access, identifier_values, is_found_by_text
 from penstock.graph.sql.conditions import compile_condition, compile_value
 from penstock.graph.sql.emitting import EdgeSource, Emitter, NodeSource, Scope
 from penstock.graph.sql.hops import edge_exists, hop_table, is_plain, is_single, join_edges
@@ -131,9 +132,19 @@ class _Compiler:
         indexed = next((each for each in unbound if accesses[each.name] is Access.INDEX), None)
         if indexed is not None:
             self._join_node(indexed, Access.INDEX)
-        else:
-            self._join_node(max(unbound, key=self._filters), Access.SCAN)
+            return True
+        searched = [each for each in unbound if self._is_found_by_text(each)]
+        access = Access.TEXT if searched else Access.SCAN
+        self._join_node(max(searched or unbound, key=self._filters), access)
         return True
+
+    def _is_found_by_text(self, node: NodeVariable) -> bool:
+        table = self._emitter.layout.tables[node.type.name]
+
+        def indexed(name: str) -> bool:
+            return self._emitter.text_index(table, name) is not None
+
+        return any(is_found_by_text(node, each, indexed) for each in self._pattern.conditions)
 
     def _filters(self, node: NodeVariable) -> int:
         """How many conditions are about a node alone: more of them leave fewer rows."""
@@ -164,9 +175,11 @@ class _Compiler:
         emitter = self._emitter
         table = emitter.layout.tables[node.type.name]
         alias = emitter.name("n")
-        if access is Access.SCAN:
-            emitter.scans += 1
+        if access in (Access.SCAN, Access.TEXT):
+            emitter.scans += access is Access.SCAN
             self._sources.append(emitter.dialect.scan(table.name, alias))
+            if access is Access.TEXT:
+                emitter.found_by_text.add(alias)
         else:
             self._sources.append(f"{table.name} AS {alias}")
         self._conditions.append(emitter.visible(alias, table))

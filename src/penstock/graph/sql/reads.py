@@ -14,9 +14,9 @@ from penstock.graph.schema.model import Base, Scalar, ValueType
 from penstock.graph.sql.conditions import compile_value
 from penstock.graph.sql.dialects import Dialect
 from penstock.graph.sql.emitting import Emitter
-from penstock.graph.sql.layout import Layout
+from penstock.graph.sql.layout import NO_TEXT_INDEXES, Layout, TextIndexes
 from penstock.graph.sql.patterns import Joined, compile_block, compile_pattern
-from penstock.graph.sql.statement import Cell, NodeCell, Statement, ValueCell
+from penstock.graph.sql.statement import Cell, Corpus, NodeCell, Statement, ValueCell
 from penstock.graph.sql.walking import variables_with_properties
 from penstock.graph.typing.model import CheckedRead, Column, Order
 from penstock.graph.typing.patterns import (
@@ -35,9 +35,16 @@ ROW_LIMIT, ROW_OFFSET = "row_limit", "row_offset"
 _TEXT = Scalar(Base.STRING)
 
 
-def compile_read(dialect: Dialect, layout: Layout, read: CheckedRead, *, depth: int) -> Statement:
+def compile_read(
+    dialect: Dialect,
+    layout: Layout,
+    read: CheckedRead,
+    *,
+    depth: int,
+    text_indexes: TextIndexes = NO_TEXT_INDEXES,
+) -> Statement:
     """Compile a read for a view of so many branches. Raises `NotCompilableError`."""
-    emitter = Emitter(dialect, layout, depth, variables_with_properties(read))
+    emitter = Emitter(dialect, layout, depth, variables_with_properties(read), text_indexes)
     joined = compile_pattern(emitter, read.pattern)
     builder = _Builder(emitter, joined, read)
     text = builder.aggregated() if read.aggregated else builder.plain()
@@ -50,6 +57,8 @@ def compile_read(dialect: Dialect, layout: Layout, read: CheckedRead, *, depth: 
         paged=True,
         limit=read.limit,
         scans=emitter.scans,
+        searched=frozenset(emitter.searched),
+        corpora=tuple(Corpus(name, table, column) for (_, column), (name, table) in emitter.corpora.items()),
     )
 
 

@@ -3,7 +3,7 @@
 Stored forms: a Bool is 0 or 1, a list is JSON, a Vector is its 32-bit floats one after the other; everything else is
 stored as it is in memory (see `penstock.graph.values`).
 
-Above it: the stores. Below it: `schema.model`, `typing`.
+Above it: the stores. Below it: `schema.model`, `layout`, `typing`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from penstock.graph.schema.model import Base, ListOf, Scalar, ValueType, Vector
+from penstock.graph.sql.layout import NO_TEXT_INDEXES, Table, TextIndexes
 from penstock.graph.values import GraphValue
 
-__all__ = ["Bound", "Cell", "NodeCell", "Statement", "ValueCell", "bind", "decode_row", "decode_value", "encode_value"]
+__all__ = [
+    "Bound",
+    "Cell",
+    "Corpus",
+    "NodeCell",
+    "Statement",
+    "ValueCell",
+    "bind",
+    "decode_row",
+    "decode_value",
+    "encode_value",
+]
 
 _INTEGER_MAX = (1 << 63) - 1
 _FLOATS = (Base.F32, Base.F64)
@@ -52,10 +64,20 @@ Cell: TypeAlias = ValueCell | NodeCell
 
 
 @dataclass(frozen=True, slots=True)
+class Corpus:
+    """A column of texts of which a statement wants to know the totals."""
+
+    placeholder: str
+    table: Table
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A statement. Beside `bound`, it wants `b0`, `s0`, … (the branches of the view and how far each is seen).
 
-    A statement with `paged` wants `row_limit` and `row_offset` too.
+    A statement with `paged` wants `row_limit` and `row_offset` too. For each of `corpora` it wants a JSON array: the
+    number of texts that the view shows, and the number of their words.
     """
 
     text: str
@@ -66,6 +88,9 @@ class Statement:
     limit: int | None
     scans: int
     """How many of its tables are read as a whole."""
+    searched: TextIndexes = NO_TEXT_INDEXES
+    """The texts that it searches or ranks, with or without an index."""
+    corpora: tuple[Corpus, ...] = ()
 
 
 def bind(statement: Statement, parameters: Mapping[str, GraphValue | None], now: int) -> dict[str, Any]:

@@ -100,3 +100,15 @@ def test_unknown_names_come_with_suggestions() -> None:
 def test_an_edge_type_may_be_unique_by_its_ends() -> None:
     found = schema("node A { }\nedge E: A -> A { since: Date @unique(src, dst, since) }").edge_types["E"]
     assert found.constraints == (Unique(("src", "dst", "since")),)
+
+
+def test_a_text_is_searched_with_an_index_only_if_it_is_a_string_of_a_node_type() -> None:
+    reading = read_schema("node A { name: String? @search  age: I32 @search }\nedge E: A -> A { note: String @search }")
+    found = sorted((each.code, each.message) for each in reading.findings)
+    assert found == [
+        ("CONSTRAINT_PLACE", "`@search` is for node types"),
+        ("CONSTRAINT_TYPE", "`age` is I32; `@search` is for String"),
+    ]
+    schema = read_schema("interface N { note: String @search }\nnode A implements N { name: String? @search }").schema
+    assert schema is not None
+    assert schema.nodes[0].searched == ("note", "name")

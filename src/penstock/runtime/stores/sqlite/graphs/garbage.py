@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from penstock.graph.sql.layout import OPEN
 from penstock.runtime.ports.graphs import Collected, GarbagePolicy, GraphNotFound, GraphRef
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain, find_graph
+from penstock.runtime.stores.sqlite.graphs.searching.indexes import build_piece
 from penstock.runtime.stores.sqlite.graphs.type_tables import drop_table
 from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables
 
@@ -136,7 +137,7 @@ def _keep_forks(connection: sqlite3.Connection, kept: dict[int, _Kept]) -> None:
 
 
 def sweep(connection: sqlite3.Connection, limit: int) -> Collected:
-    """Remove some rows of deleted graphs, and some values that were dropped for good."""
+    """Remove some rows of deleted graphs and some values that were dropped for good, and go on with text indexes."""
     removed = 0
     for table, column in connection.execute("SELECT table_name, column_name FROM graph_garbage").fetchall():
         if removed >= limit:
@@ -149,7 +150,8 @@ def sweep(connection: sqlite3.Connection, limit: int) -> Collected:
             removed += _empty(connection, table, limit - removed)
         if removed < limit and not graph_tables(connection, graph):
             _forget_graph(connection, graph)
-    return Collected(removed, more=removed >= limit)
+    indexed = build_piece(connection, limit - removed) if removed < limit else 0
+    return Collected(removed + indexed, more=indexed > 0 or removed >= limit)
 
 
 def _sweep_one(connection: sqlite3.Connection, table: str, column: str, limit: int) -> int:

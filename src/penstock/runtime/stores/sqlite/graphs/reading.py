@@ -1,9 +1,9 @@
 """Reads of graphs: run a compiled statement on a view, within limits, and explain it.
 
-A read runs in one transaction with the check that its view still exists, so that garbage collection cannot remove rows
-in between.
+A read runs in one transaction with the check that its view still exists, and with the choice of text indexes, so that
+neither garbage collection nor a schema change comes in between.
 
-Above it: `store`. Below it: `statements`, `catalogue`, sqlite3.
+Above it: `store`. Below it: `statements`, `searching`, `catalogue`, sqlite3.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from penstock.base import limits
 from penstock.graph.sql.statement import Statement, decode_row
 from penstock.runtime.ports.graphs import (
-    CommitNotFound,
     Explanation,
     PageWanted,
     PlanStep,
@@ -27,24 +27,28 @@ from penstock.runtime.ports.graphs import (
     ReadStopped,
     View,
 )
+from penstock.runtime.stores.sqlite.graphs.searching.corpora import Corpora
 from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters
 
 __all__ = ["explain_read", "in_snapshot", "is_gone", "is_interrupted", "run_read", "snapshot", "time_limit"]
 
 T = TypeVar("T")
 
-# How many steps of SQLite's machine pass between two looks at the clock: some tens of microseconds.
+# How many steps of SQLite's machine pass between two looks at the clock: some tens of microseconds. Where texts are
+# searched, a single step may take milliseconds.
 _STEPS_BETWEEN_LOOKS = 5_000
+_STEPS_BETWEEN_LOOKS_IN_SEARCHES = 50
 _ROWS_AT_ONCE = 256
 _ALIAS = re.compile(r"\b(g\d+_\d+(?:_out|_in)?) AS (\w+)")
 _HOPS = ("_out", "_in")
 
 
 @contextmanager
-def time_limit(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Interrupt statements on a connection after a time."""
+def time_limit(connection: sqlite3.Connection, seconds: float, *, searches: bool = False) -> Iterator[None]:
+    """Interrupt statements on a connection after a time. `searches` says that they search texts."""
     deadline = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
+    steps = _STEPS_BETWEEN_LOOKS_IN_SEARCHES if searches else _STEPS_BETWEEN_LOOKS
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, steps)
     try:
         yield
     finally:
@@ -92,16 +96,16 @@ def run_read(
     view: View,
     statement: Statement,
     values: dict[str, Any],
-    read_limits: ReadLimits,
-    page: PageWanted,
-) -> ReadRows | ReadStopped | CommitNotFound:
-    """Run a read. `values` are the bound values of the query itself."""
+    corpora: Corpora,
+    wanted: tuple[ReadLimits, PageWanted],
+) -> ReadRows | ReadStopped:
+    """Run a read, in the transaction in which it was compiled. `values` are the bound values of the query itself."""
+    read_limits, page = wanted
     first, most = _window(statement, read_limits, page)
-    given = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
+    given: dict[str, Any] = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
     try:
-        with snapshot(connection), time_limit(connection, read_limits.seconds):
-            if is_gone(connection, view):
-                return CommitNotFound(view.commit_id, collected=True)
+        with time_limit(connection, read_limits.seconds, searches=bool(statement.searched)):
+            given |= {each.placeholder: corpora.totals(connection, each, view.chain) for each in statement.corpora}
             rows = _fetch(connection.execute(statement.text, given), statement, read_limits.result_bytes, most + 1)
     except sqlite3.OperationalError as error:
         if not is_interrupted(error):
@@ -126,12 +130,11 @@ def _fetch(cursor: sqlite3.Cursor, statement: Statement, bytes_max: int, rows_ma
     """The rows of an answer; None if they are too large together."""
     found: list[tuple[Any, ...]] = []
     size = 0
-    while len(found) < rows_max and (piece := cursor.fetchmany(_ROWS_AT_ONCE)):
-        for row in piece:
-            size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
-            found.append(decode_row(statement.cells, row))
+    for row in islice(cursor, rows_max):  # one by one: a few hundred large rows would be more than a whole answer
+        size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
         if size > bytes_max:
             return None
+        found.append(decode_row(statement.cells, row))
     return found
 
 
@@ -142,10 +145,11 @@ def explain_read(
     values: dict[str, Any],
     entities: dict[str, str],
     *,
-    run: Callable[[], ReadRows | ReadStopped | CommitNotFound] | None,
-) -> Explanation | ReadStopped | CommitNotFound:
+    run: Callable[[], ReadRows | ReadStopped] | None,
+) -> Explanation | ReadStopped:
     """How a statement is run. `entities` has the types of tables; `run` runs it, to measure."""
-    given = {**values, **chain_parameters(view.chain), "row_limit": limits.GRAPH_ROWS_MAX, "row_offset": 0}
+    totals: dict[str, Any] = dict.fromkeys(each.placeholder for each in statement.corpora)
+    given = {**values, **totals, **chain_parameters(view.chain), "row_limit": limits.GRAPH_ROWS_MAX, "row_offset": 0}
     listed = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
     tables = {alias: table for table, alias in _ALIAS.findall(statement.text)}
     found = (_plan_step(str(detail), tables, entities) for _, _, _, detail in listed)

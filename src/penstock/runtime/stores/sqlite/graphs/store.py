@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from penstock.base import limits
 from penstock.graph.records import GraphRecord
 from penstock.graph.schema.model import Schema
 from penstock.graph.schema.plan import SchemaPlan, plan_schema
@@ -87,6 +88,8 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
 )
 from penstock.runtime.stores.sqlite.graphs.exporting import read_export
 from penstock.runtime.stores.sqlite.graphs.reading import explain_read, in_snapshot, is_gone, run_read
+from penstock.runtime.stores.sqlite.graphs.searching.corpora import Corpora
+from penstock.runtime.stores.sqlite.graphs.searching.indexes import build_piece, usable_text_indexes
 from penstock.runtime.stores.sqlite.graphs.staged_work import StagedWork, make_change
 from penstock.runtime.stores.sqlite.graphs.statements import Statements
 
@@ -105,6 +108,7 @@ class SqliteGraphStore:
         self._database = database
         self._catalogue = Catalogue()
         self._statements = Statements()
+        self._corpora = Corpora()
         self._staged = StagedWork(database, self._catalogue)
 
     # --- graphs ----------------------------------------------------------------------------------
@@ -244,7 +248,10 @@ class SqliteGraphStore:
             return CommitNotFound(view.commit_id, collected=True)
         assert isinstance(query.body, CheckedRead), "a mutation cannot be read"
         stored = self._catalogue.schema(connection, view.graph, view.schema_version)
-        compiled = self._statements.read(query.body, stored.layout, stored.version, len(view.chain))
+        about = (query.body, stored.layout, stored.version, len(view.chain))
+        compiled = self._statements.read(*about)
+        if isinstance(compiled, Statement) and compiled.searched:
+            compiled = self._statements.read(*about, usable_text_indexes(connection, compiled.searched))
         return compiled if isinstance(compiled, QueryNotSupported) else (compiled, stored)
 
     async def read(
@@ -264,9 +271,10 @@ class SqliteGraphStore:
             if not isinstance(compiled, tuple):
                 return compiled
             statement = compiled[0]
-            return run_read(connection, view, statement, bind(statement, parameters, at), limits, page)
+            values = bind(statement, parameters, at)
+            return run_read(connection, view, statement, values, self._corpora, (limits, page))
 
-        return await self._database.read_slowly(run)
+        return await self._database.read_slowly(in_snapshot(run))
 
     async def explain(
         self, view: View, query: CheckedQuery, parameters: Parameters, *, at: int, run: bool = False
@@ -288,10 +296,12 @@ class SqliteGraphStore:
                 statement,
                 values,
                 entities,
-                run=(lambda: run_read(connection, view, statement, values, _LIMITS, _WHOLE)) if run else None,
+                run=(lambda: run_read(connection, view, statement, values, self._corpora, (_LIMITS, _WHOLE)))
+                if run
+                else None,
             )
 
-        return await self._database.read_slowly(explain)
+        return await self._database.read_slowly(in_snapshot(explain))
 
     async def diff(
         self, before: View, after: View, *, limit: int, cursor: str | None = None
@@ -446,6 +456,8 @@ class SqliteGraphStore:
                 is_long=True,
             )
             if applied is not None:
+                while await self._database.writer.submit(_build_text_index, is_long=True):
+                    pass  # other writers have their turn between two pieces
                 return applied
         return BranchBusy(MAIN, "")
 
@@ -464,6 +476,10 @@ class SqliteGraphStore:
     async def sweep(self, *, limit: int) -> Collected:
         """Remove rows of deleted graphs, and values that were dropped for good."""
         return await self._database.writer.submit(lambda connection: garbage.sweep(connection, limit), is_long=True)
+
+
+def _build_text_index(connection: sqlite3.Connection) -> int:
+    return build_piece(connection, limits.GRAPH_TEXTS_INDEXED_AT_ONCE)
 
 
 def _is(kind: type) -> Callable[[object], bool]:

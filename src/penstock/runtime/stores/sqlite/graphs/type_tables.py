@@ -6,7 +6,7 @@ The indexes serve lookups by identifier, differences between commits, and what t
 their own (`schema.edge_tables`). `ANALYZE` must never run on them: with statistics, SQLite reads whole
 indexes for a search of a few steps.
 
-Above it: `store`, `schemas`, `garbage`. Below it: `schema.edge_tables`, sqlite3.
+Above it: `store`, `schemas`, `garbage`. Below it: `searching`, `schema.edge_tables`, sqlite3.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sqlite3
 from penstock.graph.schema.model import EntityType, Index, Key, NodeType, Schema, Unique
 from penstock.graph.sql.access import is_text_key
 from penstock.graph.sql.layout import OPEN, Layout, Table, key_column
+from penstock.runtime.stores.sqlite.graphs.searching.indexes import drop_text_indexes, update_text_indexes
 from penstock.runtime.stores.sqlite.schema.edge_tables import create_hop_tables
 
 __all__ = ["add_columns", "create_tables", "drop_table", "update_indexes"]
@@ -35,6 +36,7 @@ def create_tables(
         else:
             add_columns(connection, table, before)
         update_indexes(connection, table, entity)
+        update_text_indexes(connection, table, entity)
 
 
 def _create_table(connection: sqlite3.Connection, table: Table) -> None:
@@ -87,5 +89,6 @@ def _indexed(table: Table, entity: EntityType) -> list[tuple[str, ...]]:
 
 def drop_table(connection: sqlite3.Connection, name: str) -> None:
     """Drop the table of a type; its rows should have been removed before, piece by piece."""
+    drop_text_indexes(connection, name)
     for each in (name, f"{name}_out", f"{name}_in"):
         connection.execute(f"DROP TABLE IF EXISTS {each}")

@@ -17,7 +17,7 @@ from penstock.runtime.stores.sqlite.schema.edge_tables import add_hop_tables
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate"]
 
-SCHEMA_VERSION = 16
+SCHEMA_VERSION = 17
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -406,6 +406,17 @@ _GRAPH_TABLES = """
         PRIMARY KEY (table_name, column_name)
     ) WITHOUT ROWID;
     """
+# The text indexes of columns (`graphs.searching`): with which tables of Unicode their words were made, and up to
+# which row they are complete.
+_TEXT_INDEX_TABLE = """
+    CREATE TABLE graph_text_indexes (
+        table_name TEXT NOT NULL,
+        column_name TEXT NOT NULL,
+        unicode TEXT NOT NULL,
+        built_to INTEGER NOT NULL,
+        PRIMARY KEY (table_name, column_name)
+    ) WITHOUT ROWID
+    """
 
 MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
@@ -424,6 +435,7 @@ MIGRATIONS: dict[int, str] = {
     14: _POLICY_TABLES,
     15: _GRAPH_TABLES,
     16: "",
+    17: _TEXT_INDEX_TABLE,
 }
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {16: add_hop_tables}
