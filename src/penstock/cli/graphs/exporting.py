@@ -50,7 +50,8 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
     branch: Annotated[str, typer.Option("--branch", help="The branch.")] = "main",
     snapshot: Annotated[str | None, typer.Option("--snapshot", help="A commit, instead of a branch.")] = None,
     cursor: Annotated[
-        str | None, typer.Option("--cursor", help="Where to go on: `next_cursor` of an earlier page, with its --snapshot.")
+        str | None,
+        typer.Option("--cursor", help="Where to go on: `next_cursor` of an earlier page, with its --snapshot."),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="How many records at most.")] = None,
     server: ServerOption = None,
