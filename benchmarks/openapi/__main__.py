@@ -110,7 +110,8 @@ def _theirs(python: Path, document: ApiDocument, folder: Path) -> dict[str, Any]
     calls_file.write_text(json.dumps(calls), encoding="utf-8")
     requests = _printed([str(python), "-P", program, "call", str(file), str(calls_file)], folder) or [None] * len(calls)
     for (name, _), request in zip(calls, requests, strict=True):
-        problem = judge.request_problem(*routes[name], request)
+        method, path = routes[name]
+        problem = judge.request_problem(method, path, request)
         usable += problem is None
         if problem is not None:
             problems[problem.partition(" ")[0]] += 1
@@ -138,7 +139,8 @@ async def _listed_bytes(file: Path, folder: Path) -> tuple[int, int]:
     server = StdioServerParameters(command=penstock, args=["mcp"], cwd=str(folder), env=dict(os.environ))
     async with asyncio.timeout(_PEER_SECONDS_MAX), Client(stdio_client(server)) as client:
         while True:
-            tools, cursor = [], None
+            tools: list[Any] = []
+            cursor = None
             while True:
                 page = await client.list_tools(cursor=cursor)
                 tools.extend(tool for tool in page.tools if tool.name.startswith("api_"))
@@ -156,7 +158,7 @@ def _count(document: ApiDocument) -> int:
     number = 0
     for path, item in document.root["paths"].items():  # type: ignore[union-attr]
         try:
-            number += sum(method in document.resolved(item) for method in METHODS) if path.startswith("/") else 0
+            number += len([method for method in METHODS if path.startswith("/") and method in document.resolved(item)])
         except ReferenceProblem:
             continue
     return number

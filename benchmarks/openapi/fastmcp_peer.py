@@ -13,13 +13,16 @@ import sys
 import time
 import warnings
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import httpx2
-from fastmcp import Client, FastMCP
+
+# It is installed in an environment of its own.
+fastmcp = import_module("fastmcp")
 
 
-def server(document: Any, seen: list[dict[str, Any]], routes: dict[str, list[str]]) -> FastMCP:
+def server(document: Any, seen: list[dict[str, Any]], routes: dict[str, list[str]]) -> Any:
     """The tools of a document. `routes` gets the method and path of each by its name."""
 
     def remember(route: Any, component: Any) -> None:
@@ -32,7 +35,7 @@ def server(document: Any, seen: list[dict[str, Any]], routes: dict[str, list[str
         return httpx2.Response(200, json={})
 
     client = httpx2.AsyncClient(transport=httpx2.MockTransport(answer), base_url="https://api.example")
-    return FastMCP.from_openapi(document, client=client, validate_output=False, mcp_component_fn=remember)
+    return fastmcp.FastMCP.from_openapi(document, client=client, validate_output=False, mcp_component_fn=remember)
 
 
 async def main() -> None:
@@ -44,7 +47,7 @@ async def main() -> None:
     began = time.process_time()
     made = server(document, seen, routes)
     seconds = time.process_time() - began
-    async with Client(made) as client:
+    async with fastmcp.Client(made) as client:
         tools = await client.list_tools()
         if sys.argv[1] == "list":
             listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]

@@ -158,7 +158,7 @@ def test_a_schema_that_is_too_large_loses_texts_first_and_then_levels() -> None:
 
 
 def test_a_schema_of_answers_refuses_nothing_that_can_be_used() -> None:
-    strict = {
+    strict: Any = {
         "type": "object",
         "required": ["id", "state"],
         "additionalProperties": False,
