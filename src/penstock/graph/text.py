@@ -21,14 +21,24 @@ import re
 import struct
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from penstock.base import limits
 
-__all__ = ["Bm25Statistics", "NearWord", "bm25", "bm25_corpus", "distance", "fuzzy", "match_text", "search", "words_of"]
+__all__ = [
+    "Bm25Statistics",
+    "NearWord",
+    "bm25",
+    "distance",
+    "fuzzy",
+    "match_text",
+    "search",
+    "words_of",
+    "written_statistics",
+]
 
 _WORD = re.compile(r"[^\W_]+")
 _K1, _B = 1.2, 0.75
@@ -137,13 +147,12 @@ class Bm25Statistics:
 
     def finalize(self) -> str:
         """The statistics as JSON."""
-        return json.dumps([self._documents, self._words, self._with_word], sort_keys=True)
+        return written_statistics(self._documents, self._words, self._with_word)
 
 
-def bm25_corpus(totals: str, counted: str) -> str:
-    """Statistics of all texts: how many there are and their words, and which of them have which words."""
-    documents, words = json.loads(totals)
-    return json.dumps([documents, words, json.loads(counted)[2]], sort_keys=True)
+def written_statistics(documents: int, words: int, with_word: Mapping[str, int]) -> str:
+    """Statistics as JSON: how many texts there are, how many words, and how many texts have each word of the query."""
+    return json.dumps([documents, words, with_word], sort_keys=True)
 
 
 @lru_cache(maxsize=64)

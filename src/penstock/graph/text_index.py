@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from penstock.base import limits
 from penstock.graph.text import NearWord, words_of
 
-__all__ = ["UNICODE", "NearTerms", "all_words", "any_word", "indexed_words", "phrase", "word_count"]
+__all__ = ["UNICODE", "NearTerms", "all_words", "any_word", "countable_words", "indexed_words", "phrase"]
 
 UNICODE = unicodedata.unidata_version
 """The tables that words are made with."""
@@ -28,13 +28,15 @@ _NOTHING = '""'
 
 
 def indexed_words(text: str) -> str:
-    """What an index holds of a text."""
+    """What an index holds of a text: its words, each with a space before it."""
     return " ".join([_EVERY, *_cut(words_of(text))])
 
 
-def word_count(text: str) -> int:
-    """How many words a text has."""
-    return len(words_of(text))
+def countable_words(query: str) -> list[str] | None:
+    """The words of a query, if an index can say exactly which texts have each of them; else None."""
+    words = list(dict.fromkeys(words_of(query)))
+    is_exact = all(len(word) < limits.GRAPH_SEARCH_WORD_CHARACTERS_MAX for word in words)
+    return words if is_exact and len(words) <= limits.GRAPH_SEARCH_TERMS_MAX else None
 
 
 def _cut(words: Iterable[str]) -> list[str]:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from penstock.graph.schema.model import Base, Scalar, ValueType
 from penstock.graph.sql.dialects import Dialect
 from penstock.graph.sql.layout import NO_TEXT_INDEXES, Layout, Table, TextIndex, TextIndexes, text_index
-from penstock.graph.sql.statement import Bound
+from penstock.graph.sql.statement import Bound, Corpus
 from penstock.graph.typing.patterns import ConstantList, ConstantValue, NowValue, ParameterValue
 
 __all__ = [
@@ -125,7 +125,7 @@ class Emitter:
         """The tables and columns of texts that are searched or ranked."""
         self.found_by_text: set[str] = set()
         """The aliases of tables whose rows a text index finds."""
-        self.corpora: dict[tuple[str, str], tuple[str, Table]] = {}
+        self.corpora: list[Corpus] = []
         self.bound: list[Bound] = []
         self.scans = 0
         self._names: dict[str, int] = {}
@@ -166,10 +166,11 @@ class Emitter:
         self.searched.add((table.name, column))
         return text_index(table.name, column) if (table.name, column) in self.text_indexes else None
 
-    def totals(self, table: Table, column: str) -> str:
-        """A placeholder for how many texts of a column the view shows, and how many words they have."""
-        known = self.corpora.setdefault((table.name, column), (f"corpus_totals{len(self.corpora)}", table))
-        return self.dialect.placeholder(known[0])
+    def statistics(self, table: Table, column: str, query: str) -> str:
+        """A placeholder for the statistics of a column and a query, which is a placeholder itself."""
+        name = self.name("statistics")
+        self.corpora.append(Corpus(name, table, column, query.removeprefix(self.dialect.placeholder(""))))
+        return self.dialect.placeholder(name)
 
     def visible(self, alias: str, table: Table) -> str:
         """The condition that the view shows a row."""

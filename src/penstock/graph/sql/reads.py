@@ -16,7 +16,7 @@ from penstock.graph.sql.dialects import Dialect
 from penstock.graph.sql.emitting import Emitter
 from penstock.graph.sql.layout import NO_TEXT_INDEXES, Layout, TextIndexes
 from penstock.graph.sql.patterns import Joined, compile_block, compile_pattern
-from penstock.graph.sql.statement import Cell, Corpus, NodeCell, Statement, ValueCell
+from penstock.graph.sql.statement import Cell, NodeCell, Statement, ValueCell
 from penstock.graph.sql.walking import variables_with_properties
 from penstock.graph.typing.model import CheckedRead, Column, Order
 from penstock.graph.typing.patterns import (
@@ -58,7 +58,7 @@ def compile_read(
         limit=read.limit,
         scans=emitter.scans,
         searched=frozenset(emitter.searched),
-        corpora=tuple(Corpus(name, table, column) for (_, column), (name, table) in emitter.corpora.items()),
+        corpora=tuple(emitter.corpora),
     )
 
 

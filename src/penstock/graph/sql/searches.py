@@ -46,16 +46,15 @@ def _found(index: TextIndex, question: str) -> str:
 def compile_bm25(emitter: Emitter, source: NodeSource, name: str, query: str) -> str:
     """The score of a text. Its statistics are those of all texts that the view shows.
 
-    With an index, only texts that have a word of the query are looked at; how many there are in all is bound.
+    With an index, only texts that have a word of the query are looked at, and the statistics are bound.
     """
     index = emitter.text_index(source.table, name)
-    alias, column = emitter.name("corpus"), source.table.columns[name]
-    counted = f"SELECT graph_bm25_statistics({alias}.{column}, {query})"
-    corpus = f"FROM {source.table.name} AS {alias} WHERE {emitter.visible(alias, source.table)}"
+    column = source.table.columns[name]
     if index is None:
+        alias = emitter.name("corpus")
+        counted = f"SELECT graph_bm25_statistics({alias}.{column}, {query})"
+        corpus = f"FROM {source.table.name} AS {alias} WHERE {emitter.visible(alias, source.table)}"
         return f"graph_bm25({source.alias}.{column}, {query}, ({counted} {corpus}))"
     found = _found(index, f"graph_any_word({query})")
-    totals = emitter.totals(source.table, column)
-    statistics = f"(SELECT graph_bm25_corpus({totals}, ({counted} {corpus} AND {alias}.rid IN ({found}))))"
-    score = f"graph_bm25({source.alias}.{column}, {query}, {statistics})"
+    score = f"graph_bm25({source.alias}.{column}, {query}, {emitter.statistics(source.table, column, query)})"
     return f"(CASE WHEN +{source.alias}.rid IN ({found}) THEN {score} END)"

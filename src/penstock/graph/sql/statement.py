@@ -65,19 +65,20 @@ Cell: TypeAlias = ValueCell | NodeCell
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A column of texts of which a statement wants to know the totals."""
+    """A column of texts whose statistics a statement wants, for the query that has another placeholder."""
 
     placeholder: str
     table: Table
     column: str
+    query: str
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement. Beside `bound`, it wants `b0`, `s0`, … (the branches of the view and how far each is seen).
 
-    A statement with `paged` wants `row_limit` and `row_offset` too. For each of `corpora` it wants a JSON array: the
-    number of texts that the view shows, and the number of their words.
+    A statement with `paged` wants `row_limit` and `row_offset` too, and for each of `corpora` what
+    `penstock.graph.text.Bm25Statistics` gives for all texts that the view shows.
     """
 
     text: str

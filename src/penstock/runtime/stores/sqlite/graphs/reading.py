@@ -105,7 +105,8 @@ def run_read(
     given: dict[str, Any] = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
     try:
         with time_limit(connection, read_limits.seconds, searches=bool(statement.searched)):
-            given |= {each.placeholder: corpora.totals(connection, each, view.chain) for each in statement.corpora}
+            for each in statement.corpora:
+                given[each.placeholder] = corpora.statistics(connection, each, view.chain, values[each.query])
             rows = _fetch(connection.execute(statement.text, given), statement, read_limits.result_bytes, most + 1)
     except sqlite3.OperationalError as error:
         if not is_interrupted(error):
@@ -148,8 +149,8 @@ def explain_read(
     run: Callable[[], ReadRows | ReadStopped] | None,
 ) -> Explanation | ReadStopped:
     """How a statement is run. `entities` has the types of tables; `run` runs it, to measure."""
-    totals: dict[str, Any] = dict.fromkeys(each.placeholder for each in statement.corpora)
-    given = {**values, **totals, **chain_parameters(view.chain), "row_limit": limits.GRAPH_ROWS_MAX, "row_offset": 0}
+    unknown: dict[str, Any] = dict.fromkeys(each.placeholder for each in statement.corpora)
+    given = {**values, **unknown, **chain_parameters(view.chain), "row_limit": limits.GRAPH_ROWS_MAX, "row_offset": 0}
     listed = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", given).fetchall()
     tables = {alias: table for table, alias in _ALIAS.findall(statement.text)}
     found = (_plan_step(str(detail), tables, entities) for _, _, _, detail in listed)

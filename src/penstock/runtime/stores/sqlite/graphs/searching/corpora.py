@@ -1,14 +1,14 @@
-"""How many texts of a column a view shows, and how many words they have: what `bm25` compares each text with.
+"""What `bm25` compares each text with: how many texts of a column a view shows, their words, and which have a word.
 
-A view never changes, so its totals are kept. Those of a later commit of a branch that inherits nothing are the earlier
-ones and what was changed since, as far back as no version was collected as garbage.
+Which texts have a word of a query is asked each time. A view never changes, so its totals are kept. Those of a later
+commit of a branch that inherits nothing are the earlier ones and what was changed since, as far back as no version was
+collected as garbage.
 
 Above it: `store`. Below it: `versions`, `catalogue`, sqlite3.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import OrderedDict
 
@@ -17,6 +17,8 @@ from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible
 from penstock.graph.sql.layout import text_index
 from penstock.graph.sql.statement import Corpus
+from penstock.graph.text import written_statistics
+from penstock.graph.text_index import any_word, countable_words
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain
 from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters
 
@@ -32,8 +34,16 @@ class Corpora:
     def __init__(self) -> None:
         self._kept: OrderedDict[_Key, tuple[Chain, _Totals]] = OrderedDict()
 
-    def totals(self, connection: sqlite3.Connection, corpus: Corpus, chain: Chain) -> str:
-        """The totals of a view, as JSON. The connection is in the transaction of the read."""
+    def statistics(self, connection: sqlite3.Connection, corpus: Corpus, chain: Chain, query: str | None) -> str | None:
+        """The statistics of a view, as JSON. The connection is in the transaction of the read."""
+        if query is None:
+            return None
+        words = countable_words(query)
+        if words is None:
+            return _computed(connection, corpus, chain, query)
+        return written_statistics(*self._totals(connection, corpus, chain), _holding(connection, corpus, chain, words))
+
+    def _totals(self, connection: sqlite3.Connection, corpus: Corpus, chain: Chain) -> _Totals:
         key = (corpus.table.name, corpus.column, tuple(branch for branch, _ in chain))
         known = self._kept.get(key)
         if known is not None and known[0] == chain:
@@ -46,7 +56,27 @@ class Corpora:
             self._kept[key] = (chain, found)
         while len(self._kept) > limits.GRAPH_CORPORA_KEPT_MAX:
             self._kept.popitem(last=False)
-        return json.dumps(found)
+        return found
+
+
+def _computed(connection: sqlite3.Connection, corpus: Corpus, chain: Chain, query: str) -> str:
+    """Statistics from the texts themselves, as without an index."""
+    shown = visible(SQLITE, "n", corpus.table, len(chain))
+    statement = f"SELECT graph_bm25_statistics(n.{corpus.column}, :query) FROM {corpus.table.name} AS n WHERE {shown}"
+    (found,) = connection.execute(statement, {"query": query, **chain_parameters(chain)}).fetchone()
+    return str(found)
+
+
+def _holding(connection: sqlite3.Connection, corpus: Corpus, chain: Chain, words: list[str]) -> dict[str, int]:
+    """How many texts have each word."""
+    index = text_index(corpus.table.name, corpus.column).words
+    statement = (
+        f"SELECT count(*) FROM {corpus.table.name} AS n NOT INDEXED WHERE n.rid IN"
+        f" (SELECT rowid FROM {index} WHERE {index} MATCH :word) AND {visible(SQLITE, 'n', corpus.table, len(chain))}"
+    )
+    given = chain_parameters(chain)
+    counted = ((word, connection.execute(statement, {**given, "word": any_word(word)}).fetchone()[0]) for word in words)
+    return {word: count for word, count in counted if count}
 
 
 def _select(corpus: Corpus, scan: str, condition: str) -> str:

@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Iterable
 
 from penstock.graph.schema.model import EntityType, NodeType
-from penstock.graph.sql.layout import NO_TEXT_INDEXES, OPEN, Table, TextIndexes, text_index
+from penstock.graph.sql.layout import NO_TEXT_INDEXES, OPEN, Table, TextIndex, TextIndexes, text_index
 from penstock.graph.text_index import UNICODE
 
 __all__ = ["build_piece", "drop_text_indexes", "update_text_indexes", "usable_text_indexes"]
@@ -55,7 +55,7 @@ def _create(connection: sqlite3.Connection, table: str, column: str) -> None:
     connection.execute(f"CREATE TABLE {index.lengths} (rid INTEGER PRIMARY KEY, words INTEGER NOT NULL)")
     added = (
         f"INSERT INTO {index.words} (rowid, words) VALUES (NEW.rid, graph_words(NEW.{column}));"
-        f" INSERT INTO {index.lengths} (rid, words) VALUES (NEW.rid, graph_word_count(NEW.{column}));"
+        f" INSERT INTO {index.lengths} (rid, words) {_lengths(index)} rowid = NEW.rid;"
         f" UPDATE graph_text_indexes SET built_to = 0 WHERE table_name = '{table}' AND column_name = '{column}'"
         " AND unicode <> graph_unicode();"
     )
@@ -71,6 +71,11 @@ def _create(connection: sqlite3.Connection, table: str, column: str) -> None:
     has_rows = connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
     statement = "INSERT INTO graph_text_indexes (table_name, column_name, unicode, built_to) VALUES (?, ?, ?, ?)"
     connection.execute(statement, (table, column, UNICODE, 0 if has_rows else OPEN))
+
+
+def _lengths(index: TextIndex) -> str:
+    """How many words texts have: what is stored has a space before each."""
+    return f"SELECT rowid, length(words) - length(replace(words, ' ', '')) FROM {index.words} WHERE"
 
 
 def _drop(connection: sqlite3.Connection, table: str, column: str) -> None:
@@ -104,12 +109,10 @@ def build_piece(connection: sqlite3.Connection, limit: int) -> int:
     rows = connection.execute(f"SELECT rid FROM {table} WHERE rid > ? ORDER BY rid LIMIT ?", (begun, limit)).fetchall()
     end = rows[-1][0] if len(rows) == limit else OPEN
     given = (begun, end)
-    some = f"FROM {table} WHERE rid > ? AND rid <= ? AND {column} IS NOT NULL"
-    for name, columns, computed in (
-        (index.words, "rowid, words", f"graph_words({column})"),
-        (index.lengths, "rid, words", f"graph_word_count({column})"),
-    ):
-        connection.execute(f"REPLACE INTO {name} ({columns}) SELECT rid, {computed} {some}", given)
+    some = f"SELECT rid, graph_words({column}) FROM {table} WHERE rid > ? AND rid <= ? AND {column} IS NOT NULL"
+    connection.execute(f"REPLACE INTO {index.words} (rowid, words) {some}", given)
+    counted = f"{_lengths(index)} rowid > ? AND rowid <= ?"
+    connection.execute(f"REPLACE INTO {index.lengths} (rid, words) {counted}", given)
     statement = f"UPDATE graph_text_indexes SET unicode = ?, built_to = ? WHERE {_KEY}"
     connection.execute(statement, (UNICODE, end, table, column))
     return max(len(rows), 1)
