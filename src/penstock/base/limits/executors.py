@@ -18,6 +18,10 @@ __all__ = [
     "LLM_MODELS_CACHED_MAX",
     "LLM_REGISTERED_PROVIDERS_MAX",
     "LLM_TIMEOUT_MS_DEFAULT",
+    "LLM_TOOLS_MAX",
+    "LLM_TOOL_CALLS_MAX",
+    "LLM_TOOL_CALL_ID_CHARACTERS_MAX",
+    "LLM_TOOL_DESCRIPTION_CHARACTERS_MAX",
     "LLM_VIOLATIONS_SHOWN_MAX",
     "MODEL_FALLBACKS_FOLLOWED_MAX",
     "SECRET_BYTES_MAX",
@@ -72,6 +76,14 @@ LLM_FALLBACKS_MAX = 8
 MODEL_FALLBACKS_FOLLOWED_MAX = 100
 # Violations of an output schema that a model is shown for its one repair; more confuse it.
 LLM_VIOLATIONS_SHOWN_MAX = 20
+# Tools that a model is offered at once: providers accept about as many, and models choose badly among more.
+LLM_TOOLS_MAX = 128
+# Calls that a model may make in one turn; further ones are left out of the turn, and it can make them in the next.
+LLM_TOOL_CALLS_MAX = 32
+# The id of a call, which the provider chooses; it stands in every later request of the conversation.
+LLM_TOOL_CALL_ID_CHARACTERS_MAX = 128
+# What a tool says of itself: more is an attempt to instruct the model. Providers cut at about as much.
+LLM_TOOL_DESCRIPTION_CHARACTERS_MAX = 4_000
 # How long the value that a command gave for a secret is used; starting a program for each activity would be slow.
 SECRET_COMMAND_KEPT_SECONDS = 300.0
 # How long a command may take to give a secret; some ask a person to touch a device.

@@ -18,7 +18,7 @@ from penstock.definitions.node_parts.kind import (
     Reference,
     Resource,
 )
-from penstock.definitions.shapes.fields import ANYTHING, COUNT, STRING, TEXT, Shape, array_of, optional, ref, required
+from penstock.definitions.shapes.fields import ANYTHING, COUNT, OBJECT, STRING, TEXT, Shape, optional, ref, required
 
 __all__ = ["KIND"]
 
@@ -45,7 +45,13 @@ KIND = NodeKind(
             optional("user_prompt", TEXT, "The same as `prompt`."),
             optional("temperature", {"type": "number", "minimum": 0}, "How much the answers vary."),
             optional("max_tokens", COUNT, "The longest answer."),
-            optional("tools", array_of({"type": ["string", "object"]}), "The tools the model may use."),
+            optional(
+                "tools",
+                {"type": ["string", "array"], "items": OBJECT},
+                "Tools the model may call: a list of {name, description, input_schema}, or the state's member with it.",
+            ),
+            optional("conversation", STRING, "The state's member that has what was said after the prompt."),
+            optional("answer_schema", ref("json_schema"), "The JSON Schema of the answer that ends the conversation."),
         ),
         accepts_more=True,
         exactly_one=(("prompt", "user_prompt"),),
@@ -66,7 +72,8 @@ KIND = NodeKind(
         ),
     ),
     other_words=("llm", "prompt", "model", "chat", "completion"),
-    gives="what the model answered, fitting `output_schema` if there is one",
+    gives="what the model answered, fitting `output_schema` if there is one; with `tools`, `conversation` or "
+    "`answer_schema` one turn: {text, tool_calls, answer, problem, usage}",
     build=activity_builder(_ACTIVITY),
     category=Category.MODEL,
     caption=first_text("model"),

@@ -1,7 +1,7 @@
 """What happens to a model's answer: it is validated against the node's schema, and its usage is counted.
 
 Above it: `executor` (models that the server asks), `client_model` (the model of the client that started the run). Below
-it: `port`.
+it: `port`, `turns`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation, is_prompt, violations
 from penstock.runtime.activities.performing import ActivityDone, ActivityError
-from penstock.runtime.executors.llm.port import LlmReply, LlmRequest
+from penstock.runtime.executors.llm.port import LlmReply, LlmRequest, LlmToolCall
+from penstock.runtime.executors.llm.tool_names import ToolNames
+from penstock.runtime.executors.llm.turns import Turn
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.json_tokens import has_more_tokens
 
@@ -29,9 +31,11 @@ __all__ = [
     "format_violations",
     "repair_text",
     "schema_violation",
+    "turn_result",
 ]
 
 _FENCED_JSON = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", re.DOTALL | re.IGNORECASE)
+_EMPTY = "Your answer is empty. Answer, or call a tool."
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +84,8 @@ class PreparedRequest:
     request: LlmRequest
     schema: CompiledSchema | None
     untrusted: bool
+    turn: Turn | None = None
+    """What a turn of a conversation begins with; None for a call that is answered once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +140,36 @@ def repair_text(found: tuple[Violation, ...]) -> str:
 def format_violations(found: tuple[Violation, ...], separator: str) -> str:
     """Violations as text."""
     return separator.join(f"{item.instance_path or '(the whole answer)'} {item.message}" for item in found)
+
+
+def turn_result(turn: Turn, schema: CompiledSchema | None, reply: LlmReply, account: Usage) -> JsonObject:
+    """Return the result of a node that asked for one turn."""
+    calls: list[JsonValue] = [
+        _call(call, index, turn.names) for index, call in enumerate(reply.tool_calls[: limits.LLM_TOOL_CALLS_MAX])
+    ]
+    result: JsonObject = {"text": reply.text, "tool_calls": calls, "answer": None, "problem": None}
+    if not calls:
+        checked = None if schema is None else check_answer(schema, reply)
+        if isinstance(checked, ValidAnswer):
+            result["answer"] = checked.value
+        elif checked is not None:
+            result["problem"] = repair_text(checked)
+        elif not reply.text.strip():
+            result["problem"] = _EMPTY
+        else:
+            result["answer"] = reply.text
+    result["usage"] = {
+        "input_tokens": account.input_tokens,
+        "output_tokens": account.output_tokens,
+        "cost": None if account.cost is None else float(account.cost),
+    }
+    return result
+
+
+def _call(call: LlmToolCall, index: int, names: ToolNames) -> JsonObject:
+    # Ids are the provider's choice; they only have to be those of the answers.
+    call_id = call.id if 0 < len(call.id) <= limits.LLM_TOOL_CALL_ID_CHARACTERS_MAX else f"call_{index}"
+    found: JsonObject = {"id": call_id, "name": names.canonical(call.name), "arguments": {}}
+    if isinstance(call.arguments, dict):
+        return {**found, "arguments": call.arguments}
+    return {**found, "problem": "the arguments are no JSON object"}

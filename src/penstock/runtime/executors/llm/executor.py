@@ -10,6 +10,9 @@ and costs of all requests of an attempt are stored in history, beside its result
 A model is one of the settings, or one that the tenant of the run has registered; it is looked up when the node is
 performed. If it cannot answer, its fallbacks are asked (`attempts`).
 
+With `conversation`, `tools` or `answer_schema`, the node is one turn of a conversation: the model is asked once, and
+the result says which tools it calls, or its answer, or what is wrong with that (`turns`).
+
 With `provider: client`, the program that started the run is asked for its model's answer (`client_model`), if it
 supports that. Otherwise the server's own model of that name answers, or its default model.
 
@@ -34,12 +37,14 @@ from penstock.runtime.executors.llm.answers import (
     done,
     repair_text,
     schema_violation,
+    turn_result,
 )
 from penstock.runtime.executors.llm.attempts import Attempts, Ways
 from penstock.runtime.executors.llm.client_model import CLIENT, SAMPLING, ask_client_model, holds_secrets
 from penstock.runtime.executors.llm.models import ModelMeter, ModelSource, NoModels, ServedModel, model_action
 from penstock.runtime.executors.llm.port import LlmFailure, LlmMessage, LlmProvider, LlmRequest
 from penstock.runtime.executors.llm.prompts import build_prompts
+from penstock.runtime.executors.llm.turns import read_turn
 from penstock.runtime.ports.models import MODEL_PARAMETERS, ModelRules, ModelUse
 
 __all__ = ["LlmExecutor"]
@@ -96,6 +101,8 @@ class LlmExecutor:
         prepared = self._prepare(call, model if isinstance(model, str) else "default")
         if isinstance(prepared, ActivityError):
             return prepared
+        if prepared.turn is not None:
+            return _misconfigured(call, "the model of a client cannot be given tools or a conversation")
         refused = await call.refusal(model_action(CLIENT, prepared.request.model))
         return ask_client_model(prepared, call) if refused is None else refused
 
@@ -110,11 +117,16 @@ class LlmExecutor:
         settings = _settings(config)
         if isinstance(settings, str):
             return _misconfigured(call, settings)
-        schema = call.activity.output_schema or config.get("output_schema")
+        turn = read_turn(config, call.values)
+        if isinstance(turn, str):
+            return _misconfigured(call, turn)
+        # The engine checks `output_schema` against the result, and the result of a turn is not its answer.
+        own = call.activity.output_schema or config.get("output_schema")
+        named, schema = ("output_schema", own) if turn is None else ("answer_schema", config.get("answer_schema"))
         compiled = load_schema(schema) if isinstance(schema, dict) else None
         if isinstance(compiled, SchemaProblem):
-            return _misconfigured(call, f"output_schema{compiled.path}: {compiled.message}")
-        prompts = build_prompts(call, mark_untrusted=self.mark_untrusted)
+            return _misconfigured(call, f"{named}{compiled.path}: {compiled.message}")
+        prompts = build_prompts(call, turn=turn, mark_untrusted=self.mark_untrusted)
         if isinstance(prompts, str):
             return _misconfigured(call, prompts)
         request = LlmRequest(
@@ -124,8 +136,9 @@ class LlmExecutor:
             system=prompts.system,
             output_schema=compiled.schema if compiled is not None else None,
             settings=settings,
+            tools=prompts.tools,
         )
-        return PreparedRequest(request=request, schema=compiled, untrusted=prompts.untrusted)
+        return PreparedRequest(request=request, schema=compiled, untrusted=prompts.untrusted, turn=turn)
 
     async def _choose(self, call: ActivityCall) -> ServedModel | ActivityError:
         """The model that a node names, or the error if it cannot be asked."""
@@ -210,6 +223,8 @@ async def _converse(provider: LlmProvider, prepared: PreparedRequest, account: U
     if isinstance(reply, LlmFailure):
         return _failed(reply, account)
     account.add(reply)
+    if prepared.turn is not None:
+        return done(turn_result(prepared.turn, prepared.schema, reply, account), prepared, account, reply)
     if prepared.schema is None:
         return done({"text": reply.text}, prepared, account, reply)
     answer = check_answer(prepared.schema, reply)
@@ -237,8 +252,6 @@ def _misconfigured(call: ActivityCall, message: str) -> ActivityError:
 
 
 def _settings(config: JsonObject) -> JsonObject | str:
-    if config.get("tools"):
-        return "`tools` cannot be used yet; call tools with tool_call nodes"
     settings = {name: config[name] for name in MODEL_PARAMETERS if config.get(name) is not None}
     temperature, tokens = settings.get("temperature", 0), settings.get("max_tokens", 1)
     if not isinstance(temperature, int | float) or isinstance(temperature, bool) or temperature < 0:

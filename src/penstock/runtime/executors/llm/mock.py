@@ -4,6 +4,8 @@
     MockProvider({"plan": {"topics": ["a"]}, "*": "fine"})      the reply of a node, whatever is asked
     MockProvider({"plan": [MockFailure("busy"), {"n": 1}]})     the replies of a node in order
 
+A reply `{"tool_calls": [{"name", "arguments"}]}`, perhaps with a `text`, calls tools.
+
 Tokens are counted by a fixed rule, so that accounting can be tested too.
 
 Above it: `app` configures it, tests use it. Below it: `port`.
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
+from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest, LlmToolCall
 from penstock.runtime.executors.llm.untrusted import text_of
 
 __all__ = ["MockFailure", "MockProvider", "MockReply", "MockScript", "count_tokens", "script_from_json"]
@@ -58,13 +60,16 @@ class MockProvider:
             return reply
         if isinstance(reply, MockFailure):
             return LlmFailure(error=reply.error, code=reply.code, retryable=reply.retryable)
-        text = text_of(reply)
+        calls = _tool_calls(reply, len(request.messages))
+        said = reply.get("text", "") if calls and isinstance(reply, dict) else reply
+        text = text_of(said)
         asked = [request.system or "", *(message.text for message in request.messages)]
         return LlmReply(
             text=text,
             input_tokens=sum(count_tokens(part) for part in asked),
-            output_tokens=count_tokens(text),
+            output_tokens=count_tokens(text_of(reply)),
             model=request.model,
+            tool_calls=calls,
         )
 
     async def close(self) -> None:
@@ -89,6 +94,23 @@ class MockProvider:
             return LlmFailure(error=message, code="LLM_PROVIDER_ERROR")
         self._replied[name] = position + 1
         return replies[position]
+
+
+def _tool_calls(reply: JsonValue, position: int) -> tuple[LlmToolCall, ...]:
+    """Return the calls of a scripted reply; those without an id get one that is the same each time."""
+    listed = reply.get("tool_calls") if isinstance(reply, dict) else None
+    calls = []
+    for index, item in enumerate(listed if isinstance(listed, list) else []):
+        call = item if isinstance(item, dict) else {}
+        arguments = call.get("arguments", {})
+        calls.append(
+            LlmToolCall(
+                id=str(call.get("id", f"call_{position}_{index}")),
+                name=str(call.get("name", "")),
+                arguments=arguments if isinstance(arguments, dict) else text_of(arguments),
+            )
+        )
+    return tuple(calls)
 
 
 def count_tokens(text: str) -> int:

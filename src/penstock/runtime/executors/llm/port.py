@@ -12,15 +12,51 @@ from typing import Literal, Protocol, TypeAlias
 
 from penstock.base.json import JsonObject
 
-__all__ = ["LlmAnswer", "LlmFailure", "LlmMessage", "LlmProvider", "LlmReply", "LlmRequest"]
+__all__ = [
+    "LlmAnswer",
+    "LlmFailure",
+    "LlmMessage",
+    "LlmProvider",
+    "LlmReply",
+    "LlmRequest",
+    "LlmTool",
+    "LlmToolCall",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmToolCall:
+    """That a model calls a tool. `arguments` is the text that the model wrote if that is no JSON object."""
+
+    id: str
+    name: str
+    arguments: JsonObject | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmTool:
+    """A tool that a model may call. Names are those of the wire: up to 64 letters, digits, `_` and `-`."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class LlmMessage:
-    """One message of a conversation. System instructions are not part of it."""
+    """One message of a conversation. System instructions are not part of it.
 
-    role: Literal["user", "assistant"]
+    An `assistant` message may call tools; each call is answered by a `tool` message with the id and the name of the
+    call.
+    """
+
+    role: Literal["user", "assistant", "tool"]
     text: str
+    tool_calls: tuple[LlmToolCall, ...] = ()
+    call_id: str | None = None
+    tool: str | None = None
+    failed: bool = False
+    """Whether the tool failed: the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +69,15 @@ class LlmRequest:
     system: str | None = None
     output_schema: JsonObject | None = None
     settings: JsonObject = field(default_factory=dict)
+    tools: tuple[LlmTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmReply:
-    """The model's reply: text, or the JSON text of a structured answer. `cost` is in US dollars, None if unknown."""
+    """The model's reply: text, or the JSON text of a structured answer, or calls of tools with or without a text.
+
+    `cost` is in US dollars, None if unknown.
+    """
 
     text: str
     input_tokens: int
@@ -45,6 +85,7 @@ class LlmReply:
     model: str
     cost: Decimal | None = None
     cut_off: bool = False
+    tool_calls: tuple[LlmToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

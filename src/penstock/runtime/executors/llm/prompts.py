@@ -3,14 +3,16 @@
 In a native document, the rendered prompt is aligned with the template it came from. Text that matches the author's own
 words is kept as it is. Everything between is a value that jq inserted, and is marked as untrusted. A value that repeats
 the author's words can at worst shift a mark; it cannot escape it. Published documents have literal prompts; if the user
-prompt is missing, the run's state takes its place, marked.
+prompt is missing, the run's state takes its place, marked. A conversation (`turns`) follows the prompt; what tools
+returned, and what other servers say of their tools, is marked with the same mark.
 
-Above it: `executor`. Below it: `untrusted`, and the templates of `definitions`.
+Above it: `executor`. Below it: `untrusted`, `turns`, and the templates of `definitions`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,13 +26,17 @@ from penstock.definitions.jq.templates import (
     compile_template,
 )
 from penstock.runtime.activities.performing import ActivityCall
-from penstock.runtime.executors.llm.port import LlmMessage
+from penstock.runtime.executors.llm.port import LlmMessage, LlmTool, LlmToolCall
+from penstock.runtime.executors.llm.tool_names import ToolNames
+from penstock.runtime.executors.llm.turns import OfferedTool, Turn, said_calls
 from penstock.runtime.executors.llm.untrusted import Fence, fence_for, text_of
 
 __all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
 
 # Values that cannot contain an instruction, so there is no need to mark them.
 _HARMLESS = re.compile(r"\s*(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?\s*")
+# The members of a JSON Schema that are texts for its readers.
+_SCHEMA_TEXTS = frozenset({"description", "title", "$comment"})
 # The user message if there are only system instructions (as in the published engine).
 _NOTHING_TO_ADD = "Proceed as instructed."
 
@@ -46,8 +52,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     segments: tuple[Segment, ...]
+    tool_calls: tuple[LlmToolCall, ...] = ()
+    call_id: str | None = None
+    tool: str | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +67,10 @@ class Prompts:
     system: str | None
     messages: tuple[LlmMessage, ...]
     untrusted: bool
+    tools: tuple[LlmTool, ...] = ()
 
 
-def build_prompts(call: ActivityCall, *, mark_untrusted: bool = True) -> Prompts | str:
+def build_prompts(call: ActivityCall, *, turn: Turn | None = None, mark_untrusted: bool = True) -> Prompts | str:
     """The messages for one call, or a text that says what is wrong with its prompts."""
     activity = call.activity
     drafts = _native(activity.config, activity.arguments) if isinstance(activity.arguments, dict) else None
@@ -67,6 +78,11 @@ def build_prompts(call: ActivityCall, *, mark_untrusted: bool = True) -> Prompts
         drafts = _published(activity.config)
     if isinstance(drafts, str):
         return drafts
+    for index, entry in enumerate(turn.entries if turn is not None else ()):
+        said = _entry(entry, turn.names if turn is not None else ToolNames({}))
+        if said is None:
+            return f"`conversation`: the entry {index} must be what a user or the model said, or the result of a tool"
+        drafts.append(said)
     if not any(draft.role == "user" for draft in drafts):
         if call.values not in (None, {}):
             drafts.append(_Draft("user", (Segment(text_of(call.values), trusted=False, source="workflow state"),)))
@@ -74,7 +90,7 @@ def build_prompts(call: ActivityCall, *, mark_untrusted: bool = True) -> Prompts
             drafts.append(_Draft("user", (Segment(_NOTHING_TO_ADD, trusted=True),)))
         else:
             return "the node has no prompt, and the run has no state that could take its place"
-    return _written(drafts, mark_untrusted=mark_untrusted)
+    return _written(drafts, turn, mark_untrusted=mark_untrusted)
 
 
 def lay_over(template: JsonValue, rendered: JsonValue) -> tuple[Segment, ...]:
@@ -173,8 +189,72 @@ def _message(authored: JsonObject, message: JsonObject) -> _Draft | None:
             return None
 
 
-def _written(drafts: list[_Draft], *, mark_untrusted: bool) -> Prompts:
+def _entry(entry: JsonObject, names: ToolNames) -> _Draft | None:
+    """One entry of a conversation; None if it is none."""
+    match entry.get("role"):
+        case "user" if isinstance(entry.get("text"), str):
+            return _Draft("user", (Segment(str(entry["text"]), trusted=True),))
+        case "user" if "data" in entry:
+            source = entry.get("source")
+            named = source if isinstance(source, str) else None
+            return _Draft("user", (Segment(text_of(entry["data"]), trusted=False, source=named),))
+        case "assistant":
+            text = entry.get("text")
+            said = Segment(text if isinstance(text, str) else "", trusted=True)
+            return _Draft("assistant", (said,), tool_calls=said_calls(entry, names))
+        case "tool" if isinstance(entry.get("name"), str) and isinstance(entry.get("id"), str):
+            name, failed = str(entry["name"]), entry.get("error") is not None
+            content = text_of(entry["error"] if failed else entry.get("content"))
+            return _Draft(
+                "tool",
+                (Segment(content, trusted=entry.get("person") is True, source=f"tool {name}"),),
+                call_id=str(entry["id"]),
+                tool=names.wire.get(name) or ToolNames.of([name]).wire[name],
+                failed=failed,
+            )
+        case _:
+            return None
+
+
+def _described(tool: OfferedTool, marking: Fence | None) -> tuple[str, JsonObject]:
+    """What a model reads of a tool. Texts of another server are marked, in its schema too."""
+    if marking is None or tool.trusted:
+        return tool.description, tool.input_schema
+    source = f"tool {tool.name}"
+    schema = _with_texts(tool.input_schema, lambda text: marking.wrap(text, source))
+    return marking.wrap(tool.description, source), schema if isinstance(schema, dict) else {}
+
+
+def _with_texts(schema: JsonValue, wrap: Callable[[str], str]) -> JsonValue:
+    """A schema whose texts for readers are wrapped. A property may have such a name, too: its value is a schema."""
+    if isinstance(schema, list):
+        return [_with_texts(item, wrap) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: wrap(value) if name in _SCHEMA_TEXTS and isinstance(value, str) else _with_texts(value, wrap)
+        for name, value in schema.items()
+    }
+
+
+def _schema_texts(schema: JsonValue) -> Iterator[str]:
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _schema_texts(item)
+    elif isinstance(schema, dict):
+        for name, value in schema.items():
+            if name in _SCHEMA_TEXTS and isinstance(value, str):
+                yield value
+            else:
+                yield from _schema_texts(value)
+
+
+def _written(drafts: list[_Draft], turn: Turn | None, *, mark_untrusted: bool) -> Prompts:
     segments = [segment for draft in drafts for segment in draft.segments]
+    offered = [tool for tool in turn.tools if not tool.trusted] if turn is not None else []
+    for tool in offered:
+        texts = (tool.description, *_schema_texts(tool.input_schema))
+        segments += [Segment(text, trusted=False, source=f"tool {tool.name}") for text in texts]
     outside = any(_to_mark(segment) for segment in segments)
     # Sources are included, because an attribute must not contain the mark either.
     fence = fence_for(part for segment in segments for part in (segment.text, segment.source or ""))
@@ -182,8 +262,27 @@ def _written(drafts: list[_Draft], *, mark_untrusted: bool) -> Prompts:
     system = [_text(draft, marking) for draft in drafts if draft.role == "system"]
     if marking is not None:
         system.append(marking.notice)
-    messages = tuple(LlmMessage(draft.role, _text(draft, marking)) for draft in drafts if draft.role != "system")
-    return Prompts(system="\n\n".join(system) or None, messages=messages, untrusted=outside)
+    messages = tuple(_message_of(draft, marking) for draft in drafts if draft.role != "system")
+    described = {tool.name: _described(tool, marking) for tool in turn.tools} if turn is not None else {}
+    return Prompts(
+        system="\n\n".join(system) or None,
+        messages=messages,
+        untrusted=outside,
+        tools=() if turn is None else turn.wire_tools(described),
+    )
+
+
+def _message_of(draft: _Draft, marking: Fence | None) -> LlmMessage:
+    if draft.role == "system":
+        raise TypeError("instructions are no message")
+    return LlmMessage(
+        draft.role,
+        _text(draft, marking),
+        tool_calls=draft.tool_calls,
+        call_id=draft.call_id,
+        tool=draft.tool,
+        failed=draft.failed,
+    )
 
 
 def _text(draft: _Draft, marking: Fence | None) -> str:

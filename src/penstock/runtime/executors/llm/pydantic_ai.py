@@ -17,7 +17,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, cast
+from itertools import groupby
+from typing import Any, Final, Literal, cast
 
 import httpx2
 from pydantic_ai.direct import model_request
@@ -33,7 +34,17 @@ from pydantic_ai.exceptions import (
     ModelRequestRejectedError,
     UserError,
 )
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.output import OutputObjectDefinition
@@ -43,9 +54,10 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from penstock.base import limits
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
-from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmReply, LlmRequest
+from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmMessage, LlmReply, LlmRequest, LlmToolCall
+from penstock.runtime.executors.llm.tool_names import ANSWER_TOOL
 from penstock.runtime.executors.outbound.bounded_body import ResponseLimits, was_too_large
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.guarded_transport import GuardedTransport
@@ -55,7 +67,6 @@ from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 __all__ = ["LlmProviderConfig", "PydanticProvider", "TokenPrices"]
 
 _COMPATIBLE: Final = "openai-compatible"
-_ANSWER_TOOL: Final = "answer"
 _CONNECT_SECONDS: Final = 10.0
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR_MIN: Final = 500
@@ -187,6 +198,7 @@ class PydanticProvider:
             model=response.model_name or request.model,
             cost=self._cost(response),
             cut_off=response.finish_reason == "length",
+            tool_calls=_tool_calls(response),
         )
 
     def _cost(self, response: ModelResponse) -> Decimal | None:
@@ -242,12 +254,30 @@ def _denied_by(error: BaseException | None) -> AddressDenied | None:
 
 def _messages(request: LlmRequest) -> list[ModelMessage]:
     messages: list[ModelMessage] = []
-    for message in request.messages:
-        if message.role == "assistant":
-            messages.append(ModelResponse(parts=[TextPart(message.text)]))
+    for role, group in groupby(request.messages, key=lambda message: message.role):
+        if role == "assistant":
+            messages.extend(ModelResponse(parts=_said(message)) for message in group)
+        elif role == "tool":
+            # The results of one turn are one message: Anthropic refuses anything else.
+            messages.append(ModelRequest(parts=[_returned(item) for item in group], instructions=request.system))
         else:
-            messages.append(ModelRequest(parts=[UserPromptPart(message.text)], instructions=request.system))
+            messages.extend(
+                ModelRequest(parts=[UserPromptPart(message.text)], instructions=request.system) for message in group
+            )
     return messages
+
+
+def _said(message: LlmMessage) -> list[ModelResponsePart]:
+    parts: list[ModelResponsePart] = [TextPart(message.text)] if message.text or not message.tool_calls else []
+    for call in message.tool_calls:
+        arguments = call.arguments if isinstance(call.arguments, dict) else {}
+        parts.append(ToolCallPart(call.name, cast("dict[str, Any]", arguments), call.id))
+    return parts
+
+
+def _returned(message: LlmMessage) -> ModelRequestPart:
+    outcome: Literal["success", "failed"] = "failed" if message.failed else "success"
+    return ToolReturnPart(message.tool or "", message.text, message.call_id or "", outcome=outcome)
 
 
 def _settings(request: LlmRequest) -> ModelSettings:
@@ -257,21 +287,34 @@ def _settings(request: LlmRequest) -> ModelSettings:
 
 def _parameters(request: LlmRequest) -> ModelRequestParameters:
     schema = request.output_schema
+    tools = [
+        ToolDefinition(
+            name=tool.name,
+            description=tool.description,
+            parameters_json_schema=cast("dict[str, Any]", tool.input_schema),
+        )
+        for tool in request.tools
+    ]
     if schema is None:
-        return ModelRequestParameters()
-    described = OutputObjectDefinition(json_schema=cast("dict[str, Any]", schema), name=_ANSWER_TOOL)
+        return ModelRequestParameters(function_tools=tools)
+    described = OutputObjectDefinition(json_schema=cast("dict[str, Any]", schema), name=ANSWER_TOOL)
     if not _is_object(schema):
         # Providers accept only objects as structured answers. Anything else is asked for in the prompt, and validated
         # by us.
-        return ModelRequestParameters(output_mode="prompted", output_object=described)
+        return ModelRequestParameters(function_tools=tools, output_mode="prompted", output_object=described)
     tool = ToolDefinition(
-        name=_ANSWER_TOOL,
+        name=ANSWER_TOOL,
         parameters_json_schema=cast("dict[str, Any]", schema),
         description="Give the final answer.",
         kind="output",
     )
+    # With tools of its own, a model calls one of them or `answer`; native structured output would rule out calls.
     return ModelRequestParameters(
-        output_mode="auto", output_object=described, output_tools=[tool], allow_text_output=False
+        function_tools=tools,
+        output_mode="tool" if tools else "auto",
+        output_object=described,
+        output_tools=[tool],
+        allow_text_output=False,
     )
 
 
@@ -281,6 +324,22 @@ def _is_object(schema: JsonObject) -> bool:
 
 def _text(response: ModelResponse) -> str:
     for part in response.parts:
-        if isinstance(part, ToolCallPart) and part.tool_name == _ANSWER_TOOL:
+        if isinstance(part, ToolCallPart) and part.tool_name == ANSWER_TOOL:
             return part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
     return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+
+def _tool_calls(response: ModelResponse) -> tuple[LlmToolCall, ...]:
+    calls = (part for part in response.parts if isinstance(part, ToolCallPart) and part.tool_name != ANSWER_TOOL)
+    return tuple(LlmToolCall(id=part.tool_call_id, name=part.tool_name, arguments=_arguments(part)) for part in calls)
+
+
+def _arguments(part: ToolCallPart) -> JsonObject | str:
+    """Return the arguments of a call, or what the model wrote instead of an object."""
+    if not isinstance(part.args, str):
+        return cast("JsonObject", part.args or {})
+    try:
+        value: JsonValue = json.loads(part.args) if part.args.strip() else {}
+    except (ValueError, RecursionError):
+        return part.args
+    return value if isinstance(value, dict) else part.args
