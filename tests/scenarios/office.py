@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +19,10 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import HoldChoices, Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, Outcome, RefusedCall
+from penstock.runtime.activities.performing import AsyncPerformer
 from tests.waiting import SECONDS_MAX
 
-__all__ = ["ERASE", "Office", "in_office", "open_office"]
+__all__ = ["ERASE", "Office", "in_office", "open_office", "staff"]
 
 ERASE: dict[str, Any] = {
     "penstock": "v1",
@@ -110,11 +111,14 @@ class Office:
 
 @asynccontextmanager
 async def open_office(
-    path: Path, holds: HoldChoices | None = None, clock: Clock | None = None
+    path: Path,
+    holds: HoldChoices | None = None,
+    clock: Clock | None = None,
+    executors: Mapping[str, AsyncPerformer] | None = None,
 ) -> AsyncIterator[Office]:
     """Open the office; a second time after the first is like a restart."""
     async with (
-        Penstock.open(path / "penstock.db", clock=clock) as penstock,
+        Penstock.open(path / "penstock.db", clock=clock, executors=executors) as penstock,
         open_gate(penstock, holds=holds) as gate,
     ):
         yield Office(gate, penstock)
@@ -133,11 +137,12 @@ def in_office(
     body: Callable[[Office], Awaitable[None]],
     holds: HoldChoices | None = None,
     clock: Clock | None = None,
+    executors: Mapping[str, AsyncPerformer] | None = None,
 ) -> None:
     """Run a test in an office with its staff."""
 
     async def test() -> None:
-        async with open_office(path, holds, clock) as office:
+        async with open_office(path, holds, clock, executors) as office:
             await staff(office)
             await body(office)
 

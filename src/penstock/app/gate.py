@@ -48,6 +48,7 @@ from penstock.operations.builtin import builtin_operations, internal_operations
 from penstock.operations.catalogue.catalogue import Catalogue
 from penstock.operations.drafts.making import define_through, make_held_call
 from penstock.operations.drafts.preflight import DraftDeskAtGate
+from penstock.operations.executions.capability_calls import call_from_node
 from penstock.operations.executions.child_starts import start_children_through
 from penstock.operations.executions.escalating import escalate_through
 from penstock.operations.executions.node_permissions import decide_nodes_through
@@ -280,7 +281,9 @@ async def _begin(
     services, act = gate.services, accept_through(gate)
     gate.holds.holder = HeldCalls(services, define_through(gate))
     gate.holds.desk = DraftDeskAtGate(parts.derived_grants)
-    penstock.held_calls.attach(partial(make_held_call, gate), decide_tool_calls_through(gate))
+    penstock.held_calls.attach(
+        partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
+    )
     penstock.graph_queries.attach(partial(run_query_node, gate))
     penstock.nodes.attach(decide_nodes_through(gate))
     upstreams.act = act

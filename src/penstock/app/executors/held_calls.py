@@ -1,10 +1,12 @@
-"""Performs the activities of held calls with the gate, once one is open, and asks it before other tools are called.
+"""Performs `tool_call` nodes that call the gate itself, once one is open, and asks it before other tools are called.
 
 A run that holds a call reaches its `tool_call` node when it was approved. The server that this node names is the gate
-itself. After a restart, such a call may be due before the gate is open, so it waits for that; a process that opens no
-gate makes no such call. Tools of other servers go to the executor that has them.
+itself. Nodes with `server: penstock` call capabilities of this server. After a restart, such a call may be due before
+the gate is open, so it waits for that; a process that opens no gate makes no such call. Tools of other servers go to
+the executor that has them.
 
-Above it: `Penstock`. Below it: `operations.drafts.making`, given by `app.gate`; the executor for MCP servers.
+Above it: `Penstock`. Below it: `operations.drafts.making` and `operations.executions.capability_calls`, given by
+`app.gate`; the executor for MCP servers.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+from penstock.runtime.executors.mcp.config import OWN_SERVER
 
 __all__ = ["HELD_SERVER", "HeldCallExecutor"]
 
@@ -23,6 +26,7 @@ HELD_SERVER = "-gate"
 
 MakeCall = Callable[[str], Awaitable[ActivityOutcome]]
 DecideCall = Callable[[ActivityCall], Awaitable[ActivityError | None]]
+CallCapability = Callable[[ActivityCall], Awaitable[ActivityOutcome]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,22 +39,25 @@ class HeldCallExecutor:
     """Whether nodes call tools only if a gate permits it, once one is open."""
     _make: MakeCall | None = None
     _decide: DecideCall | None = None
+    _call: CallCapability | None = None
     _open: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def attach(self, make: MakeCall, decide: DecideCall | None = None) -> None:
-        """Make held calls through this gate from now on, and let it decide about calls of tools."""
-        self._make, self._decide = make, decide
+    def attach(self, make: MakeCall, decide: DecideCall | None = None, call: CallCapability | None = None) -> None:
+        """Make held calls and calls of capabilities through this gate, and let it decide about calls of tools."""
+        self._make, self._decide, self._call = make, decide, call
         self._open.set()
 
     def detach(self) -> None:
         """The gate is closed."""
-        self._make = self._decide = None
+        self._make = self._decide = self._call = None
         self._open.clear()
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt."""
         if call.activity.config.get("server") == HELD_SERVER:
             return await self._made(call)
+        if call.activity.config.get("server") == OWN_SERVER:
+            return await self._called(call)
         if self.tools is None:
             message = f"no executor is configured for tool_call (node {call.activity.node_id})"
             return ActivityError(message, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
@@ -68,10 +75,23 @@ class HeldCallExecutor:
         await call.confirm()  # it may have waited
         return refused
 
-    async def _made(self, call: ActivityCall) -> ActivityOutcome:
+    async def _is_open(self) -> bool:
         try:
             await asyncio.wait_for(self._open.wait(), limits.HELD_CALL_GATE_SECONDS)
         except TimeoutError:
+            return False
+        return True
+
+    async def _called(self, call: ActivityCall) -> ActivityOutcome:
+        perform = self._call if await self._is_open() else None
+        if perform is None:
+            message = "no gate is open in this process, and only a gate calls capabilities; run it on a server"
+            return ActivityError(message, "GATE_CLOSED", retryable=False)
+        await call.confirm()  # it may have waited
+        return await perform(call)
+
+    async def _made(self, call: ActivityCall) -> ActivityOutcome:
+        if not await self._is_open():
             return _no_gate()
         make = self._make
         if make is None:

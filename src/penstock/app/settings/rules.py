@@ -13,7 +13,7 @@ from penstock.app.settings.formats import SECURE_URL, TOOL_PREFIX
 from penstock.app.settings.model import Settings
 from penstock.app.sockets import is_loopback
 from penstock.definitions.source.findings import suggestion
-from penstock.runtime.executors.mcp.config import CLIENT, command_name
+from penstock.runtime.executors.mcp.config import CLIENT, OWN_SERVER, command_name
 from penstock.runtime.ports.models import fallback_cycle
 
 __all__ = ["SettingsProblem", "settings_problems"]
@@ -101,6 +101,9 @@ def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
     for name, server in settings.mcp_servers.items():
         if name == CLIENT:
             message = f"`mcp_servers.{name}` has a name that stands for whoever calls a workflow"
+            yield SettingsProblem(paths=("mcp_servers",), below=(name,), message=message, hint="give it another name")
+        elif name == OWN_SERVER:
+            message = f"`mcp_servers.{name}` has a name that stands for this server itself"
             yield SettingsProblem(paths=("mcp_servers",), below=(name,), message=message, hint="give it another name")
         if server.command is None or server.disabled:
             continue

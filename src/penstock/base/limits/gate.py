@@ -23,6 +23,7 @@ __all__ = [
     "AUDIT_STAMP_BYTES_MAX",
     "AUDIT_STAMP_RETRY_MS",
     "AUDIT_SUBJECT_CHARACTERS_MAX",
+    "CALLED_RUNS_DEPTH_MAX",
     "CONCURRENT_CALLS_PER_KEY",
     "DRAFT_ARGUMENTS_CHARACTERS_SHOWN",
     "DRAFT_MS",
@@ -42,6 +43,8 @@ __all__ = [
     "KEY_LOOK_SECONDS",
     "KEY_USE_GATHER_MS",
     "LISTED_AT_ONCE",
+    "LISTED_TOOLS_BYTES_MAX",
+    "NODE_CALL_WAIT_SECONDS",
     "PAGE_LIMIT_DEFAULT",
     "PAGE_LIMIT_MAX",
     "PEER_BUCKETS_MAX",
@@ -176,6 +179,12 @@ GRANT_MS_MAX = 92 * 24 * 3_600_000
 GRANTS_PER_TENANT_MAX = 1_000
 # An approved call that starts a run waits this long for its result; it is found under its own id afterwards.
 HELD_CALL_WAIT_SECONDS = 10.0
+# A node that calls a capability waits this long for the run that the call starts before it gives its place to others.
+NODE_CALL_WAIT_SECONDS = 1.0
+# Runs that called each other, the one inside the other, as with child runs: deeper is almost always a circle.
+CALLED_RUNS_DEPTH_MAX = 8
+# The descriptions and schemas of the tools that a run lists: they are kept in its state, and read again at each turn.
+LISTED_TOOLS_BYTES_MAX = 262_144
 # After a restart, approved calls may be due before the gate is open; without a gate they are never made.
 HELD_CALL_GATE_SECONDS = 60.0
 # A trail is signed when it has so many new records, or some and this long has passed: what comes after the last

@@ -1,4 +1,4 @@
-"""`tool_call`: calls a tool of an MCP server."""
+"""`tool_call`: calls a tool of an MCP server, or a capability of this server itself."""
 
 from __future__ import annotations
 
@@ -17,18 +17,45 @@ from penstock.definitions.node_parts.kind import (
     Reference,
     Resource,
 )
-from penstock.definitions.shapes.fields import OBJECT, STRING, Shape, optional, ref, required
+from penstock.definitions.node_parts.outline import OutlineNode
+from penstock.definitions.shapes.fields import BOOLEAN, OBJECT, STRING, Shape, array_of, optional, ref, required
+from penstock.definitions.source.findings import Finding, Severity
 
 __all__ = ["KIND"]
 
 _ACTIVITY = Activity(arguments=("arguments",), single=True, implied_by="tool")
-# The name of the server that stands for the MCP client that called the workflow.
-_CLIENT = "client"
+# The names of servers that stand for the MCP client that called the workflow, and for the server that runs it.
+_CLIENT, _OWN = "client", "penstock"
+_WITH_LIST = ("tools/call", "tools/list")
 
 
 def _references(fields: JsonObject) -> Iterator[Reference]:
-    if fields.get("server") != _CLIENT:
+    if fields.get("server") not in (_CLIENT, _OWN):
         yield Reference(resource=Resource.SERVER, name=fields.get("server"), field="server")
+
+
+def _check(node: OutlineNode) -> Iterator[Finding]:
+    """Yield what is wrong with a call of this server itself."""
+    fields = node.fields
+    own = fields.get("server") == _OWN
+    listed = own and fields.get("tool") in _WITH_LIST
+    for name in ("allow", "by_model"):
+        if name in fields and not (own if name == "by_model" else listed):
+            yield Finding(
+                code="HAS_NO_EFFECT",
+                message=f"`{name}` is only for `server: {_OWN}`"
+                + ("" if name == "by_model" else f" with `tool: {' or '.join(_WITH_LIST)}`"),
+                path=node.field_path(name),
+                hint="leave it out",
+                severity=Severity.WARNING,
+            )
+    if listed and "allow" not in fields:
+        yield Finding(
+            code="MISSING_FIELD",
+            message=f"`{fields.get('tool')}` needs `allow`, the names of the tools that may be called",
+            path=node.field_path("tool"),
+            hint="write `allow: [workflow:refund_order, query:*]`",
+        )
 
 
 def _caption(fields: JsonObject) -> str:
@@ -40,11 +67,28 @@ KIND = NodeKind(
     shape=Shape(
         name="tool_call",
         title="tool_call",
-        description="Calls a tool of an MCP server.",
+        description="Calls a tool of an MCP server, or a capability of this server through its gate.",
         fields=(
-            required("server", STRING, "The MCP server, by its configured name; `client`: whoever calls over MCP."),
-            required("tool", STRING, "The tool's name; a client has one, `roots/list`."),
+            required(
+                "server",
+                STRING,
+                "The MCP server, by its configured name; `client`: whoever calls over MCP; `penstock`: this server.",
+            ),
+            required(
+                "tool",
+                STRING,
+                "The tool's name. A client has one, `roots/list`; for `penstock` it is a capability, `tools/call` "
+                "(arguments `name` and `arguments`) or `tools/list`.",
+            ),
             optional("arguments", ref("template_object"), "The tool's arguments."),
+            optional(
+                "allow",
+                array_of({**STRING, "minLength": 1}, items_min=1),
+                "For `tools/call` and `tools/list`: the capabilities that may be called; `query:*` stands for many.",
+            ),
+            optional(
+                "by_model", {**BOOLEAN, "default": False}, "For `penstock`: a model chose the call; it is held as such."
+            ),
         ),
         hints={
             "with": "write `arguments`",
@@ -75,4 +119,5 @@ KIND = NodeKind(
     activity=_ACTIVITY,
     jq=activity_jq(_ACTIVITY),
     references=_references,
+    check=_check,
 )

@@ -35,6 +35,7 @@ from penstock.operations.runs.held_calls import (
     HeldCall,
     approval_id,
     held_call_of,
+    held_key,
     held_workflow,
     opened_arguments,
 )
@@ -42,7 +43,7 @@ from penstock.operations.runs.results import ExecutionResult
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.ports.platform import Finished, IdempotencyClaim
 
-__all__ = ["OPERATIONS", "WITHHELD", "define_through", "held_key", "make_held_call", "withheld_result"]
+__all__ = ["OPERATIONS", "WITHHELD", "define_through", "make_held_call", "withheld_result"]
 
 WITHHELD: JsonObject = {"withheld": True}
 """What stands in a history for an answer with a secret. Whoever made the call gets the answer with `draft.get`."""
@@ -81,11 +82,6 @@ def define_through(gate: Gate) -> Define:
         return await internal_call(gate, drafts, DEFINE_HELD, arguments)
 
     return define
-
-
-def held_key(run_id: str) -> str:
-    """Return the idempotency key under which a held call is made. No caller can send a key with a space."""
-    return f"held {run_id}"
 
 
 async def make_held_call(gate: Gate, run_id: str) -> ActivityOutcome:

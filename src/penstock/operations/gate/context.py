@@ -95,12 +95,16 @@ class Origin(Protocol):
         """The id of the trace that the call belongs to."""
 
 
-class NodeVisit(msgspec.Struct, frozen=True, kw_only=True):
+class NodeVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One visit of a node of a run, by the id that the run is stored under."""
 
     run_id: str
     node_id: str
     visit: int
+    depth: int = 1
+    """How many runs called each other to get to what it calls."""
+    by_model: bool = False
+    """Whether a model chose the call, or began the run."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +142,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_model(self) -> bool:
         """Whether a model makes the call, as far as that can be known."""
-        return self.surface == "mcp" and not self.from_person
+        return (self.surface == "mcp" and not self.from_person) or self._in_run_of_model
+
+    @property
+    def _in_run_of_model(self) -> bool:
+        return self.visit is not None and self.visit.by_model
 
     @property
     def by_agent(self) -> bool:
@@ -153,7 +161,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def from_outside(self) -> bool:
         """Whether the arguments are untrusted: a model chose them, or a sender without a key."""
-        return self.surface in ("mcp", "webhook")
+        return self.surface in ("mcp", "webhook") or self._in_run_of_model
 
     @property
     def standpoint(self) -> Standpoint:
@@ -163,6 +171,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             remote=self.remote,
             from_person=self.from_person,
             has_idempotency_key=self.idempotency_key is not None,
+            from_model=self._in_run_of_model,
         )
 
     @property

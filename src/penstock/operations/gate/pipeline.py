@@ -294,6 +294,16 @@ class Gate:
         reply = await self.answers.shown(request, outcome.capability, outcome.reply)
         return outcome if reply is outcome.reply else msgspec.structs.replace(outcome, reply=reply)
 
+    async def shown(self, request: Request, reply: Reply[Any]) -> Reply[Any]:
+        """Return an answer as its caller may see it: for results that are read after the call was answered."""
+        known = self.catalogue.get(request.operation)
+        capability = known if known is not None else await self._find(request, request.principal)
+        outcome = AnsweredCall(capability=capability, principal=request.principal, reply=reply)
+        shown = await self._shown(request, outcome)
+        if not isinstance(shown, AnsweredCall) or not isinstance(shown.reply, Reply):
+            raise TypeError("an answer stays an answer")
+        return shown.reply
+
     def _measure(self, outcome: Outcome, capability: Capability | None, seconds: float) -> None:
         error = outcome.error if isinstance(outcome, RefusedCall) else None
         if isinstance(error, LimitExceeded):

@@ -58,6 +58,7 @@ __all__ = [
     "HeldCalls",
     "approval_id",
     "held_call_of",
+    "held_key",
     "held_name",
     "held_workflow",
     "opened_arguments",
@@ -168,6 +169,11 @@ def held_workflow(name: str, approvals: tuple[Approval, ...], timeout_ms: int) -
 def approval_id(draft_id: str) -> str:
     """Return the id of the approval of a draft, for audit records."""
     return f"{draft_id}/approve"
+
+
+def held_key(run_id: str) -> str:
+    """Return the idempotency key under which a held call is made. No caller can send a key with a space."""
+    return f"held {run_id}"
 
 
 def held_name(capability: str) -> str:

@@ -39,6 +39,8 @@ from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 
 __all__ = [
+    "CALLER_LABEL",
+    "DEPTH_LABEL",
     "TRUST_LABEL",
     "UNTRUSTED",
     "ExecuteWorkflow",
@@ -73,6 +75,10 @@ class ExecuteWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 _OUR_LABELS = "penstock."
+CALLER_LABEL = "penstock.caller"
+"""The label of a run that a node of another run started with a call: the id of that other run."""
+DEPTH_LABEL = "penstock.depth"
+"""Its label that says how many runs called each other to get there."""
 UNTRUSTED = "untrusted"
 
 
@@ -129,7 +135,7 @@ async def started_run(
         starter=context.initiator.to_json(),
         untrusted=context.request.from_outside,
     )
-    labels = with_origin(context, {**given.labels, **(marks or {})})
+    labels = with_origin(context, {**given.labels, **(marks or {}), **_called_by(context)})
     context.call.note(run_id=id_for_callers(context.tenant, run_id))
     decision = await services.host.start(
         start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call
@@ -199,12 +205,22 @@ async def _refuse_by_policy(
 
 
 def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:
-    """Return the labels of a run, with the label that marks input that came over MCP.
+    """Return the labels of a run, with the label that marks input that came over MCP, or that a model in a run chose.
 
     Child runs, forks and successors inherit it. A missing label does not mean that a run is trusted; no label says
     that.
     """
-    return {**labels, TRUST_LABEL: UNTRUSTED} if context.request.surface == "mcp" else labels
+    request = context.request
+    by_run = request.visit is not None and request.visit.by_model
+    return {**labels, TRUST_LABEL: UNTRUSTED} if request.surface == "mcp" or by_run else labels
+
+
+def _called_by(context: Context) -> dict[str, str]:
+    """Return the labels of a run that a node of another run starts with a call."""
+    caller = context.request.visit
+    if caller is None:
+        return {}
+    return {CALLER_LABEL: id_for_callers(context.tenant, caller.run_id), DEPTH_LABEL: str(caller.depth)}
 
 
 def row_of(state: RunState, labels: dict[str, str]) -> RunRow:

@@ -16,10 +16,20 @@ from pathlib import PurePosixPath, PureWindowsPath
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.upstreams.oauth.model import BearerSource
 
-__all__ = ["CLIENT", "DEFAULT_ALLOWED_COMMANDS", "McpServerConfig", "ServerProblem", "command_name", "read_servers"]
+__all__ = [
+    "CLIENT",
+    "DEFAULT_ALLOWED_COMMANDS",
+    "OWN_SERVER",
+    "McpServerConfig",
+    "ServerProblem",
+    "command_name",
+    "read_servers",
+]
 
 CLIENT = "client"
 """The server name that stands for the program that started the run. No other server can have this name."""
+OWN_SERVER = "penstock"
+"""The server name that stands for this server itself. No other server can have this name."""
 # Interpreters and package runners that usually start MCP servers. An operator may list others.
 DEFAULT_ALLOWED_COMMANDS = ("node", "npx", "python", "python3", "uv", "uvx")
 _WINDOWS_ENDINGS = (".exe", ".cmd", ".bat")
