@@ -238,6 +238,21 @@ _CASES: Mapping[str, Note] = {
     "TOO_MANY_FINDINGS": Note("There are more findings than anybody reads.", "Correct these first, and check again."),
 }
 
+_AGENTS: Mapping[str, Note] = {
+    "NOT_WITH_AGENT": Note(
+        "An agent has no `state`, `edges` or `on_error`: they are made for it.", "Leave it out, or call the agent."
+    ),
+    "AGENT_PROMPT_MISSING": Note(
+        "The document has an `input` of its own without a `prompt`, and nothing says what the agent is asked.",
+        "Write `agent.prompt`, or give the input a text `prompt`.",
+    ),
+    "AGENT_PROVIDER_UNSUITED": Note("The model of a client cannot be given tools.", "Name a model of the server."),
+    "DUPLICATE_TOOL": Note("A tool is listed twice.", "Keep one of the entries."),
+    "TEST_WITHOUT_AGENT": Note(
+        "A test scripts a `model`, and the document is no agent.", "Mock its `llm_call` nodes in `mock`."
+    ),
+}
+
 _SIGNATURES: Mapping[str, Note] = {
     "SIGNATURE_REQUIRED": Note("Unsigned documents are not accepted here.", "Sign the document."),
     "SIGNATURE_MALFORMED": Note("The signature block cannot be read.", "Sign the document again."),
@@ -271,7 +286,10 @@ _PROJECT: Mapping[str, Note] = {
         "Correct the name, add it to `models`, register it, or write `provider` beside it.",
     ),
     "UNKNOWN_SERVER": Note("The settings have no such MCP server.", "Correct the name, or add it to `mcp_servers`."),
-    "UNKNOWN_AGENT": Note("The settings have no such agent.", "Correct the name, or add it to `agents`."),
+    "UNKNOWN_AGENT": Note(
+        "Neither the settings nor the project have such an agent; a server may have it in its registry.",
+        "Correct the name, add it to `agents`, or put its file into the project.",
+    ),
     "SECRET_NOT_SET": Note(
         "A secret that the document declares is not there on this machine.", "Set the variable that the hint names."
     ),
@@ -283,6 +301,7 @@ GROUPS: Mapping[str, Mapping[str, Note]] = {
     "The graph": _GRAPH,
     "Expressions, types and secrets": _DATA,
     "Test cases": _CASES,
+    "Agents": _AGENTS,
     "The project around it": _PROJECT,
     "Signatures": _SIGNATURES,
 }

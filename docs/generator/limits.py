@@ -10,6 +10,7 @@ from docs.generator.markdown import code, page, table
 from penstock.base import limits
 from penstock.base.limits import (
     agent_profile,
+    agents,
     documents,
     executors,
     expressions,
@@ -41,6 +42,7 @@ _AREAS = (
     runs,
     host,
     executors,
+    agents,
     upstreams,
     openapi,
     stores,

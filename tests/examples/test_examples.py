@@ -54,6 +54,7 @@ def test_there_are_the_examples_that_people_look_for() -> None:
         "review-diff.yaml",
         "saga-booking.yaml",
         "subscription.yaml",
+        "support-agent.yaml",
         "ticket-routing.json",
     ]
 

@@ -20,6 +20,7 @@ from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import HoldChoices, Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, Outcome, RefusedCall
 from penstock.runtime.activities.performing import AsyncPerformer
+from penstock.runtime.ports.host import Committed
 from tests.waiting import SECONDS_MAX
 
 __all__ = ["ERASE", "Office", "in_office", "open_office", "staff"]
@@ -115,10 +116,11 @@ async def open_office(
     holds: HoldChoices | None = None,
     clock: Clock | None = None,
     executors: Mapping[str, AsyncPerformer] | None = None,
+    observe: Callable[[Committed], None] | None = None,
 ) -> AsyncIterator[Office]:
     """Open the office; a second time after the first is like a restart."""
     async with (
-        Penstock.open(path / "penstock.db", clock=clock, executors=executors) as penstock,
+        Penstock.open(path / "penstock.db", clock=clock, executors=executors, observe=observe) as penstock,
         open_gate(penstock, holds=holds) as gate,
     ):
         yield Office(gate, penstock)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from penstock.base.addresses import own_address
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.definitions.agents.schemas import input_schema_of
 from penstock.definitions.webhooks import hook_path
 
 __all__ = ["ClaimedName", "claimed_names"]
@@ -44,7 +45,7 @@ def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
     if prompt is not None:
         yield ClaimedName("prompt", _text(prompt.get("name")) or workflow_name)
     if resource is not None:
-        required = object_or_empty(document.get("input")).get("required")
+        required = input_schema_of(document).get("required")
         needed = tuple(str(name) for name in required) if isinstance(required, list) else ()
         address = _text(resource.get("uri")) or own_address(workflow_name, needed)
         yield ClaimedName("resource", _VARIABLE.sub("{}", address))

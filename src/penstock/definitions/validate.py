@@ -15,7 +15,9 @@ from typing import TypeAlias
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import FINDINGS_MAX
+from penstock.definitions.agents.expansion import expanded, source_path
 from penstock.definitions.build.workflow import build_workflow
+from penstock.definitions.checks.agents import agent_findings
 from penstock.definitions.checks.edges import edge_findings
 from penstock.definitions.checks.exposure import exposure_findings
 from penstock.definitions.checks.expressions import expression_findings
@@ -72,7 +74,10 @@ def validate_document(document: JsonValue) -> tuple[Finding, ...]:
     """Return everything that is wrong with a document, in document order. The findings have no positions."""
     found = list(schema_findings(document))
     if isinstance(document, dict) and not _has_fatal(found):
-        found.extend(_other_findings(document))
+        found.extend(agent_findings(document))
+        others = _other_findings(expanded(document))
+        # What is wrong with a node of an agent is wrong with the part of the block that it stands for.
+        found.extend(replace(finding, path=source_path(document, finding.path)) for finding in others)
     ordered = sorted(dict.fromkeys(found), key=lambda finding: (_order(document, finding.path), finding.code))
     return tuple(ordered if len(ordered) <= FINDINGS_MAX else _first_of_many(ordered))
 
@@ -104,7 +109,8 @@ def check_source(
     if missing:
         found = (*missing, *(finding for finding in found if finding.code != "SCHEMA_NOT_RESOLVED"))
     if extra_check is not None and isinstance(value, dict) and not _has_fatal(found):
-        found = (*found, *extra_check(value))
+        more = extra_check(value)
+        found = (*found, *(replace(item, path=source_path(value, item.path)) for item in more))
     placed = [replace(finding, position=_position(source.positions, finding.path), file=file) for finding in found]
     placed.sort(key=lambda finding: finding.position or Position(0, 0))
     return Checked(document=value, findings=tuple(placed))

@@ -73,7 +73,7 @@ nodes:
     prompt: "Summarise ${ .input.orders }"
     temperature: 0.2
     max_tokens: 200
-    tools: [search, {name: look}]
+    tools: [{name: search}, {name: look}]
     output_schema: {type: object, properties: {text: {type: string}}}
     top_p: 0.9
   - {id: stock, type: tool_call, server: shop, tool: stock, arguments: "${ .input }", next: call}

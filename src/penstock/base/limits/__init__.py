@@ -6,6 +6,7 @@ the names of all its modules: write `limits.NAME`. Read `runs` first.
 """
 
 from penstock.base.limits.agent_profile import *
+from penstock.base.limits.agents import *
 from penstock.base.limits.documents import *
 from penstock.base.limits.executors import *
 from penstock.base.limits.expressions import *

@@ -7,7 +7,10 @@ errors gets `Rejected`, with the advice to validate first.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.definitions.agents.expansion import expanded
 from penstock.definitions.build.nodes import NodeBuilder
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.model import Checkpointing, Format, Node, RunBody, Workflow
@@ -22,10 +25,12 @@ _CHECKPOINT_STRATEGIES = {"off": "disabled", "none": "disabled", "interval": "ev
 
 def build_workflow(document: JsonObject) -> Workflow:
     """Compile a document in either format. Validate it first: here, mistakes raise `Rejected`, one at a time."""
-    outline = outline_of(document)
+    whole = expanded(document)
+    outline = outline_of(whole)
     nodes = NodeBuilder(outline=outline, defaults=object_or_empty(document.get("defaults"))).build()
     if outline.native:
-        return _native(document, outline, nodes)
+        built = _native(whole, outline, nodes)
+        return built if whole is document else replace(built, document=document, hash=definition_hash(document))
     return _published(document, outline, nodes)
 
 

@@ -1,7 +1,8 @@
 """Compares two versions of a workflow: what changed, whom it breaks, and whether runs in flight could be moved.
 
-It works on outlines, so that a published document and its native equivalent compare by meaning. Documents need not be
-valid: parts that cannot be understood are compared as written, or not at all.
+It works on outlines, so that a published document and its native equivalent compare by meaning, and agents are compared
+as what they stand for. Documents need not be valid: parts that cannot be understood are compared as written, or not at
+all.
 
 Above it: `penstock diff` and the operations that publish new versions. Below it: `contract` (what callers see) and
 `nodes` (what runs walk). It does not read files and does not decide whether a change may be published.
@@ -10,8 +11,10 @@ Above it: `penstock diff` and the operations that publish new versions. Below it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from penstock.base.json import JsonObject
+from penstock.definitions.agents.expansion import expanded, source_path
 from penstock.definitions.diff.contract import compare_contract
 from penstock.definitions.diff.error_routes import compare_error_routes
 from penstock.definitions.diff.model import Change, ChangeKind, InFlight, Subject, WorkflowDiff
@@ -24,7 +27,12 @@ __all__ = ["Change", "ChangeKind", "InFlight", "Subject", "WorkflowDiff", "diff_
 
 def diff_documents(before: JsonObject, after: JsonObject) -> WorkflowDiff:
     """Compare two documents of either format. Never fails."""
-    return WorkflowDiff.of(_changes(before, after))
+    found = _changes(expanded(before), expanded(after))
+    return WorkflowDiff.of(replace(change, path=_place(before, after, change)) for change in found)
+
+
+def _place(before: JsonObject, after: JsonObject, change: Change) -> str:
+    return source_path(before if change.kind is ChangeKind.REMOVED else after, change.path)
 
 
 def _changes(before: JsonObject, after: JsonObject) -> Iterator[Change]:

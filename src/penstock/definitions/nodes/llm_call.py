@@ -54,7 +54,8 @@ KIND = NodeKind(
             optional("answer_schema", ref("json_schema"), "The JSON Schema of the answer that ends the conversation."),
         ),
         accepts_more=True,
-        exactly_one=(("prompt", "user_prompt"),),
+        at_least_one=(("prompt", "user_prompt", "conversation"),),
+        at_most_one=(("prompt", "user_prompt"),),
     ),
     published=PublishedConfig(
         shape=Shape(

@@ -77,8 +77,7 @@ KIND = NodeKind(
             required(
                 "tool",
                 STRING,
-                "The tool's name. A client has one, `roots/list`; for `penstock` it is a capability, `tools/call` "
-                "(arguments `name` and `arguments`) or `tools/list`.",
+                "The tool's name. A client has `roots/list`; `penstock` its capabilities, `tools/call`, `tools/list`.",
             ),
             optional("arguments", ref("template_object"), "The tool's arguments."),
             optional(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.expansion import expanded
 from penstock.definitions.node_parts.kind import BodySource, NodeKind, Reference, Resource
 from penstock.definitions.node_parts.outline import EXIT, Body, Outline, OutlineNode, Route, is_native, route_to
 from penstock.definitions.nodes import kind_named
@@ -38,7 +39,8 @@ _START_SOURCE = "__start__"
 
 
 def outline_of(document: JsonObject) -> Outline:
-    """Read the outline of a document in either format; never fails."""
+    """Read the outline of a document in either format, or of what an agent stands for; never fails."""
+    document = expanded(document)
     native = is_native(document)
     edges: dict[str, list[Route]] = {}
     for source, route in _edges(document):

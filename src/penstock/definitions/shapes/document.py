@@ -4,6 +4,7 @@ Read by `editor_schema`. Other packages act on `expose`, `governance`, `triggers
 shape. The nodes are in `nodes`, the published format is in `published`.
 """
 
+from penstock.definitions.shapes.agent import AGENT_SHAPES
 from penstock.definitions.shapes.exposure import EXPOSURE_SHAPES
 from penstock.definitions.shapes.fields import (
     ANYTHING,
@@ -227,6 +228,12 @@ _TEST = Shape(
             "Per node or compensate:<node>: output, {error: {code}}, {asks: {question}}, or {sequence: [...]} of them.",
         ),
         optional(
+            "model",
+            array_of(ANYTHING),
+            "For an agent, what its model says turn by turn: a text, {answer}, {tool_calls: [{name, arguments}]}, or "
+            "{error: {code}}.",
+        ),
+        optional(
             "answers",
             OBJECT,
             "Per interrupt or asking activity the answer, or {sequence: [...]} for one per time it is asked.",
@@ -266,7 +273,8 @@ DOCUMENT = Shape(
         optional("timeout", ref("duration"), "The longest a whole run may take."),
         optional("defaults", ref("defaults"), "What holds for activities that do not say otherwise."),
         optional("on_error", ref("error_routes"), "What to do when a node fails and has no route of its own."),
-        required("nodes", ref("nodes"), "What the workflow does, in order."),
+        optional("nodes", ref("nodes"), "What the workflow does, in order."),
+        optional("agent", ref("agent"), "A model that does the work with tools, instead of nodes."),
         optional("edges", array_of(ref("edge")), "The order of the nodes, if it is not the listed one."),
         optional("checkpointing", ref("checkpointing"), "When the run's state is stored in full."),
         optional("expose", ref("expose"), "How assistants see the workflow."),
@@ -275,6 +283,7 @@ DOCUMENT = Shape(
         optional("tests", array_of(ref("test")), "Cases with mocked activities."),
         optional("signature", ref("signature"), "A signature of the document."),
     ),
+    exactly_one=(("nodes", "agent"),),
     hints={
         "document": "the native format has `name` and `version` at the top",
         "state_schema": "write `state`",
@@ -289,6 +298,7 @@ DOCUMENT = Shape(
 
 DOCUMENT_SHAPES = (
     _DEFAULTS,
+    *AGENT_SHAPES,
     *EXPOSURE_SHAPES,
     _RATE,
     _GOVERNANCE,

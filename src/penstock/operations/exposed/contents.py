@@ -16,6 +16,7 @@ import msgspec
 
 from penstock.base.addresses import AddressTemplate, own_address, read_template
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import input_schema_of
 from penstock.operations.catalogue.capability import Annotations, Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, PromptText
 from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
@@ -37,7 +38,7 @@ def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedReso
     shown, document = settings_of(row.document, "resource"), row.document
     if shown is None:
         return None
-    schema = object_schema(object_at(document, "input"))
+    schema = object_schema(input_schema_of(document))
     required = schema.get("required")
     needed = tuple(str(name) for name in required) if isinstance(required, list) else ()
     address = read_template(text_of(shown.get("uri")) or own_address(row.name, needed), row.name)
@@ -62,7 +63,7 @@ def exposed_prompt(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedPrompt
     shown, document = settings_of(row.document, "prompt"), row.document
     if shown is None:
         return None
-    tool, schema = settings_of(document, "tool"), object_schema(object_at(document, "input"))
+    tool, schema = settings_of(document, "tool"), object_schema(input_schema_of(document))
     said = shown.get("messages")
     return ExposedPrompt(
         name=text_of(shown.get("name")) or row.name,
@@ -84,7 +85,7 @@ def _message(said: JsonObject) -> PromptText:
 
 def _capability(row: DefinitionRow, name: str, annotations: Annotations, scopes: tuple[str, ...]) -> Capability:
     title = text_of(row.document.get("title")) or row.name
-    own = object_at(row.document, "input")
+    own = input_schema_of(row.document)
     schema = object_schema(own)
     return Capability(
         name=name,

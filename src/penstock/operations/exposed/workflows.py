@@ -22,6 +22,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
 from penstock.operations.exposed.contents import PROMPT_PREFIX, RESOURCE_PREFIX, exposed_prompt, exposed_resource
@@ -204,8 +205,8 @@ def _tool(row: DefinitionRow, needs: _Needs) -> Capability | None:
 
 def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capability:
     document = row.document
-    input_schema = object_schema(object_at(document, "input"))
-    output_schema = _result_schema(object_at(document, "output"))
+    input_schema = object_schema(input_schema_of(document))
+    output_schema = _result_schema(output_schema_of(document))
     title = text_of(shown.get("title"), document.get("title")) or row.name
     metadata: dict[str, JsonValue] = {
         "workflow": row.name,
@@ -228,7 +229,7 @@ def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capabil
         annotations=annotations_of(object_at(shown, "annotations")),
         governance=strictest(governance_of(object_at(document, "governance"), needs.scopes), needs.children),
         handler=partial(execute, row.name, row.hash),
-        convert=partial(converted, object_at(document, "input")),
+        convert=partial(converted, input_schema_of(document)),
         authorization=partial(execution_authorization, row.name),
         impact=partial(start_impact, row.hash),
         errors=_ERRORS,

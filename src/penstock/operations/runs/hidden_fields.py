@@ -19,6 +19,7 @@ import msgspec
 from penstock.base.errors import Denied
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import output_schema_of
 from penstock.governance.policy.redaction import FieldPath, without_fields
 from penstock.governance.policy.sets import PolicySet
 from penstock.governance.policy.slices import actions_named
@@ -28,7 +29,6 @@ from penstock.operations.gate.policy_stage import PolicyStage, Target, target_of
 from penstock.operations.permissions.starting import needs_of, needs_to_start
 from penstock.operations.runs.held_calls import HELD_LABEL, HeldCall, held_call_of
 from penstock.operations.runs.results import ExecutionResult
-from penstock.operations.runs.tool_schemas import object_at
 from penstock.operations.runs.views import ExecutionView, HistoryPage
 from penstock.operations.runs.workflow_actions import start_target
 from penstock.runtime.ports.runs import RunRow
@@ -299,7 +299,7 @@ class _Looking(NamedTuple):
         return False
 
     def _of_workflow(self, name: str, document: JsonObject) -> _Hidden:
-        return self._hidden(start_target(name, document), object_at(document, "output") or None)
+        return self._hidden(start_target(name, document), output_schema_of(document) or None)
 
     def _hidden(self, target: Target, schema: JsonObject | None) -> _Hidden:
         request = self.request

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from penstock.base.errors import Rejected
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import input_schema_of
 from penstock.definitions.schemas.compiled import CompiledSchema, load_schema
 from penstock.definitions.secret_answers import secret_paths, secrets_in
 from penstock.engine.walk.questions import open_questions
@@ -26,7 +27,7 @@ async def secret_inputs(context: Context, arguments: JsonObject) -> dict[str, Js
     """Return the secret parts of `input` by their JSON pointers, as any version of the workflow marks them."""
     found: dict[str, JsonValue] = {}
     async for document in _documents(context, arguments):
-        found.update(_marked(document.get("input"), arguments.get("input"), "/input"))
+        found.update(_marked(input_schema_of(document), arguments.get("input"), "/input"))
     return found
 
 

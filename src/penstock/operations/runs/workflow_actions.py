@@ -6,6 +6,7 @@ Above it: `starting`, `policy_actions`. Below it: `tool_schemas`.
 from __future__ import annotations
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.governance.policy.schema import ActionShape
 from penstock.governance.policy.shapes import record_of
 from penstock.operations.gate.policy_stage import Target
@@ -29,8 +30,8 @@ def workflow_action(name: str, document: JsonObject) -> ActionShape:
         name=f"workflow:{name}",
         groups=("call", does),
         resource_type="Workflow",
-        input=record_of(object_schema(object_at(document, "input"))),
-        answer=lambda: object_at(document, "output") or None,
+        input=record_of(object_schema(input_schema_of(document))),
+        answer=lambda: output_schema_of(document) or None,
     )
 
 
@@ -42,4 +43,4 @@ def start_target(name: str, document: JsonObject) -> Target:
 
 def start_arguments(document: JsonObject, given: JsonValue) -> JsonObject:
     """Return the input of a start as policies see it."""
-    return wrapped_input(object_at(document, "input"), given)
+    return wrapped_input(input_schema_of(document), given)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.expansion import expanded_case
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.model import Workflow
@@ -63,7 +64,7 @@ def run_case(
     name = str(case.get("name"))
     if case.get("skip") is True:
         return CaseReport(name=name, skipped=True)
-    script = script_of_case(case, workflows)
+    script = script_of_case(expanded_case(workflow.document, case), workflows)
     run = simulate(workflow, case.get("input", {}), script, evaluator=evaluator)
     return CaseReport(
         name=name,

@@ -10,7 +10,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.definitions.validate import validate_document
 from penstock.operations.executions.capability_calls import is_allowed
-from tests.scenarios.office import ERASE, Office, in_office, open_office, staff
+from tests.scenarios.office import Office, in_office, open_office, staff
 from tests.waiting import SECONDS_MAX, until
 
 SLOW: JsonObject = {
@@ -303,4 +303,3 @@ def test_a_list_is_asked_for_where_it_decides_and_refused_where_it_does_not() ->
     [useless] = validate_document(calling("workflow:erase_customer", {}, allow=["workflow:*"]))
     assert (useless.code, useless.path) == ("HAS_NO_EFFECT", "/nodes/0/allow")
     assert validate_document(calling("tools/list", allow=["workflow:*"])) == ()
-    assert ERASE["name"] == "erase_customer"

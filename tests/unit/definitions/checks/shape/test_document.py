@@ -178,7 +178,7 @@ def test_a_model_call_passes_on_members_it_does_not_know() -> None:
         ({"id": "a", "type": "tool_call", "server": "s"}, "`tool` is missing"),
         ({"id": "a", "type": "http"}, "`url` is missing"),
         ({"id": "a", "type": "llm_call", "prompt": "p"}, "`model` is missing"),
-        ({"id": "a", "type": "llm_call", "model": "m"}, "one of `prompt`, `user_prompt` is missing"),
+        ({"id": "a", "type": "llm_call", "model": "m"}, "one of `prompt`, `user_prompt`, `conversation` is missing"),
         ({"id": "a", "type": "agent_delegate"}, "`agent_id` is missing"),
         ({"id": "a", "type": "switch"}, "`cases` is missing"),
         ({"id": "a", "type": "interrupt"}, "one of `message`, `prompt`, `prompt_ref` is missing"),
@@ -207,7 +207,8 @@ def test_a_missing_field_is_named(node: JsonObject, missing: str) -> None:
 
 def test_a_missing_field_is_explained() -> None:
     finding = the_finding(minimal_native({"id": "a", "type": "tool_call", "server": "s"}))
-    assert finding.hint == "`tool`: The tool's name; a client has one, `roots/list`."
+    said = "The tool's name. A client has `roots/list`; `penstock` its capabilities, `tools/call`, `tools/list`."
+    assert finding.hint == f"`tool`: {said}"
 
 
 @pytest.mark.parametrize(

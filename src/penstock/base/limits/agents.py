@@ -1,0 +1,24 @@
+"""Agents: how long they go on by themselves, and how much of a result their model reads."""
+
+__all__ = [
+    "AGENT_PARALLEL_TOOLS_DEFAULT",
+    "AGENT_REPAIRS_MAX",
+    "AGENT_RESULT_CHARACTERS_MAX",
+    "AGENT_TOOLS_MAX",
+    "AGENT_TURNS_DEFAULT",
+    "AGENT_TURNS_MAX",
+]
+
+# Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
+AGENT_TURNS_DEFAULT = 10
+# More than this is no conversation any more; a workflow calls several agents, or one of them several times.
+AGENT_TURNS_MAX = 200
+# Calls of one turn that are under way at a time, unless the block says otherwise.
+AGENT_PARALLEL_TOOLS_DEFAULT = 4
+# How often a model may correct an answer that does not fit: a second try helps, a fourth has never been seen to.
+AGENT_REPAIRS_MAX = 2
+# Of the result of a call, the model reads this much, some ten thousand tokens; the whole of it is in the history. Also
+# what keeps a conversation of some turns within the state of a run.
+AGENT_RESULT_CHARACTERS_MAX = 40_000
+# Entries of the list of tools in a block; patterns stand for many.
+AGENT_TOOLS_MAX = 100

@@ -1,0 +1,73 @@
+"""Checks of the `agent` block that its shape and the nodes it stands for do not make.
+
+Above it: `validate`. Below it: `agents`. What is wrong with its expressions and schemas is found in the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.base.json import JsonObject, list_or_empty, object_or_empty
+from penstock.definitions.agents.schemas import is_agent
+from penstock.definitions.source.findings import Finding
+
+__all__ = ["agent_findings"]
+
+_NOT_WITH_AGENT = ("state", "edges", "on_error")
+_CLIENT = "client"
+
+
+def agent_findings(document: JsonObject) -> Iterator[Finding]:
+    """Yield what is wrong with an agent, or with the tests of a document that is none."""
+    if not is_agent(document):
+        for index, test in enumerate(list_or_empty(document.get("tests"))):
+            if isinstance(test, dict) and "model" in test:
+                yield Finding(
+                    code="TEST_WITHOUT_AGENT",
+                    message="`model` is the script of an agent, and this document has no `agent`",
+                    path=f"/tests/{index}/model",
+                    hint="mock the nodes of type llm_call in `mock`",
+                )
+        return
+    agent = object_or_empty(document["agent"])
+    for name in _NOT_WITH_AGENT:
+        if name in document:
+            yield Finding(
+                code="NOT_WITH_AGENT",
+                message=f"an agent has no `{name}`: its state and its nodes are made for it",
+                path=f"/{name}",
+                hint="leave it out, or write a workflow that calls the agent",
+            )
+    declared = object_or_empty(object_or_empty(document.get("input")).get("properties"))
+    if "input" in document and "prompt" not in agent and "prompt" not in declared:
+        yield Finding(
+            code="AGENT_PROMPT_MISSING",
+            message="the input has no `prompt`, so `agent.prompt` has to say what the agent is asked",
+            path="/agent",
+            hint='write `prompt: "… ${ .input.NAME }"`, or give the input a text `prompt`',
+        )
+    if agent.get("provider") == _CLIENT:
+        yield Finding(
+            code="AGENT_PROVIDER_UNSUITED",
+            message="the model of a client cannot be given tools",
+            path="/agent/provider",
+            hint="name a model that is configured on the server",
+        )
+    yield from _tool_findings(agent)
+
+
+def _tool_findings(agent: JsonObject) -> Iterator[Finding]:
+    seen: dict[str, int] = {}
+    for index, item in enumerate(list_or_empty(agent.get("tools"))):
+        entry = item if isinstance(item, dict) else {"tool": item}
+        name, path = entry.get("tool"), f"/agent/tools/{index}"
+        if not isinstance(name, str):
+            continue
+        if name in seen:
+            yield Finding(
+                code="DUPLICATE_TOOL",
+                message=f"`{name}` is listed already, as entry {seen[name] + 1}",
+                path=path,
+                hint="keep one of them",
+            )
+        seen.setdefault(name, index)

@@ -1,0 +1,95 @@
+"""The `agent` block of a native document as tables. `definitions.agents` says what it stands for."""
+
+from penstock.base.limits import (
+    AGENT_PARALLEL_TOOLS_DEFAULT,
+    AGENT_TOOLS_MAX,
+    AGENT_TURNS_DEFAULT,
+    AGENT_TURNS_MAX,
+    LLM_TOOL_CALLS_MAX,
+)
+from penstock.definitions.shapes.fields import (
+    BOOLEAN,
+    COUNT,
+    RETRY_FIELD,
+    STRING,
+    TEXT,
+    Shape,
+    array_of,
+    optional,
+    pattern,
+    ref,
+    required,
+)
+
+__all__ = ["AGENT_SHAPES"]
+
+_NAME = pattern(r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*\*?$", "workflow:refund_order", "query:*")
+
+_TOOL = Shape(
+    name="agent_tool",
+    title="Tool of an agent",
+    description="A capability that the agent may call, and whether a person is asked each time.",
+    fields=(
+        required("tool", _NAME, "Its canonical name; with `*` at the end, all that begin like this."),
+        optional("approve", {**BOOLEAN, "default": False}, "Ask a person before each call."),
+        optional("approvers", ref("approvers"), "Who has to approve each call."),
+    ),
+    hints={"name": "write `tool`", "confirm": "write `approve`", "allow": "write `tool`"},
+)
+
+_LIMITS = Shape(
+    name="agent_limits",
+    title="Limits of an agent",
+    description="When an agent has to stop: decided after each turn, before anything else is paid for or called.",
+    fields=(
+        optional(
+            "turns",
+            {**COUNT, "maximum": AGENT_TURNS_MAX, "default": AGENT_TURNS_DEFAULT},
+            "How often the model is asked.",
+        ),
+        optional("tokens", COUNT, "Tokens of all turns together, those that the model reads and those that it writes."),
+        optional("cost", {"type": "number", "exclusiveMinimum": 0, "examples": [0.5]}, "US dollars of all turns."),
+        optional("time", ref("duration"), "The time from the first turn on, waiting for people included."),
+        optional(
+            "parallel_tools",
+            {**COUNT, "maximum": LLM_TOOL_CALLS_MAX, "default": AGENT_PARALLEL_TOOLS_DEFAULT},
+            "Calls of one turn that are made at the same time.",
+        ),
+    ),
+    hints={"max_turns": "write `turns`", "timeout": "write `time`", "max_tokens": "write `tokens`"},
+)
+
+_AGENT = Shape(
+    name="agent",
+    title="Agent",
+    description="A model that works in turns and calls tools, instead of `nodes`.",
+    fields=(
+        required("model", STRING, "The model's name."),
+        optional("provider", STRING, "Who serves the model."),
+        required("instructions", TEXT, "What the agent is for, and how it works; may contain ${ jq }."),
+        optional(
+            "prompt",
+            TEXT,
+            "What it is asked, with ${ jq }; values in it are marked as data. Left out: `.input.prompt`, as it is.",
+        ),
+        optional(
+            "tools",
+            {**array_of({"anyOf": [_NAME, ref("agent_tool")]}), "maxItems": AGENT_TOOLS_MAX},
+            "The capabilities it may call, as far as whoever starts it may: names, patterns, or {tool, approve}.",
+        ),
+        optional("output_schema", ref("json_schema"), "The JSON Schema of its answer; without one it is a text."),
+        optional("limits", ref("agent_limits"), "When it has to stop."),
+        optional("ask_user", {**BOOLEAN, "default": False}, "Whether it may ask a person."),
+        optional("temperature", {"type": "number", "minimum": 0}, "How much the answers vary."),
+        optional("max_tokens", COUNT, "The longest turn."),
+        RETRY_FIELD,
+    ),
+    hints={
+        "system_prompt": "write `instructions`",
+        "max_turns": "write `limits: {turns: …}`",
+        "output": "write `output_schema`",
+        "budget": "write `limits`",
+    },
+)
+
+AGENT_SHAPES = (_TOOL, _LIMITS, _AGENT)
