@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.child_starts import GovernedChildStarts
+from penstock.app.executors.delegates import DelegateExecutor
 from penstock.app.executors.governed_nodes import GovernedNodes
 from penstock.app.executors.graph_queries import GraphQueryExecutor
 from penstock.app.executors.held_calls import HeldCallExecutor
@@ -88,6 +89,7 @@ class Penstock:
         self.secrets: SecretResolver = EnvironmentSecrets()
         self.upstream = UpstreamLink()
         self.held_calls = HeldCallExecutor()
+        self.delegates = DelegateExecutor(calls=self.held_calls)
         self.child_starts = GovernedChildStarts()
         self.graph_queries = GraphQueryExecutor()
         self.nodes = GovernedNodes()
@@ -183,7 +185,12 @@ class Penstock:
     ) -> dict[str, AsyncPerformer]:
         """Every executor by the type of its nodes. Held calls are `tool_call` nodes, too."""
         self.held_calls.tools = configured.get("tool_call")
-        gated: dict[str, AsyncPerformer] = {"tool_call": self.held_calls, "query": self.graph_queries}
+        self.delegates.agents = configured.get("agent_delegate")
+        gated: dict[str, AsyncPerformer] = {
+            "tool_call": self.held_calls,
+            "query": self.graph_queries,
+            "agent_delegate": self.delegates,
+        }
         return self.nodes.governing({"step": step, "http": http, **configured, **gated})
 
     def use_steps(self, steps: Iterable[Callable[..., Any]]) -> None:

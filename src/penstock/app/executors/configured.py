@@ -247,6 +247,7 @@ def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPer
         prepare={
             name: preparation(name) for name, agent in listed.items() if agent.api_key is not None or agent.headers
         },
+        names=frozenset((*listed, person.PERSON_AGENT)),
     )
 
 

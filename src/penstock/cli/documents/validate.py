@@ -119,7 +119,7 @@ def _extra_check(settings: Settings, sources: list[SourceText | Unreadable]) -> 
     except PenstockError:
         others = []  # a pattern matches nothing; the files named on the command line still count
     texts = [source.text for source in (*sources, *others) if isinstance(source, SourceText)]
-    known = project_context(settings, workflow_names=declared_names(texts))
+    known = project_context(settings, workflows=declared_names(texts))
     return project_check(known), known.problem
 
 

@@ -1,6 +1,6 @@
 """What the workflows of a project may refer to: steps, other workflows, models, servers, agents and secrets.
 
-    known = project_context(settings, workflow_names={"refund_order"})
+    known = project_context(settings, workflows={"refund_order": False})
 
 Only what an operator named in the settings is imported. A step module that cannot be loaded is a problem of the project
 and not of a document: it is reported once, and handlers are not checked.
@@ -11,7 +11,7 @@ Above it: `findings`, `files`. Below it: the settings, `step_modules`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ class ProjectContext:
     problem: PenstockError | None = None
     """Why the steps could not be loaded."""
     workflows: frozenset[str] = field(default_factory=frozenset)
+    agents: frozenset[str] = field(default_factory=frozenset)
+    """Those of them that are agents."""
 
     def missing_secret(self, name: str) -> str | None:
         """What to do about a missing secret; None if it is there, or if only running a command could show that."""
@@ -54,13 +56,17 @@ class ProjectContext:
 
 
 def project_context(
-    settings: Settings, *, workflow_names: Iterable[str], steps: Iterable[Callable[..., Any]] | None = None
+    settings: Settings, *, workflows: Mapping[str, bool], steps: Iterable[Callable[..., Any]] | None = None
 ) -> ProjectContext:
-    """The names that the settings and the project's workflows provide; pass `steps` if they are loaded already."""
-    registry, names = StepRegistry(), frozenset(workflow_names)
+    """The names that the settings and the project's workflows provide; pass `steps` if they are loaded already.
+
+    `workflows` says of each name whether it is that of an agent.
+    """
+    registry, names = StepRegistry(), frozenset(workflows)
+    agents = frozenset(name for name, is_agent in workflows.items() if is_agent)
     try:
         for function in load_steps(settings.steps.modules) if steps is None else steps:
             registry.register(function)
     except PenstockError as error:
-        return ProjectContext(settings=settings, steps=None, problem=error, workflows=names)
-    return ProjectContext(settings=settings, steps=registry, workflows=names)
+        return ProjectContext(settings=settings, steps=None, problem=error, workflows=names, agents=agents)
+    return ProjectContext(settings=settings, steps=registry, workflows=names, agents=agents)

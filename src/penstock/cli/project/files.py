@@ -15,6 +15,7 @@ from penstock.base.json import JsonObject
 from penstock.cli.project.context import ProjectContext, project_context
 from penstock.cli.project.findings import PROJECT_CODES, project_findings
 from penstock.cli.project.schema_files import schemas_beside
+from penstock.definitions.agents.schemas import is_agent
 from penstock.definitions.claims import ClaimedName, claimed_names
 from penstock.definitions.model import Workflow
 from penstock.definitions.outline.document import is_native
@@ -53,7 +54,7 @@ def load_project(
     """
     given = list(texts)
     owners: dict[ClaimedName, tuple[str, str]] = {}
-    known = project_context(settings, workflow_names=declared_names(text for _, text in given), steps=steps)
+    known = project_context(settings, workflows=declared_names(text for _, text in given), steps=steps)
     found = []
     for file, text in given:
         loaded = load_workflow(
@@ -91,15 +92,15 @@ def project_check(known: ProjectContext) -> ExtraCheck:
     return lambda document: project_findings(document, known)
 
 
-def declared_names(texts: Iterable[str]) -> set[str]:
-    """The names that workflow documents give themselves, as far as they can be read."""
-    found = set()
+def declared_names(texts: Iterable[str]) -> dict[str, bool]:
+    """The names that workflow documents give themselves, as far as they can be read, and whether each is an agent."""
+    found: dict[str, bool] = {}
     for text in texts:
         source = read_source(text)
         if isinstance(source, SourceDocument) and isinstance(source.value, dict):
             name = _name(source.value)
             if name is not None:
-                found.add(name)
+                found[name] = is_agent(source.value)
     return found
 
 

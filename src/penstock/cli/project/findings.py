@@ -107,7 +107,7 @@ def _reference_findings(
         case Resource.SERVER:
             yield from _unknown("MCP server", wanted, known.settings.tool_sources, path)
         case Resource.AGENT:
-            yield from _unknown("agent", wanted, (*known.settings.agents, PERSON_AGENT), path)
+            yield from _unknown("agent", wanted, (*known.settings.agents, *known.agents, PERSON_AGENT), path)
         case Resource.MODEL:
             pass  # see `_model_findings`
 
@@ -115,7 +115,7 @@ def _reference_findings(
 _KINDS = {
     "workflow": ("UNKNOWN_WORKFLOW", "put its file into the project (workflows.paths)"),
     "MCP server": ("UNKNOWN_SERVER", "add it to `mcp_servers` or `apis` in the settings"),
-    "agent": ("UNKNOWN_AGENT", "add it to `agents` in the settings"),
+    "agent": ("UNKNOWN_AGENT", "add it to `agents` in the settings, or its file to the project"),
 }
 
 

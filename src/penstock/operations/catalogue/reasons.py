@@ -238,6 +238,8 @@ REASONS: dict[str, Reason] = {
     "TOOL_INVALID": Reason(Rejected, "The members of the tool contradict each other."),
     "AGENT_EXISTS": Reason(Conflict, "There is an agent of that id."),
     "AGENT_NOT_FOUND": Reason(NotFound, "There is no such agent."),
+    "AGENT_NAME_TAKEN": Reason(Conflict, "Another agent has that name: an entry, a workflow, or one of the settings."),
+    "AGENT_INVALID": Reason(Rejected, "The agent does not stand for a valid document; `findings` lists the mistakes."),
     # Other MCP servers.
     "UPSTREAM_NOT_FOUND": Reason(NotFound, "There is no such server, or none of its tools are imported."),
     "UPSTREAM_TOOL_NOT_FOUND": Reason(NotFound, "The server has no such tool."),

@@ -42,6 +42,7 @@ from penstock.operations.runs.held_calls import HELD_LABEL, held_key
 from penstock.operations.runs.imported_tools import UPSTREAM
 from penstock.operations.runs.results import ExecutionResult, result_of
 from penstock.operations.runs.starting import DEPTH_LABEL, TRUST_LABEL
+from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.activities.performing import (
     ActivityCall,
     ActivityDone,
@@ -215,7 +216,8 @@ async def _call(gate: Gate, call: ActivityCall, caller: _Caller, wanted: _Wanted
         if isinstance(outcome, RefusedCall):
             return _failed(call, outcome.error)
         value = None if isinstance(outcome.reply, EventStream) else outcome.reply.value
-        own = isinstance(value, ExecutionResult) and id_in_tenant(call.tenant, value.execution_id) == run_id
+        begun = value.execution_id if isinstance(value, ExecutionHandle | ExecutionResult) else None
+        own = begun is not None and id_in_tenant(call.tenant, begun) == run_id
         if not own:
             return _done(outcome.reply)
     return await _followed(gate, call, request, run_id)

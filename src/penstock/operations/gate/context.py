@@ -322,6 +322,8 @@ class Services:
     """Whose workflows are stored and started."""
     configured_models: ConfiguredModels = field(default_factory=ConfiguredModels)
     """The models that the settings have. No tenant can register one of their names."""
+    delegates: frozenset[str] = frozenset()
+    """The agents that the settings name for `agent_delegate` nodes."""
     sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
     """The MCP servers that we sign in to."""
     base_path: str = "/api/v0"

@@ -1,6 +1,9 @@
-"""The registry of agents. Agents do not run yet; `agent.execute` reports that.
+"""The registry of agents: entries with the members of an `agent` block, each of which stands for a document.
 
-Above it: the catalogue. Below it: `registry`.
+An agent is also any stored workflow whose document has an `agent` block. Both kinds share one namespace, with the
+agents that the settings name for `agent_delegate` nodes: whoever comes second is refused.
+
+Above it: the catalogue, `agent_runs`. Below it: `registry`, `definitions.agents`.
 """
 
 from __future__ import annotations
@@ -10,82 +13,116 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from penstock.base.errors import Unavailable
-from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
-from penstock.operations.catalogue.declaring import operation
+from penstock.base import limits
+from penstock.base.errors import Conflict, Rejected
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import is_agent
+from penstock.definitions.source.findings import Severity
+from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
-from penstock.operations.registries.members import Prose
-from penstock.operations.registries.registry import Body, Registry, RegistryTexts, resource_id_type
-from penstock.operations.runs.views import ExecutionHandle
+from penstock.operations.registries.members import JsonSchema, Prose
+from penstock.operations.registries.registry import Body, Registry, RegistryTexts
+from penstock.operations.runs.agent_names import AGENT_KIND, AGENT_NAME_TAKEN, DELEGATE_TAKEN
 
-__all__ = ["AGENTS", "OPERATIONS"]
+__all__ = ["AGENTS", "OPERATIONS", "document_of_agent"]
 
 _Name = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class AgentToolEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A tool, and whether a person is asked before each call."""
+
+    tool: Annotated[_Name, Meta(description="Its canonical name; with `*` at the end, all that begin like this.")]
+    approve: Annotated[bool, Meta(description="Ask a person before each call.")] = False
+    approvers: Annotated[dict[str, Any] | None, Meta(description="Who approves, as in a workflow.")] = None
+
+
+class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When the agent has to stop."""
+
+    turns: Annotated[int, Meta(ge=1, le=limits.AGENT_TURNS_MAX)] | None = None
+    tokens: Annotated[int, Meta(ge=1)] | None = None
+    cost: Annotated[float, Meta(gt=0, description="In US dollars.")] | None = None
+    time: Annotated[str, Meta(max_length=40, examples=["1h"])] | None = None
+    parallel_tools: Annotated[int, Meta(ge=1, le=limits.LLM_TOOL_CALLS_MAX)] | None = None
 
 
 class AgentBody(Body, frozen=True, kw_only=True):
     """A model with instructions, and what it may use."""
 
     name: Annotated[Annotated[str, Meta(max_length=200)] | None, Meta(description="A name for people.")] = None
-    model: Annotated[_Name | None, Meta(description="The id of a model.", examples=["fast"])] = None
+    model: Annotated[_Name | None, Meta(description="The name of a model; else the default.", examples=["fast"])] = None
     instructions: Annotated[
         Annotated[str, Meta(max_length=20_000)] | None, Meta(description="What it is for, and how it works.")
     ] = None
-    workflows: Annotated[list[_Name], Meta(description="Workflows that it may run.", max_length=100)] = msgspec.field(
-        default_factory=list
-    )
-    tools: Annotated[list[_Name], Meta(description="Ids of tools that it may use.", max_length=100)] = msgspec.field(
-        default_factory=list
-    )
+    workflows: Annotated[
+        list[_Name], Meta(description="Exposed workflows and agents that it may call.", max_length=100)
+    ] = msgspec.field(default_factory=list)
+    tools: Annotated[
+        list[_Name | AgentToolEntry],
+        Meta(description="Capabilities that it may call: names, patterns such as query:*, or {tool}.", max_length=100),
+    ] = msgspec.field(default_factory=list)
+    output_schema: Annotated[JsonSchema | None, Meta(description="What its answer has to fit.")] = None
+    limits: Annotated[AgentLimitsEntry | None, Meta(description="When it has to stop.")] = None
+    ask_user: Annotated[bool | None, Meta(description="Whether it may ask a person.")] = None
     description: Prose = None
 
 
+def document_of_agent(agent_id: str, body: JsonObject) -> JsonObject:
+    """Return the document that an entry stands for."""
+    named, listed = body.get("workflows"), body.get("tools")
+    tools: list[JsonValue] = [f"workflow:{name}" for name in (named if isinstance(named, list) else [])]
+    tools += [tool for tool in (listed if isinstance(listed, list) else []) if tool not in tools]
+    block: JsonObject = {
+        "model": body.get("model", "default"),
+        "instructions": body.get("instructions", ""),
+        "tools": tools,
+    }
+    block |= {name: body[name] for name in ("output_schema", "limits", "ask_user") if name in body}
+    # A dollar sign with a brace in an entry is text: entries come from callers, and have no expressions.
+    block["instructions"] = str(block["instructions"]).replace("${", "$${")
+    return {"penstock": "v1", "name": agent_id, "title": body.get("name", agent_id), "agent": block}
+
+
+async def _check(context: Context, given: Any) -> None:
+    """Refuse an entry that does not stand for a valid document, or whose name another agent has."""
+    creates = hasattr(given, "id")
+    agent_id: str = given.id if creates else given.agent_id
+    members = {name: getattr(given, name) for name in AgentBody.__struct_fields__}
+    body: JsonObject = {name: msgspec.to_builtins(value) for name, value in members.items() if value is not None}
+    # Ids of entries may have characters that names of workflows have not.
+    document = {**document_of_agent(agent_id, body), "name": "agent"}
+    findings = await context.services.documents.findings(document, tenant=context.tenant)
+    errors = [item for item in findings if item.severity is Severity.ERROR]
+    if errors:
+        message = f"the agent has {len(errors)} mistakes; first, at {errors[0].path}: {errors[0].message}"
+        listed: list[JsonValue] = [item.to_json() for item in errors]
+        raise Rejected("AGENT_INVALID", message, errors[0].hint or "see `findings`", {"findings": listed})
+    if not creates:
+        return
+    if agent_id in context.services.delegates:
+        raise Conflict(AGENT_NAME_TAKEN, f"the settings have an agent {agent_id}", DELEGATE_TAKEN)
+    stored = await context.services.store.definition_named(agent_id, tenant=context.tenant)
+    if stored is not None and is_agent(stored.document):
+        message = f"there is a workflow {agent_id} that is an agent"
+        raise Conflict(AGENT_NAME_TAKEN, message, "choose another id, or run that with agent.execute")
+
+
 AGENTS = Registry(
-    kind="agent",
+    kind=AGENT_KIND,
     article="an",
     body=AgentBody,
     example_id="helper",
-    create_example={"model": "fast", "workflows": ["refund_order"]},
-    update_example={"model": "fast", "instructions": "Answer briefly."},
+    create_example={"model": "fast", "instructions": "Answer briefly.", "workflows": ["refund_order"]},
+    update_example={"model": "fast", "instructions": "Answer briefly.", "limits": {"turns": 5}},
     texts=RegistryTexts(
-        create="Keeps an agent: a model with instructions, and what it may use.",
+        create="Keeps an agent: a model with instructions, and what it may use. Give it work with agent.execute.",
         get="Its model, instructions, workflows and tools.",
-        list="Agents by id; use it to find out which there are.",
+        list="Agents by id; use it to find out which there are. Documents with an `agent` block are in workflow.list.",
         delete="Only the entry goes; its model, tools and workflows stay.",
     ),
+    check=_check,
+    check_errors=("AGENT_INVALID", AGENT_NAME_TAKEN),
 )
 
-
-class ExecuteAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the agent is to do."""
-
-    agent_id: resource_id_type("agent", "helper")  # type: ignore[valid-type]  # made by a function
-    prompt: Annotated[str, Meta(description="What to do.", min_length=1, max_length=100_000)]
-    context: Annotated[dict[str, Any] | None, Meta(description="Facts that it needs.")] = None
-    sync: Annotated[bool, Meta(description="Wait for the end, for a bounded time.")] = False
-
-
-@operation(
-    "agent.execute",
-    route=Route(method="POST", path="/agents/{agent_id}/executions", status=202),
-    scopes=("agent:run",),
-    open_world=True,
-    risk="medium",
-    subject="agent_id",
-    find=AGENTS.table.finder("agent_id"),
-    errors=("AGENT_NOT_FOUND", "NOT_CONFIGURED"),
-    examples=(Example(arguments={"agent_id": "helper", "prompt": "Which refunds wait for approval?"}),),
-)
-async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[ExecutionHandle]:
-    """Give work to an agent.
-
-    Agents cannot run on this server yet, and the call says so; give the work to a workflow with an `agent_delegate`
-    node instead, and start it with workflow.execute.
-    """
-    await AGENTS.table.find(context, given.agent_id)
-    message = f"this server cannot run the agent {given.agent_id}: no agents are configured to be run here"
-    hint = "run a workflow with an `agent_delegate` or `llm_call` node instead, with workflow.execute"
-    raise Unavailable("NOT_CONFIGURED", message, hint, {"agent_id": given.agent_id})
-
-
-OPERATIONS: tuple[Capability, ...] = (*AGENTS.operations(), agent_execute)
+OPERATIONS: tuple[Capability, ...] = AGENTS.operations()

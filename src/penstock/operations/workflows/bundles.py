@@ -22,6 +22,7 @@ from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
+from penstock.operations.runs.agent_names import refuse_agent_name
 from penstock.operations.workflows.documents import compiled
 from penstock.operations.workflows.operations import has_triggers, not_put, refuse_loosening, refuse_triggers
 from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows
@@ -91,7 +92,14 @@ def _all_named(arguments: JsonObject) -> str | None:
     idempotent=True,
     risk="medium",
     subject=_all_named,
-    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "NAME_TAKEN", "PRECONDITION_FAILED", *SIGNATURE_ERRORS),
+    errors=(
+        "INVALID_DOCUMENT",
+        "DOCUMENT_TOO_COSTLY",
+        "NAME_TAKEN",
+        "AGENT_NAME_TAKEN",
+        "PRECONDITION_FAILED",
+        *SIGNATURE_ERRORS,
+    ),
     examples=(
         Example(
             arguments={
@@ -140,6 +148,7 @@ async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite
             plan.skipped.append(name)
             continue
         refuse_loosening(context, workflow, current)
+        await refuse_agent_name(context, name, workflow.document)
         services.signatures.refuse(name, workflow.document, workflow.hash)
         row = definition_row(workflow, tenant=tenant, created_by=context.principal.id, at=context.now_ms())
         plan.changes.append((row, current))

@@ -39,6 +39,7 @@ from penstock.operations.permissions.starting import (
     scopes_to_start,
 )
 from penstock.operations.permissions.witnesses import workflow_witness
+from penstock.operations.runs.agent_names import refuse_agent_name
 from penstock.operations.runs.tool_schemas import governance_of, object_at
 from penstock.operations.workflows.documents import checked_document, compiled, document_of
 from penstock.operations.workflows.references import filled_in, reference_warnings
@@ -107,6 +108,7 @@ async def put_workflow(
     """
     services = context.services
     await refuse_triggers(context, workflow)
+    await refuse_agent_name(context, workflow.name, workflow.document)
     current = await services.store.definition_named(workflow.name, tenant=context.tenant)
     refuse_loosening(context, workflow, current)
     if current is not None:
@@ -205,7 +207,14 @@ def _named(arguments: JsonObject) -> str | None:
     scopes=("workflow:write",),
     risk="medium",
     subject=_named,
-    errors=("INVALID_DOCUMENT", "DOCUMENT_TOO_COSTLY", "WORKFLOW_EXISTS", "NAME_TAKEN", *SIGNATURE_ERRORS),
+    errors=(
+        "INVALID_DOCUMENT",
+        "DOCUMENT_TOO_COSTLY",
+        "WORKFLOW_EXISTS",
+        "NAME_TAKEN",
+        "AGENT_NAME_TAKEN",
+        *SIGNATURE_ERRORS,
+    ),
     examples=(Example(arguments={"document": _EXAMPLE}),),
 )
 async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[WorkflowView]:
@@ -297,6 +306,7 @@ async def _update_impact(context: Context, given: UpdateWorkflow) -> JsonObject:
         "WORKFLOW_NAME_DIFFERS",
         "PRECONDITION_FAILED",
         "NAME_TAKEN",
+        "AGENT_NAME_TAKEN",
     ),
     examples=(
         Example(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.app.os_users import os_user
-from penstock.operations.catalogue.reasons import REASONS, status_of
+from penstock.operations.catalogue.reasons import REASONS
 from tests.unit.operations.conftest import Caller, OpenGate
 
 BODIES: dict[str, dict[str, Any]] = {
@@ -128,19 +128,6 @@ def test_equal_bodies_have_equal_etags_however_they_are_written(open_caller: Ope
 def test_what_does_not_fit_is_refused(open_caller: OpenGate, operation: str, arguments: Any, code: str) -> None:
     async def test(caller: Caller) -> None:
         assert (await caller.refusal(operation, **arguments)).code == code
-
-    run(open_caller, test)
-
-
-def test_agents_say_clearly_that_they_cannot_run_yet(open_caller: OpenGate) -> None:
-    async def test(caller: Caller) -> None:
-        missing = await caller.refusal("agent.execute", agent_id="nobody", prompt="hello")
-        assert missing.code == "AGENT_NOT_FOUND"
-        await caller.call("agent.create", id="helper")
-        error = await caller.refusal("agent.execute", agent_id="helper", prompt="hello", context={"a": 1}, sync=True)
-        assert error.code == "NOT_CONFIGURED"
-        assert "workflow.execute" in (error.hint or "")
-        assert status_of(error.code) == 409
 
     run(open_caller, test)
 

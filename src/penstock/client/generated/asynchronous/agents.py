@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.agent import AgentPage, AgentView
-from penstock.client.generated.views.execution import ExecutionHandle
+from penstock.client.generated.views.execution import ExecutionHandle, ExecutionResult
 from penstock.client.generated.views.shared import Deleted
 
 __all__ = ["AsyncAgents"]
@@ -27,13 +27,17 @@ class AsyncAgents:
         model: str | None = None,
         instructions: str | None = None,
         workflows: str | Sequence[str] | None = None,
-        tools: str | Sequence[str] | None = None,
+        tools: Any | Sequence[Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        ask_user: bool | None = None,
         description: str | None = None,
         idempotency_key: str | None = None,
     ) -> AgentView:
         """Register an agent.
 
-        Keeps an agent: a model with instructions, and what it may use. Refused if the id is taken.
+        Keeps an agent: a model with instructions, and what it may use. Give it work with agent.execute. Refused if
+        the id is taken.
         """
         return await self._caller.invoke(
             "agent.create",
@@ -43,6 +47,9 @@ class AsyncAgents:
                 "instructions": instructions,
                 "workflows": workflows,
                 "tools": tools,
+                "output_schema": output_schema,
+                "limits": limits,
+                "ask_user": ask_user,
                 "description": description,
                 "id": id,
             },
@@ -62,7 +69,7 @@ class AsyncAgents:
     ) -> AgentPage:
         """List agents.
 
-        Agents by id; use it to find out which there are.
+        Agents by id; use it to find out which there are. Documents with an `agent` block are in workflow.list.
         """
         return await self._caller.invoke("agent.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, AgentPage)
 
@@ -80,7 +87,10 @@ class AsyncAgents:
         model: str | None = None,
         instructions: str | None = None,
         workflows: str | Sequence[str] | None = None,
-        tools: str | Sequence[str] | None = None,
+        tools: Any | Sequence[Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        ask_user: bool | None = None,
         description: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
@@ -99,6 +109,9 @@ class AsyncAgents:
                 "instructions": instructions,
                 "workflows": workflows,
                 "tools": tools,
+                "output_schema": output_schema,
+                "limits": limits,
+                "ask_user": ask_user,
                 "description": description,
                 "if_match": if_match,
             },
@@ -124,16 +137,27 @@ class AsyncAgents:
         prompt: str,
         context: Mapping[str, Any] | None = None,
         sync: bool | None = None,
+        wait_seconds: float | None = None,
+        execution_id: str | None = None,
         idempotency_key: str | None = None,
-    ) -> ExecutionHandle:
+    ) -> ExecutionHandle | ExecutionResult:
         """Give work to an agent.
 
-        Agents cannot run on this server yet, and the call says so; give the work to a workflow with an
-        `agent_delegate` node instead, and start it with workflow.execute.
+        Starts a durable execution and answers with a handle at once; wait for it with execution.wait. It calls
+        tools with your rights, and may ask you something: `questions` in its result. With `sync` the call waits
+        until the agent has answered or asks something, for a bounded time.
         """
-        return await self._caller.invoke(
+        answer: ExecutionHandle | ExecutionResult = await self._caller.invoke_any(
             "agent.execute",
-            {"agent_id": agent_id, "prompt": prompt, "context": context, "sync": sync},
-            ExecutionHandle,
+            {
+                "agent_id": agent_id,
+                "prompt": prompt,
+                "context": context,
+                "sync": sync,
+                "wait_seconds": wait_seconds,
+                "execution_id": execution_id,
+            },
+            (ExecutionHandle, ExecutionResult),
             idempotency_key=idempotency_key,
         )
+        return answer

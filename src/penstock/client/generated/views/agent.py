@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-__all__ = ["AgentPage", "AgentView"]
+__all__ = ["AgentLimitsEntry", "AgentPage", "AgentToolEntry", "AgentView"]
+
+
+class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """When the agent has to stop."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    time: str | None = None
+    parallel_tools: int | None = None
+
+
+class AgentToolEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool, and whether a person is asked before each call."""
+
+    tool: str
+    """Its canonical name; with `*` at the end, all that begin like this."""
+    approve: bool = False
+    """Ask a person before each call."""
+    approvers: dict[str, Any] | None = None
+    """Who approves, as in a workflow."""
 
 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,13 +36,19 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """A name for people."""
     model: str | None = None
-    """The id of a model."""
+    """The name of a model; else the default."""
     instructions: str | None = None
     """What it is for, and how it works."""
     workflows: list[str] = msgspec.field(default_factory=list)
-    """Workflows that it may run."""
-    tools: list[str] = msgspec.field(default_factory=list)
-    """Ids of tools that it may use."""
+    """Exposed workflows and agents that it may call."""
+    tools: list[str | AgentToolEntry] = msgspec.field(default_factory=list)
+    """Capabilities that it may call: names, patterns such as query:*, or {tool}."""
+    output_schema: dict[str, Any] | None = None
+    """What its answer has to fit."""
+    limits: AgentLimitsEntry | None = None
+    """When it has to stop."""
+    ask_user: bool | None = None
+    """Whether it may ask a person."""
     description: str | None = None
     """What it is, for people."""
     id: str

@@ -1,0 +1,62 @@
+"""Performs `agent_delegate` nodes: with the agents of the settings, or with those of this server through its gate.
+
+Both kinds share one namespace; no agent can be stored under a name that the settings have. An agent of this server is
+called with `agent.execute`, as whoever started the run, and waited for.
+
+Above it: `Penstock`. Below it: the executor for configured agents, `held_calls`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.app.executors.held_calls import HeldCallExecutor
+from penstock.app.executors.lazy_executor import LazyExecutor
+from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome, AsyncPerformer
+from penstock.runtime.executors.mcp.config import OWN_SERVER
+
+__all__ = ["DelegateExecutor"]
+
+_EXECUTE = "agent.execute"
+
+
+@dataclass(slots=True, kw_only=True)
+class DelegateExecutor:
+    """Gives tasks to agents."""
+
+    calls: HeldCallExecutor
+    agents: AsyncPerformer | None = None
+    """The executor for agents of the settings; another one than ours takes every task."""
+
+    @property
+    def configured(self) -> frozenset[str]:
+        """The names that the settings have."""
+        return self.agents.names if isinstance(self.agents, LazyExecutor) else frozenset()
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Perform one attempt."""
+        named = (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id"))
+        if self.agents is not None and (not isinstance(self.agents, LazyExecutor) or named in self.configured):
+            return await self.agents.perform(call)
+        return await self.calls.perform(_call_of_agent(call, named))
+
+
+def _call_of_agent(call: ActivityCall, name: JsonValue) -> ActivityCall:
+    """Return the call of a capability that a task for an agent of this server is."""
+    given = (call.activity.delegate or {}).get("delegateInput", call.activity.arguments)
+    members = given if isinstance(given, dict) else {"input": given}
+    prompt, context = members.get("prompt"), members.get("context")
+    arguments: JsonObject = {"agent_id": name}
+    if isinstance(prompt, str):
+        rest = {key: value for key, value in members.items() if key not in ("prompt", "context")}
+        facts: JsonObject = {**(context if isinstance(context, dict) else {}), **rest}
+        arguments |= {"prompt": prompt, **({"context": facts} if facts else {})}
+    else:
+        # A task without a prompt is the whole input.
+        arguments["prompt"] = msgspec.json.encode(given).decode()
+    config: JsonObject = {"server": OWN_SERVER, "tool": _EXECUTE}
+    return replace(call, activity=replace(call.activity, config=config, arguments=arguments))

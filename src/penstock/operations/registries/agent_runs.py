@@ -1,0 +1,192 @@
+"""`agent.execute`: gives work to an agent, which is a run of the workflow that it stands for.
+
+The agent is an entry of the registry, or a stored workflow whose document has an `agent` block. The document of an
+entry is stored under an owner that no tenant can be, by an internal call, when it is first run.
+
+Above it: the catalogue. Below it: `agents`, `runs.starting`, `runs.results`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base.errors import NotFound, Unavailable
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject
+from penstock.base.lazy_import import lazy_import
+from penstock.definitions.agents.schemas import is_agent
+from penstock.definitions.model import Workflow
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context, Request
+from penstock.operations.gate.internal_callers import system_principal
+from penstock.operations.gate.outcomes import RefusedCall
+from penstock.operations.registries.agents import AGENTS, document_of_agent
+from penstock.operations.registries.registry import resource_id_type
+from penstock.operations.runs.fields import ChosenId, Wait
+from penstock.operations.runs.handles import handle, seconds_to_wait
+from penstock.operations.runs.results import ExecutionResult, wait_for_result
+from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, row_of, started_run
+from penstock.operations.runs.views import ExecutionHandle
+from penstock.runtime.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from penstock.definitions.build import workflow as build
+else:
+    build = lazy_import("penstock.definitions.build.workflow")
+
+__all__ = ["OPERATIONS"]
+
+_OWNER = "-agents"
+"""The owner of the workflows of entries. No tenant can have this name."""
+_DEFINE = "agent.define"
+_ENDED = ("completed", "failed", "cancelled")
+
+
+class ExecuteAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agent is to do."""
+
+    agent_id: resource_id_type("agent", "helper")  # type: ignore[valid-type]  # made by a function
+    prompt: Annotated[str, Meta(description="What to do.", min_length=1, max_length=100_000)]
+    context: Annotated[dict[str, Any] | None, Meta(description="Facts that it needs.")] = None
+    sync: Annotated[bool, Meta(description="Wait for the end, for a bounded time; see `wait_seconds`.")] = False
+    wait_seconds: Wait = None
+    execution_id: ChosenId = None
+
+
+class DefineAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which agent."""
+
+    agent_id: str
+
+
+class DefinedAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """The version that is stored."""
+
+    hash: str
+
+
+@operation(_DEFINE, route=None, scopes=("workflow:write",), subject="agent_id")
+async def agent_define(context: Context, given: DefineAgent) -> DefinedAgent:
+    """Store the workflow that an entry of the registry stands for."""
+    row = await AGENTS.table.find(context, given.agent_id)
+    workflow = _workflow(given.agent_id, row.body)
+    context.call.about(None, hash=workflow.hash)
+    await context.services.host.register(
+        workflow, tenant=_OWNER, created_by=context.principal.id, call=lambda row: context.call
+    )
+    return DefinedAgent(hash=workflow.hash)
+
+
+def _workflow(agent_id: str, body: JsonObject) -> Workflow:
+    found: Workflow = build.build_workflow({**document_of_agent(agent_id, body), "name": f"agent:{agent_id}"})
+    return found
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """What is started: `definition_hash` for an entry, whose workflow is in no list."""
+
+    given: ExecuteWorkflow
+    definition_hash: str | None = None
+
+
+async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
+    """Return what a call starts; raise NotFound if there is no such agent."""
+    work: JsonObject = {"prompt": given.prompt}
+    if given.context is not None:
+        work["context"] = given.context
+    row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
+    if row is not None:
+        workflow = _workflow(given.agent_id, row.body)
+        start = ExecuteWorkflow(workflow_id=workflow.name, input=work, execution_id=given.execution_id)
+        return _Start(start, workflow.hash)
+    stored = await context.services.store.definition_named(given.agent_id, tenant=context.tenant)
+    if stored is None or not is_agent(stored.document):
+        message = f"there is no agent {given.agent_id}"
+        raise NotFound("AGENT_NOT_FOUND", message, "list them with agent.list, and workflows with workflow.list")
+    return _Start(ExecuteWorkflow(workflow_id=given.agent_id, input=work, execution_id=given.execution_id))
+
+
+async def _find(context: Context, given: ExecuteAgent) -> object:
+    start = await _start_of(context, given)
+    return start if start.definition_hash is not None else await find_startable(context, start.given)
+
+
+async def _define(context: Context, agent_id: str, definition_hash: str) -> None:
+    """Store the workflow of an entry, with a call of its own, unless that version is stored."""
+    if await context.services.store.definition(definition_hash) is not None:
+        return
+    call = None if context.holds is None else context.holds.call
+    if call is None:
+        raise Unavailable("NOT_CONFIGURED", "no gate is open that stores the agent", "ask the server")
+    request = Request(
+        operation=_DEFINE,
+        arguments={"agent_id": agent_id},
+        principal=system_principal("agents", "workflow:write", tenant=context.tenant),
+        surface="system",
+        request_id=context.request.request_id,
+    )
+    outcome = await call(request)
+    if isinstance(outcome, RefusedCall):
+        raise outcome.error
+
+
+@operation(
+    "agent.execute",
+    route=Route(method="POST", path="/agents/{agent_id}/executions", status=202, other_statuses=(200,)),
+    scopes=("agent:run",),
+    open_world=True,
+    risk="medium",
+    subject="agent_id",
+    find=_find,
+    errors=(
+        *SIGNATURE_ERRORS,
+        "AGENT_NOT_FOUND",
+        "WORKFLOW_NOT_FOUND",
+        "INPUT_INVALID",
+        "EXECUTION_ID_TAKEN",
+        "QUOTA_EXCEEDED",
+        "VALUE_NOT_JSON",
+        "NOT_CONFIGURED",
+    ),
+    examples=(
+        Example(arguments={"agent_id": "helper", "prompt": "Which refunds wait for approval?"}),
+        Example(arguments={"agent_id": "helper", "prompt": "Is A-1042 paid?", "sync": True}),
+    ),
+)
+async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[ExecutionHandle | ExecutionResult]:
+    """Give work to an agent.
+
+    Starts a durable execution and answers with a handle at once; wait for it with execution.wait. It calls tools with
+    your rights, and may ask you something: `questions` in its result. With `sync` the call waits until the agent has
+    answered or asks something, for a bounded time.
+    """
+    start = await _start_of(context, given)
+    if start.definition_hash is not None:
+        await _define(context, given.agent_id, start.definition_hash)
+    if not given.sync and not given.wait_seconds:
+        idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
+        return _handle(context, await started_run(context, start.given, definition_hash=start.definition_hash))
+    with context.services.host.progress.starting():
+        row = await started_run(context, start.given, definition_hash=start.definition_hash)
+    result = await wait_for_result(context, row.run_id, seconds_to_wait(context, given.wait_seconds))
+    return _reply(context, row, result, ended=result.status in _ENDED)
+
+
+def _handle(context: Context, row: RunRow) -> Reply[ExecutionHandle | ExecutionResult]:
+    return _reply(context, row, handle(context, row), ended=False)
+
+
+def _reply(
+    context: Context, row: RunRow, value: ExecutionHandle | ExecutionResult, *, ended: bool
+) -> Reply[ExecutionHandle | ExecutionResult]:
+    place = f"/executions/{id_for_callers(context.tenant, row.run_id)}"
+    return Reply(value=value, status=200 if ended else 202, location=place)
+
+
+OPERATIONS: tuple[Capability, ...] = (agent_execute, agent_define)
