@@ -136,8 +136,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     the files and folders with the policies that hold for all tenants, `graphs` are those that the settings declare.
     """
     file, platform = _stored_in(storage := penstock.storage)
-    secret = pepper_file or pepper_path(file)
-    pepper = await open_pepper(secret, file, platform, looks_only=looks_only)
+    pepper = await open_pepper(secret := pepper_file or pepper_path(file), file, platform, looks_only=looks_only)
     key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
     clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())

@@ -89,7 +89,7 @@ class Penstock:
         self.secrets: SecretResolver = EnvironmentSecrets()
         self.upstream = UpstreamLink()
         self.held_calls = HeldCallExecutor()
-        self.delegates = DelegateExecutor(calls=self.held_calls)
+        self.delegates = DelegateExecutor()
         self.child_starts = GovernedChildStarts()
         self.graph_queries = GraphQueryExecutor()
         self.nodes = GovernedNodes()
@@ -185,12 +185,10 @@ class Penstock:
     ) -> dict[str, AsyncPerformer]:
         """Every executor by the type of its nodes. Held calls are `tool_call` nodes, too."""
         self.held_calls.tools = configured.get("tool_call")
-        self.delegates.agents = configured.get("agent_delegate")
-        gated: dict[str, AsyncPerformer] = {
-            "tool_call": self.held_calls,
-            "query": self.graph_queries,
-            "agent_delegate": self.delegates,
-        }
+        for performer in configured.values():
+            if isinstance(performer, DelegateExecutor):
+                self.delegates, performer.calls = performer, self.held_calls
+        gated: dict[str, AsyncPerformer] = {"tool_call": self.held_calls, "query": self.graph_queries}
         return self.nodes.governing({"step": step, "http": http, **configured, **gated})
 
     def use_steps(self, steps: Iterable[Callable[..., Any]]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.app.executors.apis import ApiRouter, api_executor, api_names
+from penstock.app.executors.delegates import DelegateExecutor
 from penstock.app.executors.extras import load_executor, require_extra
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.registered_models import ModelLink
@@ -31,6 +32,7 @@ from penstock.app.settings.named import AgentSettings, McpServerSettings
 from penstock.app.storage import Storage, in_file
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
+from penstock.base.ids import PERSON_AGENT
 from penstock.base.lazy_import import lazy_import
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import SecretResolver
@@ -114,7 +116,9 @@ async def open_executors(
         stack.push_async_callback(models.close)
         agents = _agent_executor(settings, secrets, tools)
         stack.push_async_callback(agents.close)
-        executors["agent_delegate"] = agents
+        executors["agent_delegate"] = DelegateExecutor(
+            agents=agents, configured=frozenset((*settings.agents, PERSON_AGENT))
+        )
         yield ConfiguredExecutors(executors=executors, secrets=secrets, upstream=link, models=registered)
 
 
@@ -247,7 +251,6 @@ def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPer
         prepare={
             name: preparation(name) for name, agent in listed.items() if agent.api_key is not None or agent.headers
         },
-        names=frozenset((*listed, person.PERSON_AGENT)),
     )
 
 

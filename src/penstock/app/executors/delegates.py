@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from penstock.app.executors.held_calls import HeldCallExecutor
-from penstock.app.executors.lazy_executor import LazyExecutor
+from penstock.app.executors.lazy_executor import ClosableExecutor
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome, AsyncPerformer
+from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
 from penstock.runtime.executors.mcp.config import OWN_SERVER
 
 __all__ = ["DelegateExecutor"]
@@ -28,20 +27,21 @@ _EXECUTE = "agent.execute"
 class DelegateExecutor:
     """Gives tasks to agents."""
 
-    calls: HeldCallExecutor
-    agents: AsyncPerformer | None = None
-    """The executor for agents of the settings; another one than ours takes every task."""
-
-    @property
-    def configured(self) -> frozenset[str]:
-        """The names that the settings have."""
-        return self.agents.names if isinstance(self.agents, LazyExecutor) else frozenset()
+    agents: ClosableExecutor | None = None
+    """The executor for agents of the settings."""
+    configured: frozenset[str] = frozenset()
+    """The names of those."""
+    calls: AsyncPerformer | None = None
+    """What calls capabilities of this server."""
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt."""
         named = (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id"))
-        if self.agents is not None and (not isinstance(self.agents, LazyExecutor) or named in self.configured):
+        if self.agents is not None and (named in self.configured or self.calls is None):
             return await self.agents.perform(call)
+        if self.calls is None:
+            message = f"the agent {named} is not configured, and no gate can reach it"
+            return ActivityError(message, "DELEGATE_AGENT_NOT_FOUND", retryable=False)
         return await self.calls.perform(_call_of_agent(call, named))
 
 

@@ -37,8 +37,6 @@ class LazyExecutor:
     make: Callable[[], ClosableExecutor]
     name_of: Callable[[ActivityCall], object] = _no_name
     prepare: dict[str, Callable[[], None]] = field(default_factory=dict)
-    names: frozenset[str] = frozenset()
-    """The names of its entries, if others have to know them."""
     _made: ClosableExecutor | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -20,9 +20,9 @@ from penstock.definitions.agents.schemas import is_agent
 from penstock.definitions.source.findings import Severity
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.agent_names import AGENT_KIND, AGENT_NAME_TAKEN, DELEGATE_TAKEN
 from penstock.operations.registries.members import JsonSchema, Prose
 from penstock.operations.registries.registry import Body, Registry, RegistryTexts
-from penstock.operations.runs.agent_names import AGENT_KIND, AGENT_NAME_TAKEN, DELEGATE_TAKEN
 
 __all__ = ["AGENTS", "OPERATIONS", "document_of_agent"]
 

@@ -21,8 +21,8 @@ from penstock.operations.catalogue.fields import document_name
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.agent_names import refuse_agent_name
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
-from penstock.operations.runs.agent_names import refuse_agent_name
 from penstock.operations.workflows.documents import compiled
 from penstock.operations.workflows.operations import has_triggers, not_put, refuse_loosening, refuse_triggers
 from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows

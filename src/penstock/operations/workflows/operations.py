@@ -30,6 +30,7 @@ from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.holds import HoldRequired, facts_of
+from penstock.operations.permissions.agent_names import refuse_agent_name
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
 from penstock.operations.permissions.starting import (
     find_workflow,
@@ -39,7 +40,6 @@ from penstock.operations.permissions.starting import (
     scopes_to_start,
 )
 from penstock.operations.permissions.witnesses import workflow_witness
-from penstock.operations.runs.agent_names import refuse_agent_name
 from penstock.operations.runs.tool_schemas import governance_of, object_at
 from penstock.operations.workflows.documents import checked_document, compiled, document_of
 from penstock.operations.workflows.references import filled_in, reference_warnings

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.app.executors.lazy_executor import LazyExecutor
+from penstock.app.executors.delegates import DelegateExecutor
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.registries.agents import document_of_agent
@@ -27,7 +27,7 @@ def with_model(path: Path, turns: list[JsonValue], body: Any) -> ScriptedModel:
         await office.call(office.owner, "workflow.create", document=FIND)
         await body(office)
 
-    in_office(path, test, executors=executors(model))
+    in_office(path, test, executors={**executors(model), "agent_delegate": DelegateExecutor()})
     return model
 
 
@@ -133,10 +133,7 @@ def test_an_agent_has_one_name_whatever_its_kind_is(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_settings_is_taken(tmp_path: Path) -> None:
-    def never() -> Any:
-        raise AssertionError("nothing is delegated")
-
-    named = LazyExecutor(make=never, names=frozenset({"coder"}))
+    named = DelegateExecutor(configured=frozenset({"coder"}))
 
     async def test() -> None:
         async with open_office(tmp_path, executors={"agent_delegate": named}) as office:
