@@ -288,7 +288,7 @@ def test_a_cancelled_agent_takes_the_call_that_it_waits_for_with_it(tmp_path: Pa
 
         async def parked() -> bool:
             driver = office.penstock.driver
-            return driver is not None and bool(driver._parked.tasks)
+            return driver is not None and bool(driver._only_waiting)
 
         await until(parked)
         await office.call(office.owner, "execution.cancel", execution_id=begun["execution_id"])

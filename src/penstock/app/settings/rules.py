@@ -119,7 +119,8 @@ def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
 
 def _api_problems(settings: Settings) -> Iterator[SettingsProblem]:
     for name in settings.apis:
-        taken = {CLIENT: "stands for whoever calls a workflow", **dict.fromkeys(settings.mcp_servers, "a server has")}
+        taken = {CLIENT: "stands for whoever calls a workflow", OWN_SERVER: "stands for this server itself"}
+        taken |= dict.fromkeys(settings.mcp_servers, "a server has")
         if name in taken:
             message = f"`apis.{name}` has a name that {taken[name]}"
             yield SettingsProblem(paths=("apis",), below=(name,), message=message, hint="give it another name")
