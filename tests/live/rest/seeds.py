@@ -84,6 +84,7 @@ def seed(call: Caller) -> Seeds:
         node_id=["ask", "wait", "note"],
         task_id=["note", "done"],
         schema_id=["order"],
+        version=[1],
         model_id=["fast"],
         tool_id=["search"],
         agent_id=["helper"],

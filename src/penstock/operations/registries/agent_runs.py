@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from penstock.base.errors import NotFound, Unavailable
-from penstock.base.ids import id_for_callers
+from penstock.base.errors import Conflict, NotFound, Unavailable
+from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.agents.schemas import is_agent
@@ -117,16 +117,21 @@ async def _find(context: Context, given: ExecuteAgent) -> object:
     return start if start.definition_hash is not None else await find_startable(context, start.given)
 
 
-async def _define(context: Context, agent_id: str, definition_hash: str) -> None:
+async def _define(context: Context, given: ExecuteAgent, definition_hash: str) -> None:
     """Store the workflow of an entry, with a call of its own, unless that version is stored."""
     if await context.services.store.definition(definition_hash) is not None:
         return
+    chosen = given.execution_id
+    if chosen is not None and await context.services.store.row(id_in_tenant(context.tenant, chosen)) is not None:
+        # No run has this version yet, so the id is another run's: refused before anything is stored.
+        message = f"there is an execution {chosen} with another workflow or input"
+        raise Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
     call = None if context.holds is None else context.holds.call
     if call is None:
         raise Unavailable("NOT_CONFIGURED", "no gate is open that stores the agent", "ask the server")
     request = Request(
         operation=_DEFINE,
-        arguments={"agent_id": agent_id},
+        arguments={"agent_id": given.agent_id},
         principal=system_principal("agents", "workflow:write", tenant=context.tenant),
         surface="system",
         request_id=context.request.request_id,
@@ -168,7 +173,7 @@ async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[Executio
     """
     start = await _start_of(context, given)
     if start.definition_hash is not None:
-        await _define(context, given.agent_id, start.definition_hash)
+        await _define(context, given, start.definition_hash)
     if not given.sync and not given.wait_seconds:
         idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
         return _handle(context, await started_run(context, start.given, definition_hash=start.definition_hash))

@@ -27,7 +27,7 @@ MEMBERS = {
     ),
     "execution_id": (
         "execution.pause execution.resume execution.cancel execution.retry execution.fork execution.delete"
-        " execution.start_child execution.call_tool"
+        " execution.start_child execution.call_tool execution.reach"
         " execution.signal execution.update execution.answer execution.submit_activity execution.lease_activity"
         " control.workflow_resume control.workflow_submit_activity control.workflow_signal control.workflow_cancel"
         " execution.escalate"
