@@ -10,8 +10,8 @@ from penstock.governance.policy.source import parse_policies
 from penstock.governance.policy.validation import validate
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.reasons import REASONS
-from penstock.operations.runs.node_actions import NODE_ACTIONS
-from penstock.operations.runs.workflow_actions import workflow_action
+from penstock.operations.runs.actions.nodes import NODE_ACTIONS
+from penstock.operations.runs.actions.workflows import workflow_action
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policies.md"
 REFUND: dict[str, Any] = {

@@ -17,7 +17,6 @@ from penstock.base.limits.host import *
 from penstock.base.limits.http import *
 from penstock.base.limits.identity import *
 from penstock.base.limits.mcp import *
-from penstock.base.limits.openapi import *
 from penstock.base.limits.policy import *
 from penstock.base.limits.process import *
 from penstock.base.limits.runs import *

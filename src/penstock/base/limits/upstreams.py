@@ -1,4 +1,4 @@
-"""MCP servers that Penstock calls: sessions, messages and tools."""
+"""MCP servers and APIs that Penstock calls: sessions, messages, tools and OpenAPI documents."""
 
 __all__ = [
     "MCP_CONNECT_SECONDS_MAX",
@@ -20,6 +20,13 @@ __all__ = [
     "OAUTH_SIGN_IN_MS_MAX",
     "OAUTH_TOKEN_CHARACTERS_MAX",
     "OAUTH_TOKEN_EARLY_MS",
+    "OPENAPI_BYTES_MAX",
+    "OPENAPI_DESCRIPTION_CHARACTERS_MAX",
+    "OPENAPI_OPERATIONS_MAX",
+    "OPENAPI_PROPERTY_CHARACTERS_MAX",
+    "OPENAPI_SCHEMA_BYTES_MAX",
+    "OPENAPI_TOOL_NAME_CHARACTERS_MAX",
+    "OPENAPI_VALUES_MAX",
     "UPSTREAM_ANSWER_BYTES_MAX",
     "UPSTREAM_ANSWER_TOKENS_MAX",
     "UPSTREAM_LOOK_AGE_SECONDS_MAX",
@@ -94,3 +101,17 @@ OAUTH_REFRESH_POLL_SECONDS = 0.2
 OAUTH_SIGN_IN_MS_MAX = 600_000
 # How long the signed proof of who we are is valid; it is made anew for each request.
 OAUTH_ASSERTION_SECONDS = 60
+# The document itself: the largest public ones (code hosts, payment providers, clouds) have thirteen megabytes.
+OPENAPI_BYTES_MAX = 33_554_432
+# Values in it, each an object in memory. The largest public ones have about a million.
+OPENAPI_VALUES_MAX = 4_000_000
+# Operations of one document: the largest public ones have about a thousand.
+OPENAPI_OPERATIONS_MAX = 5_000
+# What a model is told about an operation, and about one argument. Documents hold whole manuals, which every model that
+# has the tool would read with every request.
+OPENAPI_DESCRIPTION_CHARACTERS_MAX = 1_000
+OPENAPI_PROPERTY_CHARACTERS_MAX = 240
+# The schema of the arguments of one operation. What is larger is made smaller: texts and then levels are left out.
+OPENAPI_SCHEMA_BYTES_MAX = 16_384
+# The longest name of a tool that every client takes is 64 characters; the prefix of the API comes before this one.
+OPENAPI_TOOL_NAME_CHARACTERS_MAX = 56

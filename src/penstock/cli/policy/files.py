@@ -25,7 +25,7 @@ from penstock.governance.policy.sets import PolicySet
 from penstock.governance.policy.source import Policy, PolicyProblem, parse_policies
 from penstock.governance.policy.validation import validate
 from penstock.operations.builtin import builtin_operations
-from penstock.operations.runs.workflow_actions import workflow_action
+from penstock.operations.runs.actions.workflows import workflow_action
 
 __all__ = ["CaseFile", "FilesArgument", "PolicyFileSet", "project_actions", "read_cases", "read_set"]
 

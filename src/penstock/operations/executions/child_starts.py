@@ -26,8 +26,8 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.policies.history import run_tree_of
 from penstock.operations.permissions.run_principals import principal_of_run, run_caller
 from penstock.operations.permissions.starting import RUN_SCOPE
+from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.start_policies import RunAction, run_denial
-from penstock.operations.runs.workflow_actions import start_arguments, start_target
 from penstock.runtime.chains import own_labels
 from penstock.runtime.host.effects import ChildStarted, ChildStarter, child_start, child_workflow
 from penstock.runtime.ports.host import RunSnapshot

@@ -4,7 +4,7 @@ The principal is the process, acting for whoever started the run, as with child 
 reaches nothing: the executor does, directly after it was permitted. An `http` node asks again for every redirect that
 it follows. Where the policies permit the action to everybody, nothing is called and nothing is recorded.
 
-Above it: `app`, which lets executors ask. Below it: `runs.node_actions`, `runs.start_policies`.
+Above it: `app`, which lets executors ask. Below it: `runs.actions.nodes`, `runs.start_policies`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.policies.history import run_tree_of
 from penstock.operations.permissions.run_principals import principal_of_run, run_caller
 from penstock.operations.permissions.starting import RUN_SCOPE
-from penstock.operations.runs.node_actions import NODE_ACTIONS, NodeType, node_target
+from penstock.operations.runs.actions.nodes import NODE_ACTIONS, NodeType, node_target
 from penstock.operations.runs.start_policies import RunAction, run_denial
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, NodeAction, NodePolicy
 

@@ -12,8 +12,9 @@ import msgspec
 from penstock.base.errors import PenstockError
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.context import Principal, Request
+from penstock.runtime.ports.platform import CallRecord
 
-__all__ = ["AnswerFilter", "AnsweredCall", "Outcome", "RefusedCall"]
+__all__ = ["AnswerFilter", "AnsweredCall", "Outcome", "RefusedCall", "tell_who_left", "was_made"]
 
 
 class AnsweredCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,19 @@ class RefusedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Outcome: TypeAlias = AnsweredCall | RefusedCall
+
+
+def tell_who_left(request: Request, outcome: Outcome) -> None:
+    """Tell a caller who hung up what became of the call, if they asked for that."""
+    if request.after_leaving is not None:
+        request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
+
+
+def was_made(outcome: Outcome, call: CallRecord) -> bool:
+    """Whether a call counts for policies. One that failed unexpectedly does: nobody knows what became of it."""
+    if isinstance(outcome, RefusedCall):
+        return call.stored or outcome.failed
+    return not outcome.replayed and call.noted.get("outcome") != "held"
 
 
 class AnswerFilter(Protocol):

@@ -36,7 +36,7 @@ from penstock.operations.gate.holds import HoldRequired, HoldStage, policy_appro
 from penstock.operations.gate.idempotency import IdempotentCalls
 from penstock.operations.gate.key_expiry import KeyMonitor
 from penstock.operations.gate.listing import ANYWHERE, Listing
-from penstock.operations.gate.outcomes import AnsweredCall, AnswerFilter, Outcome, RefusedCall
+from penstock.operations.gate.outcomes import AnsweredCall, AnswerFilter, Outcome, RefusedCall, tell_who_left, was_made
 from penstock.operations.gate.policies.history import give_back
 from penstock.operations.gate.policy_check import decide_call, policy_refusal
 from penstock.operations.gate.policy_stage import Decided, Standpoint
@@ -276,11 +276,11 @@ class Gate:
         now_ms = began_at + round((time.perf_counter() - began) * 1000)
         if not call.stored or isinstance(outcome, RefusedCall):
             outcome = await self._audit(request, outcome, call, now_ms)
-        if call.uses.ids and not _was_made(outcome, call):
+        if call.uses.ids and not was_made(outcome, call):
             await give_back(self.services.platform, call.uses)
         self._measure(outcome, capability, time.perf_counter() - began)
         if caller.is_gone:
-            _tell_who_left(request, outcome)
+            tell_who_left(request, outcome)
         return outcome
 
     def _may_hide(self, request: Request) -> bool:
@@ -383,8 +383,7 @@ class Gate:
                 raise self.idempotency.refuse(claim)  # it was decided as a repetition, and not counted
             call.claim = claim
         if self.services.audited:
-            principal, reads = request.principal, capability.annotations.read_only
-            call_key = audit_key(request, principal, capability, None)
+            call_key, reads = audit_key(request, request.principal, capability, None), capability.annotations.read_only
             call.entry = self.audit_log.entry(call_key, request, "allowed", reads=reads)
             call.seal = self.audit_log.seal
             if call.noted:
@@ -482,18 +481,6 @@ class Gate:
                 return outcome
             return RefusedCall(error=failure, capability=capability, principal=principal)
         return outcome
-
-
-def _tell_who_left(request: Request, outcome: Outcome) -> None:
-    if request.after_leaving is not None:
-        request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
-
-
-def _was_made(outcome: Outcome, call: CallRecord) -> bool:
-    """Whether a call counts for policies. One that failed unexpectedly does: nobody knows what became of it."""
-    if isinstance(outcome, RefusedCall):
-        return call.stored or outcome.failed
-    return not outcome.replayed and call.noted.get("outcome") != "held"
 
 
 def _refuse(capability: Capability, principal: Principal, decided: Decided | None) -> None:

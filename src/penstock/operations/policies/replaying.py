@@ -36,7 +36,7 @@ from penstock.operations.policies.reading import (
     stage_of,
 )
 from penstock.operations.policies.targets import Called, find_called
-from penstock.operations.runs.workflow_actions import start_arguments
+from penstock.operations.runs.actions.workflows import start_arguments
 from penstock.runtime.ports.audit import AuditEntry, AuditQuery, AuditRecord
 
 __all__ = ["OPERATIONS"]

@@ -14,10 +14,10 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.policy_stage import Target
 from penstock.operations.permissions.starting import needs_of, scopes_to_start
+from penstock.operations.runs.actions.nodes import NODE_ACTIONS, node_target
+from penstock.operations.runs.actions.workflows import start_target
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, imported_tools
-from penstock.operations.runs.node_actions import NODE_ACTIONS, node_target
 from penstock.operations.runs.tool_schemas import settings_of
-from penstock.operations.runs.workflow_actions import start_target
 from penstock.operations.stored_queries.capabilities import QUERY_PREFIX, graph_tools
 from penstock.runtime.ports.runs import DefinitionRow
 

@@ -27,10 +27,10 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Re
 from penstock.operations.gate.context import Principal, Request, Services
 from penstock.operations.gate.policy_stage import PolicyStage, Target, target_of
 from penstock.operations.permissions.starting import needs_of, needs_to_start
+from penstock.operations.runs.actions.workflows import start_target
 from penstock.operations.runs.held_calls import HELD_LABEL, HeldCall, held_call_of
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import ExecutionView, HistoryPage
-from penstock.operations.runs.workflow_actions import start_target
 from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["HiddenFields"]

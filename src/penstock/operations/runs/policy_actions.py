@@ -1,6 +1,6 @@
 """The actions that policies of a tenant may name: operations, workflows, stored queries, tools, what nodes reach.
 
-Above it: the operations on policies. Below it: the catalogue, `workflow_actions`, `imported_tools`, `node_actions`,
+Above it: the operations on policies. Below it: the catalogue, `actions`, `imported_tools`,
 `stored_queries`.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from penstock.governance.policy.schema import ActionShape
 from penstock.operations.gate.context import Services
+from penstock.operations.runs.actions.nodes import NODE_ACTIONS
+from penstock.operations.runs.actions.workflows import workflow_action
 from penstock.operations.runs.imported_tools import imported_tools
-from penstock.operations.runs.node_actions import NODE_ACTIONS
-from penstock.operations.runs.workflow_actions import workflow_action
 from penstock.operations.stored_queries.capabilities import graph_tools
 
 __all__ = ["known_actions"]

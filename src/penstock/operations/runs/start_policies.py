@@ -29,8 +29,8 @@ from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint,
 from penstock.operations.permissions.makers import WEBHOOK, rights_of_maker
 from penstock.operations.permissions.standing_authority import workflow_authority
 from penstock.operations.permissions.starting import READ_SCOPE, needs_to_start, unknown_workflow
+from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.tool_schemas import governance_of, object_at, strictest
-from penstock.operations.runs.workflow_actions import start_arguments, start_target
 
 __all__ = [
     "TRUST_LABEL",

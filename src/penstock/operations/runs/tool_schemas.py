@@ -1,6 +1,6 @@
 """The schemas, annotations and governance of a workflow as a tool, read from its document.
 
-Above it: `capabilities`, `workflow_actions`. Below it: the catalogue's types.
+Above it: `capabilities`, `actions.workflows`. Below it: the catalogue's types.
 """
 
 from __future__ import annotations

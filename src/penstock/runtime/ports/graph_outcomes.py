@@ -39,7 +39,6 @@ __all__ = [
     "BranchesMerged",
     "ChangeGap",
     "ChangePage",
-    "Collected",
     "CommitKind",
     "CommitNotFound",
     "CommitPage",
@@ -49,7 +48,6 @@ __all__ = [
     "Explanation",
     "ExportPage",
     "Flattened",
-    "GarbagePolicy",
     "GraphCall",
     "GraphCreated",
     "GraphDeleted",
@@ -483,25 +481,6 @@ class Flattened(msgspec.Struct, frozen=True):
 
     commit: CommitRow | None
     rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GarbagePolicy:
-    """What garbage collection keeps beside the heads of branches and their fork points."""
-
-    keep_since: int
-    """Snapshots of commits made at or after this time can still be read (epoch milliseconds)."""
-    held_commits: tuple[str, ...] = ()
-    """Snapshots of these commits, and everything after them on their branches, can still be read."""
-    limit: int = limits.GRAPH_SWEEP_ROWS_MAX
-    """How many row versions are removed at once; `Collected.more` says that some are left."""
-
-
-class Collected(msgspec.Struct, frozen=True):
-    """How many row versions were removed, and whether there are more."""
-
-    rows: int
-    more: bool
 
 
 Lost: TypeAlias = GraphNotFound | BranchNotFound

@@ -15,8 +15,12 @@ It decides nothing: who may do what is decided above.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from penstock.base import limits
 from penstock.graph.records import GraphRecord
 from penstock.graph.schema.model import Schema
 from penstock.graph.schema.plan import SchemaPlan
@@ -36,7 +40,6 @@ from penstock.runtime.ports.graph_outcomes import (
     BranchTooDeep,
     ChangeGap,
     ChangePage,
-    Collected,
     CommitKind,
     CommitNotFound,
     CommitPage,
@@ -46,7 +49,6 @@ from penstock.runtime.ports.graph_outcomes import (
     Explanation,
     ExportPage,
     Flattened,
-    GarbagePolicy,
     GraphCall,
     GraphCreated,
     GraphDeleted,
@@ -138,6 +140,25 @@ __all__ = [
 
 _LIMITS = ReadLimits()
 _WHOLE = PageWanted()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbagePolicy:
+    """What garbage collection keeps beside the heads of branches and their fork points."""
+
+    keep_since: int
+    """Snapshots of commits made at or after this time can still be read (epoch milliseconds)."""
+    held_commits: tuple[str, ...] = ()
+    """Snapshots of these commits, and everything after them on their branches, can still be read."""
+    limit: int = limits.GRAPH_SWEEP_ROWS_MAX
+    """How many row versions are removed at once; `Collected.more` says that some are left."""
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """How many row versions were removed, and whether there are more."""
+
+    rows: int
+    more: bool
 
 
 class GraphStore(Protocol):

@@ -24,7 +24,6 @@ from penstock.graph.versions.entities import LoadMode, MergeOutcome, Violation
 from penstock.runtime.ports.graphs import (
     BranchBusy,
     BranchesMerged,
-    CommitRow,
     Flattened,
     GraphCall,
     GraphRef,
@@ -291,7 +290,7 @@ class StagedWork:
         if not staged.records:
             branch = await self._database.read_quickly(lambda connection: branch_by_number(connection, staged.branch))
             await self.abandon(load_id)
-            return _published(stored, staged, branch, None)
+            return staging.load_published(stored, staged, branch, None)
 
         def finish(connection: sqlite3.Connection) -> LoadPublished | LoadNotFound | HeadMoved:
             current = staging.find_staged(connection, load_id)
@@ -302,7 +301,7 @@ class StagedWork:
             if stamp.if_graph_commit is not None and stamp.if_graph_commit != actual:
                 return HeadMoved(stamp.if_graph_commit, actual)
             commit = staging.publish(connection, current, "load", stamp)
-            return _published(stored, current, branch, commit)
+            return staging.load_published(stored, current, branch, commit)
 
         return await make_change(self._database, finish, call, lambda outcome: isinstance(outcome, LoadPublished))
 
@@ -496,16 +495,3 @@ def _apply_piece(
 ) -> None:
     staging.require(connection, staged)
     merging.apply_merge(connection, plan.stored, staged.chain(connection), writes)
-
-
-def _published(stored: StoredSchema, staged: Staged, branch: Branch, commit: CommitRow | None) -> LoadPublished:
-    nodes, edges = stored.schema.node_types, stored.schema.edge_types
-    return LoadPublished(
-        commit=commit,
-        branch=branch.name,
-        base_branch=staged.base_branch,
-        branch_created=staged.branch_created,
-        mode=LoadMode(staged.mode or LoadMode.MERGE),
-        nodes={name: number for name, number in staged.counts.items() if name in nodes},
-        edges={name: number for name, number in staged.counts.items() if name in edges},
-    )

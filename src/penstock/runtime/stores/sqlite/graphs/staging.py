@@ -18,18 +18,30 @@ import msgspec
 
 from penstock.base.errors import Conflict
 from penstock.graph.sql.layout import OPEN
-from penstock.runtime.ports.graphs import CommitKind, CommitRow, Stamp
+from penstock.graph.versions.entities import LoadMode
+from penstock.runtime.ports.graphs import CommitKind, CommitRow, LoadPublished, Stamp
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Branch,
     Chain,
+    StoredSchema,
     add_commit,
     branch_by_number,
     chain_at,
     take_seq,
 )
 
-__all__ = ["Staged", "begin", "count_records", "find_staged", "publish", "renew", "require", "undo_piece"]
+__all__ = [
+    "Staged",
+    "begin",
+    "count_records",
+    "find_staged",
+    "load_published",
+    "publish",
+    "renew",
+    "require",
+    "undo_piece",
+]
 
 _COUNTS = msgspec.json.Decoder(dict[str, int])
 
@@ -164,3 +176,17 @@ def _forget(connection: sqlite3.Connection, staged: Staged) -> None:
     connection.execute("DELETE FROM graph_loads WHERE load_id = ?", (staged.load_id,))
     if staged.branch_created:
         connection.execute("UPDATE graph_branches SET deleted = 1 WHERE branch = ?", (staged.branch,))
+
+
+def load_published(stored: StoredSchema, staged: Staged, branch: Branch, commit: CommitRow | None) -> LoadPublished:
+    """Return what became of a load."""
+    nodes, edges = stored.schema.node_types, stored.schema.edge_types
+    return LoadPublished(
+        commit=commit,
+        branch=branch.name,
+        base_branch=staged.base_branch,
+        branch_created=staged.branch_created,
+        mode=LoadMode(staged.mode or LoadMode.MERGE),
+        nodes={name: number for name, number in staged.counts.items() if name in nodes},
+        edges={name: number for name, number in staged.counts.items() if name in edges},
+    )
