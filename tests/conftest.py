@@ -1,4 +1,4 @@
-"""Settings for every test: Hypothesis profiles, collection without garbage collection, and our pytest plugins.
+"""Settings for every test: Hypothesis profiles, how often garbage is collected, and our pytest plugins.
 
 The plugins are `deadline`, `durations`, `long_first` and `skips`. Fixtures are beside the tests that use them.
 """
@@ -16,6 +16,8 @@ from tests.deadline import deadline_of
 from tests.durations import ModuleSeconds
 from tests.long_first import LongFirst
 from tests.skips import Skips
+
+_NEW_OBJECTS_MAX = 20_000
 
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
 settings.register_profile("local", deadline=None, max_examples=50)
@@ -39,6 +41,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        # Tests make much and keep little: looking for garbage as often as usual takes a twentieth of their time.
+        gc.set_threshold(_NEW_OBJECTS_MAX, 10, 10)
 
 
 @pytest.fixture(autouse=True)

@@ -114,11 +114,13 @@ def reaches(source: str) -> list[Reach]:
     tree = tree_of(source)
     known = {**_USUAL_NAMES, **dict(_declared(source))}
     known.update(_assigned(source, known))
-    return list(_found(tree, known, with_context=False))
+    return list(_found(tree, known))
 
 
 def made_contexts(source: str) -> list[int]:
     """Lines where a `Context` is made, which only the gate may do."""
+    if "Context(" not in source:
+        return []
     return [
         node.lineno
         for node in nodes_of(source)
@@ -128,6 +130,8 @@ def made_contexts(source: str) -> list[int]:
 
 def handler_uses(source: str) -> list[int]:
     """Lines where a capability's handler is taken, which only the gate may do, or a handler with its own context."""
+    if ".handler" not in source:
+        return []
     within = {
         id(part)
         for node in nodes_of(source)
@@ -144,18 +148,20 @@ def handler_uses(source: str) -> list[int]:
     ]
 
 
-def _found(node: ast.AST, known: dict[str, str], *, with_context: bool) -> Iterator[Reach]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        with_context = with_context or _takes_context(node)
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-        port = _port(node.value, known)
-        if port is not None and node.attr in CHANGING[port]:
-            yield Reach(node.lineno, port, node.attr, with_context)
-        elif port is None and node.attr in _DISTINCTIVE and _last(node.value) not in (None, "self"):
-            owner = next(name for name, methods in CHANGING.items() if node.attr in methods)
-            yield Reach(node.lineno, owner, node.attr, with_context)
-    for child in ast.iter_child_nodes(node):
-        yield from _found(child, known, with_context=with_context)
+def _found(tree: ast.AST, known: dict[str, str]) -> Iterator[Reach]:
+    left = [(tree, False)]
+    while left:
+        node, with_context = left.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            with_context = with_context or _takes_context(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            port = _port(node.value, known)
+            if port is not None and node.attr in CHANGING[port]:
+                yield Reach(node.lineno, port, node.attr, with_context)
+            elif port is None and node.attr in _DISTINCTIVE and _last(node.value) not in (None, "self"):
+                owner = next(name for name, methods in CHANGING.items() if node.attr in methods)
+                yield Reach(node.lineno, owner, node.attr, with_context)
+        left += [(child, with_context) for child in reversed(list(ast.iter_child_nodes(node)))]
 
 
 def _takes_context(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
