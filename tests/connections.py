@@ -18,8 +18,9 @@ __all__ = ["hang_up"]
 async def hang_up(writers: Iterable[asyncio.StreamWriter]) -> None:
     """Close connections, whatever is still to be sent, and wait until the loop has seen it."""
     for writer in writers:
-        # One that is closed already cannot always be aborted (CPython 3.11 then fails).
-        if writer.get_extra_info("socket").fileno() >= 0:
+        # One that is closed already cannot always be aborted (CPython 3.11 then fails); with TLS it has no socket then.
+        socket = writer.get_extra_info("socket")
+        if socket is not None and socket.fileno() >= 0:
             writer.transport.abort()
         with suppress(OSError):
             await writer.wait_closed()

@@ -21,7 +21,7 @@ from penstock.app.settings.formats import ALLOWED_HOST, NETWORK, SCOPE, SECRET_N
 from penstock.app.settings.graphs import GraphSettings, QueryFileSettings
 from penstock.app.settings.identity import IssuerSettings
 from penstock.app.settings.model import Settings, settings_outline
-from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings
+from penstock.app.settings.named import AgentSettings, ApiSettings, McpServerSettings, ModelSettings
 from penstock.app.settings.rules import settings_problems
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.app.settings.types import AnyJson, Boolean, Choice, Duration, Integer, Number, String, ValueType
@@ -48,6 +48,10 @@ VARIANTS: dict[type[Struct], list[tuple[str, str]]] = {
     McpServerSettings: [
         ("command", "args env cwd protocol timeout type disabled"),
         ("url", "headers protocol timeout type disabled"),
+    ],
+    ApiSettings: [
+        ("document", "base_url overrides headers query timeout output_schemas disabled"),
+        ("url", "base_url headers query timeout disabled"),
     ],
     ModelSettings: [
         ("served base_url prices", "model api_key needs_key headers limits timeout"),
