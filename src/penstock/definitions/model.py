@@ -94,6 +94,8 @@ ACTIVITY_TYPES = frozenset(
         NodeType.QUERY,
     }
 )
+# Those whose work is done outside: by a model, a tool, an agent or an HTTP server. What they answer is not trusted.
+OUTSIDE_TYPES = ACTIVITY_TYPES - {NodeType.STEP, NodeType.QUERY}
 # The node types of the published format, in its order. That format is closed: a new type belongs to the native one.
 PUBLISHED_TYPES = (
     NodeType.START,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.operations.runs.actions.nodes import NODE_ACTIONS
 from penstock.runtime.activities.performing import (
     ActivityCall,
     ActivityError,
@@ -26,8 +27,6 @@ from penstock.runtime.activities.performing import (
 )
 
 __all__ = ["GovernedNodes"]
-
-_NODE_TYPES = ("http", "llm_call", "agent_delegate")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class GovernedNodes:
 
     def governing(self, executors: Mapping[str, AsyncPerformer]) -> dict[str, AsyncPerformer]:
         """Return executors that ask here, by the type of their nodes."""
-        return {name: _Governed(inner, self) if name in _NODE_TYPES else inner for name, inner in executors.items()}
+        return {name: _Governed(inner, self) if name in NODE_ACTIONS else inner for name, inner in executors.items()}
 
     async def decide(self, call: ActivityCall, action: NodeAction) -> ActivityError | None:
         """Return why an attempt may not do something; None if it may, or if there is no gate to ask."""

@@ -25,6 +25,7 @@ from penstock.governance.policy.sets import PolicySet
 from penstock.governance.policy.source import Policy, PolicyProblem, parse_policies
 from penstock.governance.policy.validation import validate
 from penstock.operations.builtin import builtin_operations
+from penstock.operations.runs.actions.nodes import NODE_ACTIONS
 from penstock.operations.runs.actions.workflows import workflow_action
 
 __all__ = ["CaseFile", "FilesArgument", "PolicyFileSet", "project_actions", "read_cases", "read_set"]
@@ -70,10 +71,11 @@ class CaseFile:
 
 
 def project_actions(settings: Settings) -> dict[str, ActionShape]:
-    """Return the actions of every operation and of the workflows of the project."""
+    """Return the actions of every operation, of the workflows of the project, and of what nodes reach."""
     found = [capability.policy_action for capability in builtin_operations()]
     workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
     found += [workflow_action(workflow.name, workflow.document) for workflow in workflows]
+    found += [kind.action for kind in NODE_ACTIONS.values()]
     return {action.name: action for action in found}
 
 
@@ -143,4 +145,5 @@ def _described(path: Path, workflows: Any) -> dict[str, ActionShape]:
         raise UsageError(f"{path}: `workflows` has an object with an `input` schema for each workflow")
     documents: dict[str, JsonObject] = workflows
     found = [workflow_action(str(name), document) for name, document in documents.items()]
+    found += [kind.action for kind in NODE_ACTIONS.values()]
     return {action.name: action for action in found}

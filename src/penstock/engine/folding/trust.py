@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.definitions.model import NodeType
+from penstock.definitions.model import OUTSIDE_TYPES
 from penstock.engine import inputs
 from penstock.engine.records import TYPES, Body, events
 
@@ -26,12 +26,10 @@ __all__ = ["UNTRUSTED", "from_outside", "is_outside", "says_untrusted", "untrust
 UNTRUSTED = "untrusted"
 """Our key by which a record says that its data comes from outside."""
 
-_OUTSIDE = frozenset({NodeType.LLM_CALL, NodeType.TOOL_CALL, NodeType.AGENT_DELEGATE, NodeType.HTTP})
-
 
 def is_outside(node_type: object) -> bool:
     """Whether the work of such a node is done outside: by a model, a tool, an agent or an HTTP server."""
-    return node_type in _OUTSIDE
+    return node_type in OUTSIDE_TYPES
 
 
 def says_untrusted(body: Body) -> bool:

@@ -31,11 +31,6 @@ __all__ = ["OPERATIONS", "REACH", "decide_nodes_through"]
 
 REACH = "execution.reach"
 _FINAL = (Conflict, Denied, NotFound, Rejected)
-_WORDS = {
-    "http": "a request to {}",
-    "llm_call": "a call of the model {}",
-    "agent_delegate": "delegating to the agent {}",
-}
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +65,7 @@ async def execution_reach(context: Context, given: Reach) -> ReachPermitted:
     action = RunAction(
         target=target,
         arguments=arguments,
-        words=_WORDS[given.node_type].format(target.resource_id),
+        words=NODE_ACTIONS[given.node_type].words.format(target.resource_id),
         run=root,
         labels=row.labels,
         was_made=given.repeated,
@@ -87,12 +82,12 @@ def decide_nodes_through(gate: Gate) -> NodePolicy:
     async def decide(call: ActivityCall, action: NodeAction) -> ActivityError | None:
         stage = gate.services.policies
         policies = None if stage is None else await stage.of(call.tenant)
-        if policies is None or policies.always_permits(NODE_ACTIONS[action.name].action):
+        if policies is None or policies.always_permits(NODE_ACTIONS[call.activity.node_type].action):
             return None
         asked: JsonObject = {
             "execution_id": call.run_id,
             "node_id": call.activity.node_id,
-            "node_type": action.name,
+            "node_type": call.activity.node_type,
             "facts": action.facts,
             "repeated": call.activity.round > 0,
         }

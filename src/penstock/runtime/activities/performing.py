@@ -156,9 +156,8 @@ class Slot(Protocol):
 
 
 class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node is about to do outside, as policies know it: an action, what it reaches, and the facts about it."""
+    """What a node is about to do outside, as policies know it: what it reaches, and the facts about it. The action is its type."""
 
-    name: str
     resource: str
     facts: JsonObject
 

@@ -19,7 +19,7 @@ from tests.unit.runtime.executors.calls import call_of
 
 pytestmark = pytest.mark.anyio
 CALL = call_of("http", {}, {"url": "https://example.com/"})
-ACTION = NodeAction(name="http", resource="example.com", facts={"host": "example.com"})
+ACTION = NodeAction(resource="example.com", facts={"host": "example.com"})
 
 
 class Asking:

@@ -99,6 +99,15 @@ def test_policies_are_checked_against_the_workflows_of_the_project() -> None:
     assert penstock("check").exit_code == 1
 
 
+def test_policies_are_checked_against_what_nodes_reach() -> None:
+    rule = '@id("x") forbid (principal, action == Action::"node:http", resource) when {{ {} }};'
+    write("p.cedar", ALL + rule.format('context.input.host == "example.com"'))
+    code, report = answered("check", "p.cedar")
+    assert (code, report["problems"]) == (0, [])
+    write("p.cedar", ALL + rule.format('context.input.hots == "example.com"'))
+    assert penstock("check", "p.cedar").exit_code == 1
+
+
 def test_two_sets_are_compared_on_sample_requests() -> None:
     old = write("old.cedar", ALL)
     new = write(

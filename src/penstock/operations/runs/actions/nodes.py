@@ -26,9 +26,10 @@ _WITHOUT_EFFECT = ("GET", "HEAD", "OPTIONS")
 
 
 class NodeKind(NamedTuple):
-    """The action of a node type, and which facts its resource is made of."""
+    """The action of a node type, how a refusal calls it, and which facts its resource is made of."""
 
     action: ActionShape
+    words: str
     resource: tuple[str, ...]
 
     def resource_id(self, facts: JsonObject) -> str:
@@ -36,21 +37,43 @@ class NodeKind(NamedTuple):
         return ":".join(str(facts.get(name, "")) for name in self.resource)
 
 
-def _kind(name: NodeType, resource_type: str, resource: tuple[str, ...], **facts: str) -> NodeKind:
+def _kind(name: NodeType, words: str, resource_type: str, resource: tuple[str, ...], **facts: str) -> NodeKind:
     properties: JsonObject = {fact: {"type": kind} for fact, kind in facts.items()}
     properties |= {"node": {"type": "string"}, "workflow": {"type": "string"}}
     required: list[JsonValue] = [*properties]
     schema: JsonObject = {"type": "object", "required": required, "properties": properties}
     action = ActionShape(name=f"node:{name}", groups=("node",), resource_type=resource_type, input=record_of(schema))
-    return NodeKind(action, resource)
+    return NodeKind(action, words, resource)
 
 
 NODE_ACTIONS: dict[str, NodeKind] = {
     "http": _kind(
-        "http", "Host", ("host",), method="string", scheme="string", host="string", port="integer", path="string"
+        "http",
+        "a request to {}",
+        "Host",
+        ("host",),
+        method="string",
+        scheme="string",
+        host="string",
+        port="integer",
+        path="string",
     ),
-    "llm_call": _kind("llm_call", "LanguageModel", ("provider", "model"), provider="string", model="string"),
-    "agent_delegate": _kind("agent_delegate", "DelegateAgent", ("agent",), agent="string", protocol="string"),
+    "llm_call": _kind(
+        "llm_call",
+        "a call of the model {}",
+        "LanguageModel",
+        ("provider", "model"),
+        provider="string",
+        model="string",
+    ),
+    "agent_delegate": _kind(
+        "agent_delegate",
+        "delegating to the agent {}",
+        "DelegateAgent",
+        ("agent",),
+        agent="string",
+        protocol="string",
+    ),
 }
 """The actions by the type of the node."""
 

@@ -95,7 +95,7 @@ class AgentExecutor:
             message = f"the agent {task.agent_id} is configured for {_spoken(agent)}, not for {protocol}"
             return ActivityError(message, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
         facts: JsonObject = {"agent": task.agent_id, "protocol": protocol}
-        refused = await call.refusal(NodeAction(name="agent_delegate", resource=task.agent_id, facts=facts))
+        refused = await call.refusal(NodeAction(resource=task.agent_id, facts=facts))
         if refused is not None:
             return refused
         outcome = await self._delegate(call, agent, task)

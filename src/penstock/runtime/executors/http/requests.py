@@ -237,7 +237,7 @@ def request_action(call: ActivityCall, request: httpx2.Request) -> NodeAction:
         "port": url.port or _PORTS[url.scheme],
         "path": call.masked(url.path),
     }
-    return NodeAction(name="http", resource=host, facts=facts)
+    return NodeAction(resource=host, facts=facts)
 
 
 def mask_secrets(plan: RequestPlan, text: str) -> str:

@@ -44,7 +44,7 @@ class ServedModel:
 
 def model_action(provider: str, model: str) -> NodeAction:
     """Return what policies decide about before a model is asked."""
-    return NodeAction(name="llm_call", resource=f"{provider}:{model}", facts={"provider": provider, "model": model})
+    return NodeAction(resource=f"{provider}:{model}", facts={"provider": provider, "model": model})
 
 
 class ModelSource(Protocol):
