@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.base import limits
-from penstock.base.errors import LimitExceeded
+from penstock.base.errors import LimitExceeded, Rejected
 from penstock.graph.records import GraphRecord, NodeRecord
 from penstock.graph.versions.entities import ChangeKind, ConflictKind, LoadMode, MergeOutcome, ViolationKind
 from penstock.runtime.ports.graphs import (
@@ -52,6 +52,7 @@ from penstock.runtime.ports.graphs import (
     SchemaApplied,
     SchemaRefused,
 )
+from penstock.runtime.stores.rules.listings import id_cursor, number_cursor, place_cursor
 from tests.conformance.graphs.worlds import AT, SCHEMA, World, checked, on_every_graph_store, schema_of
 
 
@@ -463,6 +464,9 @@ async def test_a_difference_names_what_was_inserted_updated_and_deleted(world: W
         cursor = page.next_cursor
         if cursor is None:
             break
+    for invented in ("x", id_cursor("one:two"), id_cursor("-1:x"), place_cursor(-1, "x"), number_cursor(3)):
+        with pytest.raises(Rejected, match="cursor"):
+            await world.store.diff(main, draft, limit=2, cursor=invented)
     assert found == [
         (ChangeKind.DELETED, "Person"),
         (ChangeKind.UPDATED, "Person"),

@@ -156,7 +156,7 @@ class Slot(Protocol):
 
 
 class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node is about to do outside, as policies know it: what it reaches, and the facts about it. The action is its type."""
+    """What a node is about to do outside, as policies know it. The type of the node is the action."""
 
     resource: str
     facts: JsonObject

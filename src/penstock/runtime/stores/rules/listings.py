@@ -28,6 +28,8 @@ __all__ = [
     "name_position",
     "number_cursor",
     "number_position",
+    "place_cursor",
+    "place_position",
     "platform_page_size",
     "runs_page_size",
 ]
@@ -35,6 +37,8 @@ __all__ = [
 T = TypeVar("T")
 _Moment = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _KEY_POSITION = msgspec.json.Decoder(tuple[_Moment, str])
+_Place = Annotated[int, msgspec.Meta(ge=0)]
+_PLACE_POSITION = msgspec.json.Decoder(tuple[_Place, str])
 _ID_POSITION = msgspec.json.Decoder(str)
 _NUMBER_CURSOR = re.compile(r"k[0-9a-f]{1,40}")
 
@@ -127,6 +131,16 @@ def id_cursor(resource_id: str) -> str:
 def id_position(cursor: str | None) -> str | None:
     """The id after which a listing continues."""
     return None if cursor is None else _decoded(_ID_POSITION, cursor)
+
+
+def place_cursor(place: int, resource_id: str) -> str:
+    """The cursor that continues after an id in one of several lists, by the place of the list."""
+    return _encoded((place, resource_id))
+
+
+def place_position(cursor: str | None) -> tuple[int, str] | None:
+    """The place of the list, and the id in it, after which a listing continues."""
+    return None if cursor is None else _decoded(_PLACE_POSITION, cursor)
 
 
 def _encoded(position: object) -> str:

@@ -149,15 +149,18 @@ class SqliteDatabase:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         try:
             if connection is None:
-                connection = connect(self.path, mode="ro", busy_timeout_ms=self._busy_timeout_ms)
-                self._reading.append(connection)
-                register_functions(connection)
-                self._local.connection = connection
+                connection = self._local.connection = self._new_reader(self._busy_timeout_ms)
             return query(connection)
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         except UnicodeEncodeError:
             raise Rejected("TEXT_NOT_UNICODE", "the text has one half of a surrogate pair") from None
+
+    def _new_reader(self, busy_timeout_ms: int) -> sqlite3.Connection:
+        connection = connect(self.path, mode="ro", busy_timeout_ms=busy_timeout_ms)
+        self._reading.append(connection)
+        register_functions(connection)
+        return connection
 
     def read_on_loop(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query that takes microseconds on the event loop's thread. It waits for no lock and raises SQLite's
@@ -166,8 +169,7 @@ class SqliteDatabase:
         if self._on_loop is None:
             if self.open_writer is None:
                 raise self._closed()
-            self._on_loop = connect(self.path, mode="ro", busy_timeout_ms=0)
-            self._reading.append(self._on_loop)
+            self._on_loop = self._new_reader(busy_timeout_ms=0)
         return query(self._on_loop)
 
     async def read_quickly(self, query: Callable[[sqlite3.Connection], T]) -> T:

@@ -23,7 +23,15 @@ from penstock.runtime.ports.graphs import (
     Lost,
     View,
 )
-from penstock.runtime.stores.rules.listings import cut_page, id_cursor, id_position, number_cursor, number_position
+from penstock.runtime.stores.rules.listings import (
+    cut_page,
+    id_cursor,
+    id_position,
+    number_cursor,
+    number_position,
+    place_cursor,
+    place_position,
+)
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Branch,
     Catalogue,
@@ -95,11 +103,7 @@ def read_diff(
 ) -> DiffPage | CommitNotFound:
     """Entities that differ between two views, in the schema of the second."""
     before, after = views
-    size = _size(limit)
-    start = (0, "")
-    if cursor is not None:
-        number, _, identifier = (id_position(cursor) or "0:").partition(":")
-        start = (int(number), identifier)
+    size, start = _size(limit), place_position(cursor) or (0, "")
     with snapshot(connection):
         for view in views:
             if is_gone(connection, view):
@@ -109,7 +113,7 @@ def read_diff(
         place = start
         for at, change in entity_changes(connection, stored, before.chain, after.chain, start=start):
             if len(found) == size:
-                return DiffPage(tuple(found), id_cursor(f"{place[0]}:{place[1]}"))
+                return DiffPage(tuple(found), place_cursor(*place))
             found.append(change)
             place = at
     return DiffPage(tuple(found), None)

@@ -1,5 +1,8 @@
 """Reads of graphs: run a compiled statement on a view, within limits, and explain it.
 
+Most reads take less time than the hop to a thread and back. They are tried on the event loop first, for a moment; what
+takes longer begins anew on a thread.
+
 A read runs in one transaction with the check that its view still exists, and with the choice of text indexes, so that
 neither garbage collection nor a schema change comes in between.
 
@@ -11,13 +14,16 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from penstock.base import limits
 from penstock.graph.sql.statement import Statement, decode_row
+from penstock.graph.typing.model import CheckedQuery
 from penstock.runtime.ports.graphs import (
     Explanation,
     PageWanted,
@@ -27,16 +33,27 @@ from penstock.runtime.ports.graphs import (
     ReadStopped,
     View,
 )
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs.searching.corpora import Corpora
 from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters
 
-__all__ = ["explain_read", "in_snapshot", "is_gone", "is_interrupted", "run_read", "snapshot", "time_limit"]
+__all__ = [
+    "ShortReads",
+    "explain_read",
+    "in_snapshot",
+    "is_gone",
+    "is_interrupted",
+    "run_read",
+    "snapshot",
+    "time_limit",
+]
 
 T = TypeVar("T")
 
 # How many steps of SQLite's machine pass between two looks at the clock: some tens of microseconds. Where texts are
-# searched, a single step may take milliseconds.
+# searched, a single step may take milliseconds. On the event loop everybody waits, also for a function of ours.
 _STEPS_BETWEEN_LOOKS = 5_000
+_STEPS_BETWEEN_LOOKS_ON_LOOP = 250
 _STEPS_BETWEEN_LOOKS_IN_SEARCHES = 50
 _ROWS_AT_ONCE = 256
 _ALIAS = re.compile(r"\b(g\d+_\d+(?:_out|_in)?) AS (\w+)")
@@ -44,10 +61,9 @@ _HOPS = ("_out", "_in")
 
 
 @contextmanager
-def time_limit(connection: sqlite3.Connection, seconds: float, *, searches: bool = False) -> Iterator[None]:
-    """Interrupt statements on a connection after a time. `searches` says that they search texts."""
+def time_limit(connection: sqlite3.Connection, seconds: float, steps: int = _STEPS_BETWEEN_LOOKS) -> Iterator[None]:
+    """Interrupt statements on a connection after a time. `steps` pass between two looks at the clock."""
     deadline = time.monotonic() + seconds
-    steps = _STEPS_BETWEEN_LOOKS_IN_SEARCHES if searches else _STEPS_BETWEEN_LOOKS
     connection.set_progress_handler(lambda: time.monotonic() > deadline, steps)
     try:
         yield
@@ -101,10 +117,12 @@ def run_read(
 ) -> ReadRows | ReadStopped:
     """Run a read, in the transaction in which it was compiled. `values` are the bound values of the query itself."""
     read_limits, page = wanted
+    if _is_short(read_limits) and statement.searched:  # only on a reader thread: a single step may take long
+        return ReadStopped("GRAPH_QUERY_SECONDS", read_limits.seconds)
     first, most = _window(statement, read_limits, page)
     given: dict[str, Any] = {**values, **chain_parameters(view.chain), "row_limit": most + 1, "row_offset": first}
     try:
-        with time_limit(connection, read_limits.seconds, searches=bool(statement.searched)):
+        with time_limit(connection, read_limits.seconds, _steps_between_looks(statement, read_limits)):
             for each in statement.corpora:
                 given[each.placeholder] = corpora.statistics(connection, each, view.chain, values[each.query])
             rows = _fetch(connection.execute(statement.text, given), statement, read_limits.result_bytes, most + 1)
@@ -116,6 +134,55 @@ def run_read(
         return ReadStopped("GRAPH_RESULT_BYTES_MAX", read_limits.result_bytes)
     has_more = len(rows) > most and (statement.limit is None or first + most < statement.limit)
     return ReadRows(statement.columns, tuple(rows[:most]), has_more)
+
+
+def _steps_between_looks(statement: Statement, read_limits: ReadLimits) -> int:
+    if statement.searched:
+        return _STEPS_BETWEEN_LOOKS_IN_SEARCHES
+    return _STEPS_BETWEEN_LOOKS_ON_LOOP if _is_short(read_limits) else _STEPS_BETWEEN_LOOKS
+
+
+def _is_short(read_limits: ReadLimits) -> bool:
+    """Whether a read is tried on the event loop."""
+    return read_limits.seconds <= limits.GRAPH_SHORT_READ_SECONDS
+
+
+class ShortReads:
+    """Tries reads on the event loop first, unless they took too long for it lately."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        # By the identity of a query, which is kept with it: how often it is read on a thread at once.
+        self._misses: OrderedDict[int, tuple[object, int]] = OrderedDict()
+
+    async def read(
+        self, query: CheckedQuery, read_limits: ReadLimits, run: Callable[[sqlite3.Connection, ReadLimits], T]
+    ) -> T:
+        """Run a read in a transaction of its own. It is run twice if it turns out to be long."""
+        if self._is_expected_to_be_short(query):
+            seconds = min(read_limits.seconds, limits.GRAPH_SHORT_READ_SECONDS)
+            short = replace(read_limits, seconds=seconds)
+            try:
+                found = self._database.read_on_loop(in_snapshot(lambda connection: run(connection, short)))
+            except (sqlite3.Error, UnicodeEncodeError):
+                pass  # a thread can wait for locks, and explains errors
+            else:
+                if not isinstance(found, ReadStopped):
+                    return found
+                self._remember(query, limits.GRAPH_SHORT_READ_MISSES)
+        return await self._database.read_slowly(in_snapshot(lambda connection: run(connection, read_limits)))
+
+    def _is_expected_to_be_short(self, query: CheckedQuery) -> bool:
+        known = self._misses.get(id(query))
+        if known is None or known[0] is not query or known[1] == 0:
+            return True
+        self._remember(query, known[1] - 1)
+        return False
+
+    def _remember(self, query: CheckedQuery, misses: int) -> None:
+        self._misses[id(query)] = (query, misses)
+        while len(self._misses) > limits.GRAPH_STATEMENTS_KEPT_MAX:
+            self._misses.popitem(last=False)
 
 
 def _window(statement: Statement, read_limits: ReadLimits, page: PageWanted) -> tuple[int, int]:

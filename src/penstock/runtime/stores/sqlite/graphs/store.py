@@ -87,7 +87,7 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     live_branches,
 )
 from penstock.runtime.stores.sqlite.graphs.exporting import read_export
-from penstock.runtime.stores.sqlite.graphs.reading import explain_read, in_snapshot, is_gone, run_read
+from penstock.runtime.stores.sqlite.graphs.reading import ShortReads, explain_read, in_snapshot, is_gone, run_read
 from penstock.runtime.stores.sqlite.graphs.searching.corpora import Corpora
 from penstock.runtime.stores.sqlite.graphs.searching.indexes import build_piece, usable_text_indexes
 from penstock.runtime.stores.sqlite.graphs.staged_work import StagedWork, make_change
@@ -109,6 +109,7 @@ class SqliteGraphStore:
         self._catalogue = Catalogue()
         self._statements = Statements()
         self._corpora = Corpora()
+        self._short_reads = ShortReads(database)
         self._staged = StagedWork(database, self._catalogue)
 
     # --- graphs ----------------------------------------------------------------------------------
@@ -266,7 +267,9 @@ class SqliteGraphStore:
     ) -> ReadRows | ReadStopped | CommitNotFound | QueryNotSupported:
         """Run a read."""
 
-        def run(connection: sqlite3.Connection) -> ReadRows | ReadStopped | CommitNotFound | QueryNotSupported:
+        def run(
+            connection: sqlite3.Connection, limits: ReadLimits
+        ) -> ReadRows | ReadStopped | CommitNotFound | QueryNotSupported:
             compiled = self._compiled(connection, view, query)
             if not isinstance(compiled, tuple):
                 return compiled
@@ -274,7 +277,7 @@ class SqliteGraphStore:
             values = bind(statement, parameters, at)
             return run_read(connection, view, statement, values, self._corpora, (limits, page))
 
-        return await self._database.read_slowly(in_snapshot(run))
+        return await self._short_reads.read(query, limits, run)
 
     async def explain(
         self, view: View, query: CheckedQuery, parameters: Parameters, *, at: int, run: bool = False
