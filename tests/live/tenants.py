@@ -48,6 +48,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "graph.update": {"title": "mine now"},
     "graph.schema_apply": {"schema": "node Person { name: String @key  age: I32? }"},
     "graph.branches_create": {"name": "mine"},
+    "graph.collect": {"keep_days": 0},
     "graph.branches_merge": {"source": "work"},
     "graph.queries_put": {"source": "query find($name: String) { match { $p: Person { name: $name } } return { $p } }"},
     "graph.queries_validate": {"source": "query find() { match { $p: Person } return { $p } }"},

@@ -39,6 +39,7 @@ MORE: dict[str, dict[str, Any]] = {
     "graph.update": {"title": "?"},
     "graph.schema_apply": {"schema": "node Person { name: String @key }"},
     "graph.branches_create": {"name": "work"},
+    "graph.collect": {"keep_days": 0},
     "graph.branches_merge": {"source": "work"},
     "graph.branches_delete": {"name": "work"},
     "graph.mutate": {"query": 'query add() { insert Person { name: "Ada" } }'},

@@ -13,7 +13,10 @@ from tests.tidy import checks
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 # Modules that may have more than 500 lines (never more than 800), each with its reason. Better: split the module.
-LONG_MODULES: dict[str, str] = {}
+LONG_MODULES: dict[str, str] = {
+    "src/penstock/client/generated/asynchronous/graphs.py": "generated: a method for every operation on graphs",
+    "src/penstock/client/generated/sync/graphs.py": "generated: a method for every operation on graphs",
+}
 
 # Files of the tests that may sleep, each with its reason. Waiting for something is none: see tests/waiting.py.
 MAY_SLEEP: dict[str, str] = {

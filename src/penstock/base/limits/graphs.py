@@ -3,10 +3,12 @@
 __all__ = [
     "GRAPH_BRANCH_NAME_CHARACTERS_MAX",
     "GRAPH_CHAIN_DEPTH_MAX",
+    "GRAPH_COMMITS_HELD_MAX",
     "GRAPH_CONFLICTS_MAX",
     "GRAPH_CORPORA_KEPT_MAX",
     "GRAPH_ENTITY_ID_CHARACTERS_MAX",
     "GRAPH_EXPORT_ROWS_TOGETHER",
+    "GRAPH_KEEP_DAYS_MAX",
     "GRAPH_LOAD_PIECE_MAX",
     "GRAPH_LOG_PAGES_MAX",
     "GRAPH_MERGE_ROWS_AT_ONCE",
@@ -47,6 +49,9 @@ GRAPH_QUERY_WORDS_KEPT_MAX = 16
 GRAPH_MUTATION_SECONDS = 1.0
 # Bytes of one answer, estimated as its cells are read; an answer is copied a few times on its way out.
 GRAPH_RESULT_BYTES_MAX = 33_554_432
+# Commits that one clean-up keeps by name, and how far back it can keep all of them: a hundred years is always.
+GRAPH_COMMITS_HELD_MAX = 100
+GRAPH_KEEP_DAYS_MAX = 36_500
 # Constraints that one refused change reports; a file of another kind breaks one in every record.
 GRAPH_VIOLATIONS_MAX = 100
 # Conflicts that one refused merge reports; people settle them one by one.

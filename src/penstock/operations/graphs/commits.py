@@ -1,24 +1,35 @@
-"""Operations on the history of a graph: commits, what each changed, and following changes as they are made.
+"""Operations on the history of a graph: commits, what each changed, following changes as they are made, and removing
+what nobody needs any more.
 
 Above it: the catalogue. Below it: the port of graphs.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
+from penstock.governance.quotas import DAY_MS
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.catalogue.fields import Cursor, Limit
+from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.gate.context import Context
 from penstock.operations.graphs.views import ChangeView, CommitView, change_view, commit_view
-from penstock.operations.stored_queries.access import Branch, BranchOrMain, GraphId, opened_graph, view_of
+from penstock.operations.stored_queries.access import (
+    Branch,
+    BranchOrMain,
+    GraphId,
+    answered_with,
+    finder,
+    opened_graph,
+    view_of,
+)
 from penstock.operations.stored_queries.refusals import READ_ERRORS, refused
-from penstock.runtime.ports.graphs import MAIN, ChangePage, CommitPage, CommitRow, DiffPage
+from penstock.runtime.ports.graphs import MAIN, ChangePage, Collected, CommitPage, CommitRow, DiffPage, GarbagePolicy
 
 __all__ = ["OPERATIONS"]
 
@@ -87,6 +98,32 @@ class ChangesPage(msgspec.Struct, frozen=True, kw_only=True):
     """Where to go on."""
     more: bool
     """Whether there are further commits now."""
+
+
+class CollectHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept beside the heads of branches and the commits that they were forked at."""
+
+    graph_id: GraphId
+    keep_days: Annotated[
+        int,
+        Meta(
+            description="Snapshots of this many days can still be read.", ge=0, le=limits.GRAPH_KEEP_DAYS_MAX
+        ),
+    ]
+    keep_commits: Annotated[
+        list[CommitId],
+        Meta(
+            description="Snapshots of these commits, and of all that came after them on their branches, can, too.",
+            max_length=limits.GRAPH_COMMITS_HELD_MAX,
+        ),
+    ] = []
+
+
+class HistoryCollected(msgspec.Struct, frozen=True, kw_only=True):
+    """How much was removed, and since when snapshots are there in any case."""
+
+    versions_removed: int
+    kept_since: str | None
 
 
 @operation(
@@ -179,4 +216,45 @@ async def changes_poll(context: Context, given: PollChanges) -> ChangesPage:
     return ChangesPage(commits=listed, cursor=page.cursor, more=page.more)
 
 
-OPERATIONS: tuple[Capability, ...] = (commits_list, commits_get, commits_changes, changes_poll)
+@operation(
+    "graph.collect",
+    route=Route(method="POST", path="/graphs/{graph_id}/collect"),
+    scopes=("graph:admin",),
+    destructive=True,
+    idempotent=True,
+    risk="high",
+    subject="graph_id",
+    groups=("graph:admin",),
+    find=finder(),
+    errors=READ_ERRORS,
+    examples=(Example(arguments={"graph_id": "crm", "keep_days": 90}),),
+)
+async def collect(context: Context, given: CollectHistory) -> HistoryCollected:
+    """Remove old versions of nodes and edges for good.
+
+    What branches show now stays, and so does what a later merge compares with. Snapshots of older commits can no longer
+    be read, unless they are kept; the list of commits stays. Runs go on meanwhile.
+    """
+    graph = await opened_graph(context, given.graph_id)
+    for commit_id in given.keep_commits:
+        await view_of(graph, None, commit_id)
+    since = context.now_ms() - given.keep_days * DAY_MS
+    policy = GarbagePolicy(
+        keep_since=since, held_commits=tuple(given.keep_commits), limit=limits.GRAPH_SWEEP_ROWS_MAX
+    )
+    removed = 0
+
+    def answer(collected: Collected) -> HistoryCollected:
+        return HistoryCollected(versions_removed=removed + collected.rows, kept_since=instant(since))
+
+    while True:
+        outcome = await graph.store.collect(graph.ref, policy, call=answered_with(context, answer))
+        if not isinstance(outcome, Collected):
+            refused(given.graph_id, outcome)
+        if not outcome.more:
+            return answer(outcome)
+        removed += outcome.rows
+        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
+
+
+OPERATIONS: tuple[Capability, ...] = (commits_list, commits_get, commits_changes, changes_poll, collect)

@@ -344,8 +344,13 @@ class GraphStore(Protocol):
     ) -> Flattened | BranchBusy | Lost:
         """Copy what a branch inherits into it, so that reads of its head look at one branch only."""
 
-    async def collect(self, ref: GraphRef, policy: GarbagePolicy) -> Collected | GraphNotFound:
-        """Remove row versions that no branch, no fork point and nothing that the policy keeps can show."""
+    async def collect(
+        self, ref: GraphRef, policy: GarbagePolicy, *, call: GraphCall | None = None
+    ) -> Collected | GraphNotFound:
+        """Remove row versions that no branch, no fork point and nothing that the policy keeps can show.
+
+        The call is recorded with the last piece: while there is more, it has to be made again.
+        """
 
     async def sweep(self, *, limit: int) -> Collected:
         """Remove rows of deleted graphs and of abandoned loads, at most `limit`; of every tenant."""

@@ -43,7 +43,7 @@ MEMBERS = {
     "id": "schema.create model.create tool.create agent.create graph.create",
     "graph_id": (
         "graph.update graph.delete graph.schema_apply graph.branches_create graph.branches_delete graph.branches_merge"
-        " graph.mutate"
+        " graph.mutate graph.collect"
         " graph.load graph.queries_put graph.queries_delete graph.configure graph.quarantine"
     ),
     "schema_id": "schema.update schema.delete",

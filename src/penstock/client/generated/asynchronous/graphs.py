@@ -20,6 +20,7 @@ from penstock.client.generated.views.graph import (
     GraphHealth,
     GraphList,
     GraphView,
+    HistoryCollected,
     LoadAnswer,
     Merged,
     QueryCheck,
@@ -288,6 +289,26 @@ class AsyncGraphs:
         """
         return await self._caller.invoke(
             "graph.changes_poll", {"graph_id": graph_id, "branch": branch, "after": after, "limit": limit}, ChangesPage
+        )
+
+    async def collect(
+        self,
+        graph_id: str,
+        *,
+        keep_days: int,
+        keep_commits: str | Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> HistoryCollected:
+        """Remove old versions of nodes and edges for good.
+
+        What branches show now stays, and so does what a later merge compares with. Snapshots of older commits can
+        no longer be read, unless they are kept; the list of commits stays. Runs go on meanwhile.
+        """
+        return await self._caller.invoke(
+            "graph.collect",
+            {"graph_id": graph_id, "keep_days": keep_days, "keep_commits": keep_commits},
+            HistoryCollected,
+            idempotency_key=idempotency_key,
         )
 
     async def queries_list(self, graph_id: str, *, filter: str | None = None) -> QueryList:

@@ -23,6 +23,7 @@ __all__ = [
     "GraphHealth",
     "GraphList",
     "GraphView",
+    "HistoryCollected",
     "LoadAnswer",
     "Loaded",
     "Merged",
@@ -190,6 +191,13 @@ class GraphList(msgspec.Struct, frozen=True, kw_only=True):
     """The graphs of the tenant, by id."""
 
     graphs: list[GraphView]
+
+
+class HistoryCollected(msgspec.Struct, frozen=True, kw_only=True):
+    """How much was removed, and since when snapshots are there in any case."""
+
+    versions_removed: int
+    kept_since: str | None
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):

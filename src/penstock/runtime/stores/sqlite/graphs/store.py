@@ -470,10 +470,16 @@ class SqliteGraphStore:
         """Copy what a branch inherits into it."""
         return await self._staged.flatten_branch(ref, branch, stamp, call)
 
-    async def collect(self, ref: GraphRef, policy: GarbagePolicy) -> Collected | GraphNotFound:
+    async def collect(
+        self, ref: GraphRef, policy: GarbagePolicy, *, call: GraphCall | None = None
+    ) -> Collected | GraphNotFound:
         """Remove versions that nothing can show."""
-        return await self._database.writer.submit(
-            lambda connection: garbage.collect(connection, ref, policy), is_long=True
+        return await make_change(
+            self._database,
+            lambda connection: garbage.collect(connection, ref, policy),
+            call,
+            lambda outcome: isinstance(outcome, Collected) and not outcome.more,
+            is_long=True,
         )
 
     async def sweep(self, *, limit: int) -> Collected:
