@@ -45,6 +45,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "tool.update": {"kind": "mcp", "name": "other", "server": "mine"},
     "agent.update": {"model": "other"},
     "agent.execute": {"prompt": "tell me"},
+    "agent.message": {"message": "tell me"},
     "graph.update": {"title": "mine now"},
     "graph.schema_apply": {"schema": "node Person { name: String @key  age: I32? }"},
     "graph.branches_create": {"name": "mine"},

@@ -33,6 +33,7 @@ MORE: dict[str, dict[str, Any]] = {
     "tool.update": {"kind": "mcp", "description": "?", "server": "shop", "name": "x"},
     "agent.update": {"model": "m", "instructions": "?"},
     "agent.execute": {"prompt": "?"},
+    "agent.message": {"message": "?"},
     "upstream.accept": {"tools": ["search"]},
     "upstream.begin_sign_in": {"redirect_uri": "http://127.0.0.1:40123/callback"},
     "upstream.complete_sign_in": {"state": "s"},
@@ -61,7 +62,7 @@ NAMES = (
     "policy_id",
 )
 MORE_NAMES = ("revocation_id", "schema_id", "model_id", "tool_id", "agent_id", "server", "tool", "endpoint_id")
-LAST_NAMES = ("delivery_id", "grant_id", "graph_id")
+LAST_NAMES = ("delivery_id", "grant_id", "graph_id", "session_id")
 # Stores what it names, and so finds nothing; its code is for a version that was deleted in between.
 CREATING = {"policy.put"}
 LOOKING_FOR = {

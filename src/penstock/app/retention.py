@@ -11,13 +11,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.base import limits
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.audit.trails import FORGET_AUDIT
 from penstock.operations.audit.holds import audit_holds
 from penstock.operations.audit.removal import RemovedCount
 from penstock.operations.gate.context import Services
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.registries.session_runs import SESSION_LABEL, SESSION_OWNER_LABEL
+from penstock.operations.registries.sessions import FORGET_SESSION
 from penstock.operations.system.retention import FORGET_RUNS, Forgotten
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
@@ -65,6 +67,13 @@ async def _forget_runs(gate: Gate, before: int) -> int:
         run_ids: list[JsonValue] = [row.run_id for row in ended if row.tenant == tenant]
         forgotten: Forgotten = await internal_call(gate, retention, FORGET_RUNS, {"run_ids": run_ids})
         count += forgotten.count
+        # A session is kept as long as its last run.
+        of_runs = [row.labels for row in ended if row.tenant == tenant and SESSION_OWNER_LABEL in row.labels]
+        for session_id, owner in dict.fromkeys(
+            (labels[SESSION_LABEL], labels[SESSION_OWNER_LABEL]) for labels in of_runs
+        ):
+            named: JsonObject = {"session_id": session_id, "owner": owner}
+            await internal_call(gate, retention, FORGET_SESSION, named)
     return count
 
 

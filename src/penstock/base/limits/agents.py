@@ -1,12 +1,16 @@
 """Agents: how long they go on by themselves, and how much of a result their model reads."""
 
 __all__ = [
+    "AGENT_CONVERSATION_CHARACTERS_DEFAULT",
+    "AGENT_CONVERSATION_CHARACTERS_MAX",
+    "AGENT_CONVERSATION_CHARACTERS_MIN",
     "AGENT_PARALLEL_TOOLS_DEFAULT",
     "AGENT_REPAIRS_MAX",
     "AGENT_RESULT_CHARACTERS_MAX",
     "AGENT_TOOLS_MAX",
     "AGENT_TURNS_DEFAULT",
     "AGENT_TURNS_MAX",
+    "SESSION_TURNS_READ_MAX",
 ]
 
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
@@ -22,3 +26,12 @@ AGENT_REPAIRS_MAX = 2
 AGENT_RESULT_CHARACTERS_MAX = 40_000
 # Entries of the list of tools in a block; patterns stand for many.
 AGENT_TOOLS_MAX = 100
+# Of a conversation, a model reads this much unless the block says otherwise: some 25 thousand tokens, which every
+# current model has room for beside its tools.
+AGENT_CONVERSATION_CHARACTERS_DEFAULT = 100_000
+# Less than this would not hold one question and its answer.
+AGENT_CONVERSATION_CHARACTERS_MIN = 1_000
+# A conversation is in the state of its run: with four bytes for each character, this leaves room for the next answers.
+AGENT_CONVERSATION_CHARACTERS_MAX = 180_000
+# Turns of a session in one answer: each of them is a run that has to be read.
+SESSION_TURNS_READ_MAX = 100

@@ -18,6 +18,7 @@ from penstock.client.generated.asynchronous.preflights import AsyncPreflights
 from penstock.client.generated.asynchronous.quotas import AsyncQuotas
 from penstock.client.generated.asynchronous.schedules import AsyncSchedules
 from penstock.client.generated.asynchronous.schemas import AsyncSchemas
+from penstock.client.generated.asynchronous.sessions import AsyncSessions
 from penstock.client.generated.asynchronous.system import AsyncSystem
 from penstock.client.generated.asynchronous.tasks import AsyncTasks
 from penstock.client.generated.asynchronous.tokens import AsyncTokens
@@ -57,3 +58,4 @@ class AsyncResources:
         self.grants = AsyncGrants(caller)
         self.drafts = AsyncDrafts(caller)
         self.preflights = AsyncPreflights(caller)
+        self.sessions = AsyncSessions(caller)

@@ -17,6 +17,7 @@ from penstock.client.generated.sync.preflights import Preflights
 from penstock.client.generated.sync.quotas import Quotas
 from penstock.client.generated.sync.schedules import Schedules
 from penstock.client.generated.sync.schemas import Schemas
+from penstock.client.generated.sync.sessions import Sessions
 from penstock.client.generated.sync.system import System
 from penstock.client.generated.sync.tasks import Tasks
 from penstock.client.generated.sync.tokens import Tokens
@@ -57,3 +58,4 @@ class Resources:
         self.grants = Grants(caller)
         self.drafts = Drafts(caller)
         self.preflights = Preflights(caller)
+        self.sessions = Sessions(caller)

@@ -211,6 +211,7 @@ class _Writer:
             node="/agent",
             system_prompt="/agent/instructions",
             answer_schema="/agent/output_schema",
+            conversation_characters="/agent/conversation/characters",
             **{name: f"/agent/{name}" for name in names},
         )
         node: JsonObject = {
@@ -224,6 +225,9 @@ class _Writer:
         for name in ("prompt", *_SETTINGS):
             if name in self.agent:
                 node[name] = self.agent[name]
+        characters = object_or_empty(self.agent.get("conversation")).get("characters")
+        if characters is not None:
+            node["conversation_characters"] = characters
         schema = answer_schema_of(self.document)
         return node if schema is None else {**node, "answer_schema": schema}
 

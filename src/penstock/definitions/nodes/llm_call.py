@@ -18,7 +18,18 @@ from penstock.definitions.node_parts.kind import (
     Reference,
     Resource,
 )
-from penstock.definitions.shapes.fields import ANYTHING, COUNT, OBJECT, STRING, TEXT, Shape, optional, ref, required
+from penstock.definitions.shapes.fields import (
+    ANYTHING,
+    BOOLEAN,
+    COUNT,
+    OBJECT,
+    STRING,
+    TEXT,
+    Shape,
+    optional,
+    ref,
+    required,
+)
 
 __all__ = ["KIND"]
 
@@ -51,6 +62,10 @@ KIND = NodeKind(
                 "Tools the model may call: a list of {name, description, input_schema}, or the state's member with it.",
             ),
             optional("conversation", STRING, "The state's member that has what was said after the prompt."),
+            optional(
+                "conversation_characters", COUNT, "How much of the conversation the model reads, the newest part."
+            ),
+            optional("stream", BOOLEAN, "Ask for the answer piece by piece, also if nobody listens yet."),
             optional("answer_schema", ref("json_schema"), "The JSON Schema of the answer that ends the conversation."),
         ),
         accepts_more=True,

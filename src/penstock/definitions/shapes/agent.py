@@ -1,6 +1,9 @@
 """The `agent` block of a native document as tables. `definitions.agents` says what it stands for."""
 
 from penstock.base.limits import (
+    AGENT_CONVERSATION_CHARACTERS_DEFAULT,
+    AGENT_CONVERSATION_CHARACTERS_MAX,
+    AGENT_CONVERSATION_CHARACTERS_MIN,
     AGENT_PARALLEL_TOOLS_DEFAULT,
     AGENT_TOOLS_MAX,
     AGENT_TURNS_DEFAULT,
@@ -59,6 +62,24 @@ _LIMITS = Shape(
     hints={"max_turns": "write `turns`", "timeout": "write `time`", "max_tokens": "write `tokens`"},
 )
 
+_CONVERSATION = Shape(
+    name="agent_conversation",
+    title="Conversation of an agent",
+    description="How much of a long conversation the model reads. The oldest turns are left out first, as a whole.",
+    fields=(
+        optional(
+            "characters",
+            {
+                **COUNT,
+                "minimum": AGENT_CONVERSATION_CHARACTERS_MIN,
+                "maximum": AGENT_CONVERSATION_CHARACTERS_MAX,
+                "default": AGENT_CONVERSATION_CHARACTERS_DEFAULT,
+            },
+            "Characters of what was said and of what tools returned; the instructions are not counted.",
+        ),
+    ),
+)
+
 _AGENT = Shape(
     name="agent",
     title="Agent",
@@ -79,6 +100,7 @@ _AGENT = Shape(
         ),
         optional("output_schema", ref("json_schema"), "The JSON Schema of its answer; without one it is a text."),
         optional("limits", ref("agent_limits"), "When it has to stop."),
+        optional("conversation", ref("agent_conversation"), "How much of a long conversation it reads."),
         optional("ask_user", {**BOOLEAN, "default": False}, "Whether it may ask a person."),
         optional("temperature", {"type": "number", "minimum": 0}, "How much the answers vary."),
         optional("max_tokens", COUNT, "The longest turn."),
@@ -92,4 +114,4 @@ _AGENT = Shape(
     },
 )
 
-AGENT_SHAPES = (_TOOL, _LIMITS, _AGENT)
+AGENT_SHAPES = (_TOOL, _LIMITS, _CONVERSATION, _AGENT)

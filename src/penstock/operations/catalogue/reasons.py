@@ -240,6 +240,11 @@ REASONS: dict[str, Reason] = {
     "AGENT_NOT_FOUND": Reason(NotFound, "There is no such agent."),
     "AGENT_NAME_TAKEN": Reason(Conflict, "Another agent has that name: an entry, a workflow, or one of the settings."),
     "AGENT_INVALID": Reason(Rejected, "The agent does not stand for a valid document; `findings` lists the mistakes."),
+    "AGENT_TAKES_NO_MESSAGES": Reason(Rejected, "The agent has an input or a prompt of its own: it only does work."),
+    "SESSION_NOT_FOUND": Reason(NotFound, "There is no such session, or it is somebody else's."),
+    "SESSION_BUSY": Reason(Conflict, "A message of the session is not answered yet; `execution_id` answers it."),
+    "SESSION_ENDED": Reason(Conflict, "The session has ended."),
+    "SESSION_OF_ANOTHER_AGENT": Reason(Conflict, "The session is one with another agent."),
     # Other MCP servers.
     "UPSTREAM_NOT_FOUND": Reason(NotFound, "There is no such server, or none of its tools are imported."),
     "UPSTREAM_TOOL_NOT_FOUND": Reason(NotFound, "The server has no such tool."),

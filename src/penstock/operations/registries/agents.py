@@ -47,6 +47,15 @@ class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     parallel_tools: Annotated[int, Meta(ge=1, le=limits.LLM_TOOL_CALLS_MAX)] | None = None
 
 
+class AgentConversationEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How much of a long conversation the agent reads."""
+
+    characters: (
+        Annotated[int, Meta(ge=limits.AGENT_CONVERSATION_CHARACTERS_MIN, le=limits.AGENT_CONVERSATION_CHARACTERS_MAX)]
+        | None
+    ) = None
+
+
 class AgentBody(Body, frozen=True, kw_only=True):
     """A model with instructions, and what it may use."""
 
@@ -64,6 +73,9 @@ class AgentBody(Body, frozen=True, kw_only=True):
     ] = msgspec.field(default_factory=list)
     output_schema: Annotated[JsonSchema | None, Meta(description="What its answer has to fit.")] = None
     limits: Annotated[AgentLimitsEntry | None, Meta(description="When it has to stop.")] = None
+    conversation: Annotated[
+        AgentConversationEntry | None, Meta(description="How much of a long conversation it reads.")
+    ] = None
     ask_user: Annotated[bool | None, Meta(description="Whether it may ask a person.")] = None
     description: Prose = None
 
@@ -78,7 +90,7 @@ def document_of_agent(agent_id: str, body: JsonObject) -> JsonObject:
         "instructions": body.get("instructions", ""),
         "tools": tools,
     }
-    block |= {name: body[name] for name in ("output_schema", "limits", "ask_user") if name in body}
+    block |= {name: body[name] for name in ("output_schema", "limits", "conversation", "ask_user") if name in body}
     # A dollar sign with a brace in an entry is text: entries come from callers, and have no expressions.
     block["instructions"] = str(block["instructions"]).replace("${", "$${")
     return {"penstock": "v1", "name": agent_id, "title": body.get("name", agent_id), "agent": block}

@@ -102,11 +102,13 @@ async def started_run(
     definition_hash: str | None = None,
     chosen: tuple[str, bool] | None = None,
     marks: dict[str, str] | None = None,
+    untrusted: bool = False,
 ) -> RunRow:
     """Start an execution and return its index row, or that of the run that the same call started earlier.
 
     `definition_hash` names a workflow that is in no tenant's list; without it, the caller's tenant must have the
     workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are labels of the server.
+    `untrusted` says that the input has something from outside in it, wherever the call comes from.
     """
     services = context.services
     run_id, may_exist = chosen or new_run_id(context, given.execution_id)
@@ -133,7 +135,7 @@ async def started_run(
         client_kinds=context.request.client_kinds,
         started_by=context.principal.id,
         starter=context.initiator.to_json(),
-        untrusted=context.request.from_outside,
+        untrusted=untrusted or context.request.from_outside,
     )
     labels = with_origin(context, {**given.labels, **(marks or {}), **_called_by(context)})
     context.call.note(run_id=id_for_callers(context.tenant, run_id))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.agent import AgentPage, AgentView
+from penstock.client.generated.views.agent import AgentPage, AgentView, MessageResult
 from penstock.client.generated.views.execution import ExecutionHandle, ExecutionResult
 from penstock.client.generated.views.shared import Deleted
 
@@ -30,6 +30,7 @@ class AsyncAgents:
         tools: Any | Sequence[Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
+        conversation: Mapping[str, Any] | None = None,
         ask_user: bool | None = None,
         description: str | None = None,
         idempotency_key: str | None = None,
@@ -49,6 +50,7 @@ class AsyncAgents:
                 "tools": tools,
                 "output_schema": output_schema,
                 "limits": limits,
+                "conversation": conversation,
                 "ask_user": ask_user,
                 "description": description,
                 "id": id,
@@ -90,6 +92,7 @@ class AsyncAgents:
         tools: Any | Sequence[Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
+        conversation: Mapping[str, Any] | None = None,
         ask_user: bool | None = None,
         description: str | None = None,
         if_match: str | None = None,
@@ -111,6 +114,7 @@ class AsyncAgents:
                 "tools": tools,
                 "output_schema": output_schema,
                 "limits": limits,
+                "conversation": conversation,
                 "ask_user": ask_user,
                 "description": description,
                 "if_match": if_match,
@@ -161,3 +165,34 @@ class AsyncAgents:
             idempotency_key=idempotency_key,
         )
         return answer
+
+    async def message(
+        self,
+        agent_id: str,
+        *,
+        message: str,
+        session_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        sync: bool | None = None,
+        wait_seconds: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> MessageResult:
+        """Say something to an agent.
+
+        Begins a session, or goes on with one of yours: the agent knows what was said before. The answer comes from
+        a durable execution. With `sync` the call waits until the agent has answered or asks something, for a
+        bounded time; otherwise wait with execution.wait. While a message is not answered, a further one is refused.
+        """
+        return await self._caller.invoke(
+            "agent.message",
+            {
+                "agent_id": agent_id,
+                "message": message,
+                "session_id": session_id,
+                "context": context,
+                "sync": sync,
+                "wait_seconds": wait_seconds,
+            },
+            MessageResult,
+            idempotency_key=idempotency_key,
+        )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.client.caller import Caller
-from penstock.client.generated.views.agent import AgentPage, AgentView
+from penstock.client.generated.views.agent import AgentPage, AgentView, MessageResult
 from penstock.client.generated.views.execution import ExecutionHandle, ExecutionResult
 from penstock.client.generated.views.shared import Deleted
 
@@ -30,6 +30,7 @@ class Agents:
         tools: Any | Sequence[Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
+        conversation: Mapping[str, Any] | None = None,
         ask_user: bool | None = None,
         description: str | None = None,
         idempotency_key: str | None = None,
@@ -49,6 +50,7 @@ class Agents:
                 "tools": tools,
                 "output_schema": output_schema,
                 "limits": limits,
+                "conversation": conversation,
                 "ask_user": ask_user,
                 "description": description,
                 "id": id,
@@ -87,6 +89,7 @@ class Agents:
         tools: Any | Sequence[Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
+        conversation: Mapping[str, Any] | None = None,
         ask_user: bool | None = None,
         description: str | None = None,
         if_match: str | None = None,
@@ -108,6 +111,7 @@ class Agents:
                 "tools": tools,
                 "output_schema": output_schema,
                 "limits": limits,
+                "conversation": conversation,
                 "ask_user": ask_user,
                 "description": description,
                 "if_match": if_match,
@@ -156,3 +160,34 @@ class Agents:
             idempotency_key=idempotency_key,
         )
         return answer
+
+    def message(
+        self,
+        agent_id: str,
+        *,
+        message: str,
+        session_id: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        sync: bool | None = None,
+        wait_seconds: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> MessageResult:
+        """Say something to an agent.
+
+        Begins a session, or goes on with one of yours: the agent knows what was said before. The answer comes from
+        a durable execution. With `sync` the call waits until the agent has answered or asks something, for a
+        bounded time; otherwise wait with execution.wait. While a message is not answered, a further one is refused.
+        """
+        return self._caller.invoke(
+            "agent.message",
+            {
+                "agent_id": agent_id,
+                "message": message,
+                "session_id": session_id,
+                "context": context,
+                "sync": sync,
+                "wait_seconds": wait_seconds,
+            },
+            MessageResult,
+            idempotency_key=idempotency_key,
+        )

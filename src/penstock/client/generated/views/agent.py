@@ -6,7 +6,15 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["AgentLimitsEntry", "AgentPage", "AgentToolEntry", "AgentView"]
+from penstock.client.generated.views.execution import ErrorView, HeldView, QuestionView
+
+__all__ = ["AgentConversationEntry", "AgentLimitsEntry", "AgentPage", "AgentToolEntry", "AgentView", "MessageResult"]
+
+
+class AgentConversationEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a long conversation the agent reads."""
+
+    characters: int | None = None
 
 
 class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +55,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """What its answer has to fit."""
     limits: AgentLimitsEntry | None = None
     """When it has to stop."""
+    conversation: AgentConversationEntry | None = None
+    """How much of a long conversation it reads."""
     ask_user: bool | None = None
     """Whether it may ask a person."""
     description: str | None = None
@@ -63,3 +73,19 @@ class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[AgentView]
     next_cursor: str | None
+
+
+class MessageResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a message: the session, and how the execution that answers it stands."""
+
+    execution_id: str
+    workflow_id: str
+    status: str
+    sequence: int
+    untrusted: bool = False
+    output: Any = None
+    error: ErrorView | None = None
+    questions: list[QuestionView] = msgspec.field(default_factory=list)
+    held: HeldView | None = None
+    session_id: str
+    turn: int

@@ -3,6 +3,7 @@
     conversation: talk        the member of the state that has what was said after the prompt
     tools: tools              the member of the state that has the tools, or the list itself
     answer_schema: {…}        the JSON Schema of the answer that ends the conversation
+    conversation_characters: 100000    how much of the conversation the model reads; the whole of it without this
 
 Both are read from the state, so that a history does not repeat them in every request. The result of such a node is one
 turn of the model: `{text, tool_calls, answer, problem, usage}`. It calls tools, or it has an answer, or a problem: the
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.conversations import bounded_conversation
 from penstock.runtime.executors.llm.port import LlmTool, LlmToolCall
 from penstock.runtime.executors.llm.tool_names import ToolNames
 
@@ -85,6 +87,9 @@ def read_turn(config: JsonObject, values: JsonValue) -> Turn | str | None:
     found = [entry for entry in entries if isinstance(entry, dict)]
     if len(found) != len(entries):
         return "`conversation` must be a list of entries, each with a `role`"
+    most = config.get("conversation_characters")
+    if isinstance(most, int) and not isinstance(most, bool):
+        found = bounded_conversation(found, most)
     return Turn(entries=tuple(found), tools=tuple(tools.values()), names=ToolNames.of(tools))
 
 

@@ -1,0 +1,49 @@
+"""Operations on session, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.client.caller import Caller
+from penstock.client.generated.views.session import SessionDetail, SessionPage, SessionView
+
+__all__ = ["Sessions"]
+
+
+class Sessions:
+    """Operations on session."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def list(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
+        """List your sessions.
+
+        Conversations with agents that you began, by id; nobody else sees them here.
+        """
+        return self._caller.invoke("session.list", {"limit": limit, "cursor": cursor}, SessionPage)
+
+    def list_all(self, *, limit: int | None = None) -> Iterator[SessionView]:
+        """List your sessions: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("session.list", {"limit": limit}, SessionPage):
+            yield from page.items
+
+    def get(self, session_id: str, *, before: int | None = None, limit: int | None = None) -> SessionDetail:
+        """Read a session of yours.
+
+        What was said in it, oldest first: each message with the answer, or how the execution that answers it
+        stands.
+        """
+        return self._caller.invoke(
+            "session.get", {"session_id": session_id, "before": before, "limit": limit}, SessionDetail
+        )
+
+    def end(self, session_id: str, *, idempotency_key: str | None = None) -> SessionView:
+        """End a session of yours.
+
+        No further message is accepted; it can be read as long as its executions are kept. Refused while a message
+        is not answered.
+        """
+        return self._caller.invoke(
+            "session.end", {"session_id": session_id}, SessionView, idempotency_key=idempotency_key
+        )

@@ -1,0 +1,68 @@
+"""The workflow that answers one message of a session: that of the agent, which begins with what was said before.
+
+It differs from the agent's own workflow in its input, which has the conversation so far, and in its turns: these are
+asked for piece by piece, and read a bounded part of the conversation. It is a document without an `agent` block, so
+that the nodes of a run that is under way are stored with it and never depend on a later release.
+
+Above it: the operations on sessions. Below it: `expansion`, `schemas`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.base import limits
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.definitions.agents.expansion import expanded
+from penstock.definitions.agents.schemas import DEFAULT_INPUT
+
+__all__ = ["characters_of_conversation", "session_document", "takes_messages"]
+
+_PROMPT = '[{role: "user", text: .input.prompt, message: true}]'
+_CONTEXT = '(if .input.context == null then [] else [{role: "user", data: .input.context, source: "context"}] end)'
+# What belongs to the agent and not to the workflow of a message.
+_LEFT_OUT = ("tests", "expose", "signature")
+
+
+def takes_messages(document: JsonObject) -> bool:
+    """Whether an agent can be talked to: it takes a prompt, and asks its model just that."""
+    return "input" not in document and "prompt" not in object_or_empty(document.get("agent"))
+
+
+def characters_of_conversation(document: JsonObject) -> int:
+    """Return how much of a conversation an agent reads."""
+    block = object_or_empty(object_or_empty(document.get("agent")).get("conversation"))
+    found = block.get("characters")
+    return found if isinstance(found, int) else limits.AGENT_CONVERSATION_CHARACTERS_DEFAULT
+
+
+def session_document(document: JsonObject) -> JsonObject:
+    """Return the workflow of a message to an agent."""
+    whole = {name: value for name, value in expanded(document).items() if name not in _LEFT_OUT}
+    said: JsonObject = {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "What was said before, as far as the model reads it.",
+    }
+    properties = object_or_empty(DEFAULT_INPUT["properties"])
+    whole["input"] = {**DEFAULT_INPUT, "properties": {**properties, "conversation": said}}
+    characters = characters_of_conversation(document)
+    whole["nodes"] = [_node(node, characters) for node in _listed(whole["nodes"])]
+    return whole
+
+
+def _node(node: JsonObject, characters: int) -> JsonObject:
+    if node.get("id") == "begin":
+        conversation: JsonObject = {"jq": f"(.input.conversation // []) + {_PROMPT} + {_CONTEXT}"}
+        return {**node, "set": {**object_or_empty(node.get("set")), "conversation": conversation}}
+    if node.get("id") == "turns":
+        inner: list[JsonValue] = [
+            {**item, "conversation_characters": characters, "stream": True} if item.get("id") == "turn" else item
+            for item in _listed(node.get("nodes"))
+        ]
+        return {**node, "nodes": inner}
+    return node
+
+
+def _listed(nodes: JsonValue) -> Iterator[JsonObject]:
+    yield from (node for node in (nodes if isinstance(nodes, list) else []) if isinstance(node, dict))
