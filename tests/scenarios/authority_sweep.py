@@ -356,6 +356,8 @@ async def _plant(world: World) -> dict[str, str]:
     await do("agent.create", id="planted", model="planted", description=_MARK)
     started = await world.client("POST", "workflows/dangerous/executions", {"input": {"text": _MARK}}, key=key.secret)
     assert started.status == 202, started
+    talk = await world.client("POST", "agents/planted/messages", {"message": _MARK})
+    assert talk.status == 202, talk
     agent = f"key:{key.key.id}"
     hold = await do("audit.hold", reason=_MARK, principal=agent)
     grant = await do("grant.create", principal=agent, capabilities=["workflow:dangerous"], expires_in="2h", note=_MARK)
@@ -381,6 +383,7 @@ async def _plant(world: World) -> dict[str, str]:
         "name": "find",
         "tool_id": "planted",
         "agent_id": "planted",
+        "session_id": talk.json()["session_id"],
         "task_id": "done",
         "node_id": "ask",
         "server": "planted",

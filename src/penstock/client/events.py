@@ -115,7 +115,7 @@ class StreamPosition:
         if event.id is not None:
             self.last_id = event.id
             self._since.clear()
-        elif event.event != "progress":
+        elif event.event not in ("progress", "delta"):
             self._since.append(event)
         self.ended = event.event == "complete"
         return event

@@ -161,6 +161,7 @@ class Endpoint:
                 intent=_intent(headers),
                 remote=remote_of(scope),
                 origin=HttpOrigin(scope),
+                streams=capability.route is not None and capability.route.streams and _wants_events(headers),
             )
         )
         note_outcome(scope, outcome)
@@ -208,6 +209,12 @@ class Endpoint:
             headers.append((b"idempotency-replayed", b"true"))
         status = reply.status or (capability.route.status if capability.route else 200)
         await send_response(send, status, _encode(reply.value), headers)
+
+
+def _wants_events(headers: Mapping[str, str]) -> bool:
+    """Whether a request asks for events, and for nothing else that could be sent."""
+    accepted = [part.partition(";")[0].strip().lower() for part in headers.get("accept", "").split(",")]
+    return "text/event-stream" in accepted and "application/json" not in accepted
 
 
 def _intent(headers: Mapping[str, str]) -> WriteIntent | None:

@@ -39,6 +39,7 @@ def ask(
     header: str | None = None,
     key: str | None = None,
     declared: dict[str, Any] = TAKES_TASKS,
+    path: str = "/mcp",
     **params: Any,
 ) -> Any:
     """One request of the newest era, from a client that takes tasks unless told; the answer with its status."""
@@ -55,7 +56,7 @@ def ask(
     if named:
         headers["Mcp-Name"] = named
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-    answer = server.request("POST", "/mcp", body, headers=headers, key=key)
+    answer = server.request("POST", path, body, headers=headers, key=key)
     return {"status": answer.status, **json.loads(answer.body)}
 
 

@@ -69,6 +69,7 @@ def seed(call: Caller) -> Seeds:
     call("POST", "models", {"id": "fast", "provider": "openai", "model": "small"})
     call("POST", "tools", {"id": "search", "name": "search", "kind": "mcp", "server": "files"})
     call("POST", "agents", {"id": "helper", "model": "fast"})
+    talk = call("POST", "agents/helper/messages", {"message": "Hello?"})
     call("POST", "graphs", {"id": "people", "schema": "node Person { name: String @key }"})
     loaded = call("POST", "graphs/people/load", {"data": '{"type": "Person", "data": {"name": "Ada"}}'})
     call("POST", "graphs/people/branches", {"name": "work"})
@@ -88,6 +89,7 @@ def seed(call: Caller) -> Seeds:
         model_id=["fast"],
         tool_id=["search"],
         agent_id=["helper"],
+        session_id=[talk["session_id"]],
         graph_id=["people"],
         commit_id=[loaded["commit"]["commit_id"]],
         name=["find"],

@@ -17,9 +17,9 @@ from typing import Literal, TypeAlias
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.mcp_surface.callers import Caller, ProtocolFault, call_operation, capabilities_missing, tasks_missing
-from penstock.mcp_surface.content.blocks import marked, untrusted_meta
+from penstock.mcp_surface.content.blocks import DELTA_META, TOOL_META, marked, untrusted_meta
 from penstock.mcp_surface.content.results import answer_result, error_result, execution_result, is_untrusted
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.client_questions import (
@@ -39,6 +39,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.executions.answers import answers_in
 from penstock.operations.gate.context import intent_of
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.registries.session_runs import turn_of_run
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import HistoryPage
 
@@ -99,6 +100,8 @@ class Call:
     render: Render | None = None
     begun: list[str] = field(default_factory=list)
     """The id of the execution that the call waits for, once it exists."""
+    beside: JsonObject = field(default_factory=dict)
+    """What the answer of the operation says beside the result of its execution, such as the session of a message."""
     begun_late: list[Callable[[str], None]] = field(default_factory=list)
     """Called with the id of an execution that started after the client had disconnected."""
 
@@ -115,11 +118,13 @@ class Call:
         self._refuse_unable()
         characters_max = self.context.options.result_characters
         try:
-            if self.client.state is not None and self.tool.starts_execution:
+            if self.client.state is not None and self.tool.follows_execution:
                 state = self._verified_state(self.client.state)
                 return await self._settle(await self._resume(state), self.client.answers, state.interrupt_ids)
             value = await self._through_gate(self.tool.capability.name, self.arguments, first=True)
-            if isinstance(value, ExecutionResult) and self.tool.starts_execution:
+            if isinstance(value, ExecutionResult) and self.tool.follows_execution:
+                own = {*type(value).__struct_fields__} - {*ExecutionResult.__struct_fields__}
+                self.beside.update({name: getattr(value, name) for name in own})
                 return await self._settle(value, self.client.answers)
         except PenstockError as error:
             if self.render is not None or is_rate_limited(error):
@@ -167,6 +172,16 @@ class Call:
         if self.render is not None:
             return {"resultType": "complete", **self.render(result)}
         characters_max = self.context.options.result_characters
+        if not self.tool.starts_execution:
+            # The tool is listed with the schema of the operation's answer, not with that of an output.
+            session = self.beside.get("session_id")
+            named = None if session is None else f"Session {session}: send it as session_id with the next message."
+            said = "\n".join(part for part in (note, named) if part) or None
+            shown = execution_result(
+                result, self.tool_list, characters_max, page=self._page(), note=said, asked_for=True
+            )
+            structured = {**object_or_empty(shown.get("structuredContent")), **self.beside}
+            return {**shown, "structuredContent": structured, "isError": False}
         return execution_result(result, self.tool_list, characters_max, page=self._page(), note=note)
 
     # --- the execution -------------------------------------------------------------------------------
@@ -184,6 +199,7 @@ class Call:
             intent=intent_of(self.client.said) if first and self.client.said else None,
             patience_seconds=self._patience_seconds(),
             observe=self._observer() if self._is_observed() else None,
+            reads_along=self.client.report is not None,
             client_kinds=self._client_kinds() if first else (),
             from_person=from_person,
             after_leaving=self._report_late_start if first else None,
@@ -191,14 +207,14 @@ class Call:
 
     def _report_late_start(self, outcome: object) -> None:
         result = outcome.value if isinstance(outcome, Reply) else None
-        if isinstance(result, ExecutionResult) and self.tool.starts_execution:
+        if isinstance(result, ExecutionResult) and self.tool.follows_execution:
             for tell in self.begun_late:
                 tell(result.execution_id)
 
     def _client_kinds(self) -> tuple[str, ...]:
         """Return the kinds of questions that can be delivered to the client and answered by it."""
         reached = self.client.completes or self.client.ask is not None or self._is_task()
-        if not reached or not self.tool.starts_execution or not self._may_answer():
+        if not reached or not self.tool.follows_execution or not self._may_answer():
             return ()
         return tuple(sorted(self.client.kinds & CLIENT_KINDS))
 
@@ -208,7 +224,7 @@ class Call:
         return 0.0 if self._task_mode() == "required" else limits.MCP_TASK_AFTER_SECONDS
 
     def _is_observed(self) -> bool:
-        return self.tool.starts_execution or self.client.report is not None or self.client.log is not None
+        return self.tool.follows_execution or self.client.report is not None or self.client.log is not None
 
     def _observer(self) -> Callable[[JsonObject], Awaitable[None]]:
         count = 0
@@ -221,18 +237,22 @@ class Call:
                     await self.client.log(level, line)
                 return
             count += 1
-            if self.tool.starts_execution:
+            if self.tool.follows_execution:
                 self.begun[:] = [str(news["execution_id"])]
-            if self.client.report is not None:
+            if self.client.report is not None and isinstance(news.get("text"), str):
+                piece: JsonObject = {name: news[name] for name in ("node_id", "visit", "attempt", "offset", "text")}
+                await self.client.report(float(count), str(news["text"]), {**untrusted_meta(news), DELTA_META: piece})
+            elif self.client.report is not None:
                 node, what = news.get("node_id"), news.get("message") or news.get("status") or "goes on"
                 message = f"{node}: {what}" if node else str(what)
-                await self.client.report(float(count), message, untrusted_meta(news))
+                tool: JsonObject = {TOOL_META: news["tool"]} if "tool" in news else {}
+                await self.client.report(float(count), message, {**untrusted_meta(news), **tool})
 
         return observe
 
     def _is_task(self) -> bool:
         """Return whether a long call becomes a task: the client supports tasks, and may read the execution."""
-        return self.client.tasks and self.tool.starts_execution and self.tool_list.operations >= _TASK_OPERATIONS
+        return self.client.tasks and self.tool.follows_execution and self.tool_list.operations >= _TASK_OPERATIONS
 
     def _task(self, result: ExecutionResult) -> JsonObject:
         """Return the result if there is one already; else the id of the execution, which becomes a task."""
@@ -259,6 +279,8 @@ class Call:
 
     async def _resume(self, state: RequestState) -> ExecutionResult:
         """Return the current result of the execution that asked the client; nothing is started a second time."""
+        if self.tool.capability.name == "agent.message":
+            self.beside.update(turn_of_run(state.execution_id))
         result = await self._wait_for(state.execution_id, wait_seconds=0)
         open_now = {identity_of(question) for question in result.questions}
         if not open_now & set(state.interrupt_ids) and await self._was_used(state):

@@ -17,7 +17,9 @@ from msgspec import Meta
 from penstock.base.json import JsonObject, JsonValue
 
 __all__ = [
+    "DELTA_META",
     "ERROR_META",
+    "TOOL_META",
     "UNTRUSTED_META",
     "content_blocks",
     "marked",
@@ -32,6 +34,11 @@ ERROR_META = "penstock/error"
 
 UNTRUSTED_META = "penstock/untrusted"
 """Metadata key: the text comes from outside and must be read as data, not as instructions."""
+
+DELTA_META = "penstock/delta"
+"""The key in the metadata of a progress notification that holds a piece of the text that a model is writing."""
+TOOL_META = "penstock/tool"
+"""The same for a call of a tool that a model made: its phase (begun, done, failed), name and id."""
 
 # The first revision that has a kind of block; kinds that are not listed have always existed.
 _SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}

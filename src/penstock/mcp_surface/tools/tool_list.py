@@ -54,6 +54,12 @@ class Tool:
         return self.capability.populator in ("workflow", "upstream")
 
     @property
+    def follows_execution(self) -> bool:
+        """Whether a call may wait for the execution that it starts: also one that gives work to an agent."""
+        route = self.capability.route
+        return self.starts_execution or (route is not None and route.streams)
+
+    @property
     def withheld(self) -> bool:
         """Whether it is not listed; a caller who calls it anyway is told why."""
         return self.capability.metadata.get("withheld") is True

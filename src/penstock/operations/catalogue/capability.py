@@ -91,6 +91,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     other_statuses: tuple[int, ...] = ()
     etag: bool = False
     """Whether its answers have an ETag."""
+    streams: bool = False
+    """Whether a caller can have the events of the execution that it starts, instead of one answer."""
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +139,8 @@ class EventStream:
 
     events: AsyncIterator[StreamEvent]
     retry_ms: int
+    execution_id: str | None = None
+    """The execution that the events are of, if the call does not name it."""
 
 
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]

@@ -127,6 +127,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """How long the call may wait for an execution, if the surface decides that and not an argument."""
     observe: Callable[[JsonObject], Awaitable[None]] | None = None
     """Called with progress while the call waits."""
+    reads_along: bool = False
+    """Whether `observe` also wants what a model writes, and which tools it calls, as it happens."""
+    streams: bool = False
+    """Whether the caller wants events instead of one answer, from an operation that has both."""
     client_kinds: tuple[str, ...] = ()
     """What an execution that the call starts may ask the client for: sampling, roots."""
     after_leaving: Callable[[Reply[Any] | EventStream | PenstockError], None] | None = None

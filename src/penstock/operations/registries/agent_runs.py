@@ -19,7 +19,7 @@ from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.agents.schemas import is_agent
 from penstock.definitions.model import Workflow
-from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route, StreamEvent
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
@@ -29,9 +29,10 @@ from penstock.operations.gate.outcomes import RefusedCall
 from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.registries.registry import resource_id_type
 from penstock.operations.runs.fields import ChosenId, Wait
-from penstock.operations.runs.handles import handle, seconds_to_wait
+from penstock.operations.runs.handles import handle, patience
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, row_of, started_run
+from penstock.operations.runs.streams.reader import open_stream
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.ports.runs import RunRow
 
@@ -143,7 +144,7 @@ async def _define(context: Context, given: ExecuteAgent, definition_hash: str) -
 
 @operation(
     "agent.execute",
-    route=Route(method="POST", path="/agents/{agent_id}/executions", status=202, other_statuses=(200,)),
+    route=Route(method="POST", path="/agents/{agent_id}/executions", status=202, other_statuses=(200,), streams=True),
     scopes=("agent:run",),
     open_world=True,
     risk="medium",
@@ -158,6 +159,7 @@ async def _define(context: Context, given: ExecuteAgent, definition_hash: str) -
         "QUOTA_EXCEEDED",
         "VALUE_NOT_JSON",
         "NOT_CONFIGURED",
+        "STREAMS_LIMITED",
     ),
     examples=(
         Example(arguments={"agent_id": "helper", "prompt": "Which refunds wait for approval?"}),
@@ -174,12 +176,17 @@ async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[Executio
     start = await _start_of(context, given)
     if start.definition_hash is not None:
         await _define(context, given, start.definition_hash)
+    if context.request.streams:
+        with context.services.host.progress.starting():
+            row = await started_run(context, start.given, definition_hash=start.definition_hash)
+        begun = StreamEvent(event="begun", data={"execution_id": id_for_callers(context.tenant, row.run_id)})
+        return open_stream(context, row, first=begun)  # type: ignore[return-value]  # the gate takes both
     if not given.sync and not given.wait_seconds:
         idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
         return _handle(context, await started_run(context, start.given, definition_hash=start.definition_hash))
     with context.services.host.progress.starting():
         row = await started_run(context, start.given, definition_hash=start.definition_hash)
-    result = await wait_for_result(context, row.run_id, seconds_to_wait(context, given.wait_seconds))
+    result = await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
     return _reply(context, row, result, ended=result.status in _ENDED)
 
 

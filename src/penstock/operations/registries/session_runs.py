@@ -49,6 +49,7 @@ __all__ = [
     "owner_of",
     "run_of_turn",
     "session_of_row",
+    "turn_of_run",
 ]
 
 SESSIONS = ResourceTable(kind="session", noun="session", deleted_hint="begin another one with agent.message")
@@ -169,6 +170,12 @@ async def find_session(context: Context, session_id: str) -> Session:
 def run_of_turn(context: Context, session_id: str, turn: int) -> str:
     """Return the stored id of the run that answers a message. No caller can choose such an id."""
     return id_in_tenant(context.tenant, f"{session_id}@{turn}")
+
+
+def turn_of_run(execution_id: str) -> JsonObject:
+    """Return the session and the number of a message by the id of the execution that answers it, as callers write it."""
+    session_id, _, turn = execution_id.rpartition("@")
+    return {"session_id": session_id, "turn": int(turn)}
 
 
 async def last_turn(context: Context, session: Session) -> tuple[int, RunRow | None]:

@@ -19,7 +19,7 @@ from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, object_or_empty
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
-from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.operations.catalogue.capability import Capability, Example, Reply, Route, StreamEvent
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
@@ -46,9 +46,10 @@ from penstock.operations.registries.session_runs import (
     session_of_row,
 )
 from penstock.operations.runs.fields import CHOSEN_ID, Wait
-from penstock.operations.runs.handles import seconds_to_wait
+from penstock.operations.runs.handles import patience
 from penstock.operations.runs.results import ExecutionResult, result_of, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, started_run
+from penstock.operations.runs.streams.reader import open_stream
 from penstock.operations.runs.views import ErrorView, error_of
 from penstock.runtime.ports.platform import ANY_ETAG
 from penstock.runtime.ports.runs import RunRow
@@ -170,7 +171,7 @@ def _busy(context: Context, session: Session, row: RunRow | None) -> Conflict:
 
 @operation(
     "agent.message",
-    route=Route(method="POST", path="/agents/{agent_id}/messages", status=202, other_statuses=(200,)),
+    route=Route(method="POST", path="/agents/{agent_id}/messages", status=202, other_statuses=(200,), streams=True),
     scopes=("agent:run",),
     open_world=True,
     risk="medium",
@@ -189,6 +190,7 @@ def _busy(context: Context, session: Session, row: RunRow | None) -> Conflict:
         "QUOTA_EXCEEDED",
         "VALUE_NOT_JSON",
         "NOT_CONFIGURED",
+        "STREAMS_LIMITED",
     ),
     examples=(
         Example(arguments={"agent_id": "helper", "message": "Which refunds wait for approval?", "sync": True}),
@@ -221,8 +223,12 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
         expected_etag=None if session.row is None else session.row.etag,
         call=context.call,
     )
+    if context.request.streams:
+        told: JsonObject = {"session_id": session.session_id, "turn": turn}
+        begun = StreamEvent(event="begun", data={**told, "execution_id": id_for_callers(context.tenant, row.run_id)})
+        return open_stream(context, row, first=begun)  # type: ignore[return-value]  # the gate takes both
     if given.sync or given.wait_seconds:
-        result = await wait_for_result(context, row.run_id, seconds_to_wait(context, given.wait_seconds))
+        result = await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
         return _reply(session, turn, result)
     state = await context.services.host.read(row.run_id)
     return _reply(session, turn, result_of(context.tenant, state if state is not None else _gone()))

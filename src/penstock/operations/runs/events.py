@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.folding.evolve import apply
@@ -22,9 +24,21 @@ from penstock.engine.visits import Change, change_of
 from penstock.operations.catalogue.fields import instant
 from penstock.runtime.activities.progress import Progress
 
-__all__ = ["EVENT_TYPES", "NODE_PHASES", "Change", "EventFold", "change_of", "progress_data"]
+__all__ = [
+    "EVENT_TYPES",
+    "NODE_PHASES",
+    "TOLD_BY_AGENTS",
+    "Change",
+    "EventFold",
+    "change_of",
+    "progress_data",
+    "tool_call_of",
+]
 
-EVENT_TYPES = ("status", "node", "output", "error", "complete", "progress")
+EVENT_TYPES = ("status", "node", "turn", "tool", "output", "error", "complete", "progress", "delta")
+TOLD_BY_AGENTS = ("turn", "tool", "delta")
+"""Events with contents of a run that works with a model: what it said, which tools it called, what it is saying."""
+_ARGUMENTS_CHARACTERS_MAX = 4_000
 
 # The name of each change of a visit in events.
 NODE_PHASES: dict[Change, str] = {
@@ -101,6 +115,7 @@ class EventFold:
         if phase is not None and isinstance(record.payload.get("nodeId"), str):
             approval = change is Change.ASKED and record.payload.get("approvers") is not None
             emitted.append(("node", self._node(record, "waiting_approval" if approval else phase)))
+        emitted.extend(self._told(record))
         if self.reported != before:
             emitted.append(("status", {**self._place(record), "status": self.reported}))
         if self.ended:
@@ -135,6 +150,36 @@ class EventFold:
             data["child_execution_id"] = id_for_callers(self.tenant, str(payload["childExecutionId"]))
         return data
 
+    def _told(self, record: Record) -> list[Event]:
+        """Return what a model said in a turn, or that a call of a tool has begun or ended."""
+        payload = record.payload
+        if record.name == "ActivityCompleted":
+            result = payload.get("result")
+            if not isinstance(result, dict) or not _is_turn(result):
+                return []
+            place = {**self._place(record), "node_id": payload.get("nodeId"), "visit": payload.get("visit")}
+            calls = result["tool_calls"]
+            return [
+                ("turn", {**place, "text": result["text"], "tool_calls": len(calls) if isinstance(calls, list) else 0})
+            ]
+        phase = _TOOL_PHASES.get(record.name)
+        if phase is None:
+            return []
+        node_id, visit, index = payload.get("nodeId"), payload.get("visit"), payload.get("index")
+        if not isinstance(node_id, str) or not isinstance(visit, int) or not isinstance(index, int):
+            return []
+        call = tool_call_of(self.state, node_id, visit, index)
+        if call is None:
+            return []
+        told: JsonObject = {**self._place(record), "phase": phase, "call_id": call["id"], "name": call["name"]}
+        if phase == "begun":
+            arguments = call["arguments"]
+            short = len(msgspec.json.encode(arguments)) <= _ARGUMENTS_CHARACTERS_MAX
+            told |= {"arguments": arguments} if short else {"arguments_left_out": True}
+        elif phase == "failed":
+            told |= {"error_code": payload.get("code"), "error": payload.get("error")}
+        return [("tool", told)]
+
     def _end(self, record: Record) -> list[Event]:
         state, place = self.state, self._place(record)
         output: JsonValue = state.result if state.status is RunStatus.COMPLETED else None
@@ -158,6 +203,22 @@ class EventFold:
         return emitted
 
 
+_TOOL_PHASES = {"ScopeOpened": "begun", "ScopeCompleted": "done", "ScopeFailed": "failed"}
+
+
+def _is_turn(result: JsonObject) -> bool:
+    """Whether a result is one turn of a conversation with a model."""
+    return isinstance(result.get("text"), str) and result.keys() >= {"tool_calls", "answer", "problem"}
+
+
+def tool_call_of(state: RunState, node_id: str, visit: int, index: int) -> JsonObject | None:
+    """Return the call of a tool that an item of a node stands for; None if it stands for something else."""
+    activation = state.activation(node_id, visit)
+    items = () if activation is None or activation.frame is None else activation.frame.items
+    item = items[index] if 0 <= index < len(items) else None
+    return item if isinstance(item, dict) and item.keys() >= {"id", "name", "arguments"} else None
+
+
 def progress_data(tenant: str, progress: Progress, *, untrusted: bool) -> JsonObject:
     """Return the event for progress that an attempt reported; marked if the run has read untrusted data."""
     data: JsonObject = {
@@ -168,6 +229,7 @@ def progress_data(tenant: str, progress: Progress, *, untrusted: bool) -> JsonOb
         "attempt": progress.attempt,
     }
     more: JsonObject = {"value": progress.value, "message": progress.message, "details": progress.details}
+    more |= {"text": progress.text, "offset": progress.offset}
     if untrusted:
         more["untrusted"] = True
     return {**data, **{name: value for name, value in more.items() if value is not None}}

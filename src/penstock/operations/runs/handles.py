@@ -33,6 +33,7 @@ __all__ = [
     "handle",
     "handle_after",
     "handle_now",
+    "patience",
     "seconds_to_wait",
     "visible_run",
 ]
@@ -111,3 +112,9 @@ def seconds_to_wait(context: Context, asked: float | None) -> float:
     """Return how long a call waits: as long as it asks for, within what the server grants."""
     chosen = context.services.limits
     return min(chosen.sync_wait_seconds if asked is None else asked, chosen.sync_wait_max_seconds)
+
+
+def patience(context: Context, asked: float | None) -> float:
+    """Return how long a call waits for an execution: as long as it asks for, or else as long as its surface lets it."""
+    granted = context.request.patience_seconds
+    return granted if asked is None and granted is not None else seconds_to_wait(context, asked)

@@ -28,6 +28,7 @@ from penstock.operations.gate.context import Principal, Request, Services
 from penstock.operations.gate.policy_stage import PolicyStage, Target, target_of
 from penstock.operations.permissions.starting import needs_of, needs_to_start
 from penstock.operations.runs.actions.workflows import start_target
+from penstock.operations.runs.events import TOLD_BY_AGENTS
 from penstock.operations.runs.held_calls import HELD_LABEL, HeldCall, held_call_of
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import ExecutionView, HistoryPage
@@ -97,7 +98,7 @@ class HiddenFields:
         if looked is None:
             return reply
         if isinstance(reply, EventStream):
-            row = await looked.row(capability.authorization(request.arguments).resource_id)
+            row = await looked.row(reply.execution_id or capability.authorization(request.arguments).resource_id)
             return reply if row is None else EventStream(events=looked.cut(reply.events, row), retry_ms=reply.retry_ms)
         value = await looked.shown(capability, reply.value)
         return reply if value is reply.value else msgspec.structs.replace(reply, value=value)
@@ -204,10 +205,16 @@ class _Looking(NamedTuple):
         return what == "runs" and await self.hides_anything()
 
     async def cut(self, events: AsyncIterator[StreamEvent], row: RunRow) -> AsyncIterator[StreamEvent]:
-        """Yield the events of a run without what is hidden of its output."""
+        """Yield the events of a run without what is hidden of its output.
+
+        What a model says, and what it calls, has the same values in places that no policy can name.
+        """
         try:
+            silent = await self.hides_contents(row)
             async for event in events:
                 data = event.data
+                if silent and event.event in TOLD_BY_AGENTS:
+                    continue
                 if isinstance(data, dict) and data.get("output") is not None:
                     shown = {**data, "output": await self.output_of(row, data["output"])}
                     yield msgspec.structs.replace(event, data=shown)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from penstock.engine.transitions import RunStatus
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.children import ChildRuns, ChildRunWatcher
 from penstock.operations.runs.events import progress_data
+from penstock.operations.runs.streams.tool_news import ToolNews
 from penstock.operations.runs.views import ErrorView, error_of
 from penstock.operations.runs.waits import QuestionView, question_views
 from penstock.runtime.activities.progress import ProgressNews
@@ -79,7 +80,8 @@ async def wait_for_result(context: Context, run_id: str, seconds: float, *, afte
     Questions that were open at `after_sequence` already do not end the wait.
     """
     observe = context.request.observe
-    waiter = _ResultWaiter(context=context, run_id=run_id, observe=observe, known=after_sequence)
+    texts = observe is not None and context.request.reads_along and not await _hides_something(context)
+    waiter = _ResultWaiter(context=context, run_id=run_id, observe=observe, known=after_sequence, texts=texts)
     deadline = asyncio.get_running_loop().time() + seconds
     state = await context.caller.while_connected(lambda: waiter.until(deadline))
     if state is None:
@@ -87,6 +89,13 @@ async def wait_for_result(context: Context, run_id: str, seconds: float, *, afte
     if state is None:
         raise _deleted()
     return result_of(context.tenant, state, waiter.children)
+
+
+async def _hides_something(context: Context) -> bool:
+    """Whether policies hide fields of answers: a text that is being written has them in places that nobody can name."""
+    stage = context.services.policies
+    policies = None if stage is None else await stage.of(context.tenant)
+    return policies is not None and bool(policies.redacting)
 
 
 def _deleted() -> NotFound:
@@ -119,6 +128,9 @@ class _ResultWaiter:
     observe: Observe | None
     known: int = 0
     """The sequence up to which the caller knows the execution."""
+    texts: bool = False
+    """Whether the caller is told what models write and call."""
+    tools: ToolNews = field(default_factory=ToolNews)
     waits: Moved | None = None
     children: tuple[RunState, ...] = ()
     """Children that have not ended, and theirs."""
@@ -129,12 +141,14 @@ class _ResultWaiter:
         try:
             while True:
                 logs = self.observe is not None
-                with services.host.progress.subscribe(self.run_id, wake=self._nudge, logs=logs) as news:
+                with services.host.progress.subscribe(
+                    self.run_id, wake=self._nudge, logs=logs, texts=self.texts
+                ) as news:
                     state = await self._wait_for_run(deadline, news)
                 successor = state.continued_as
                 if successor is None or not self._may_wait(deadline) or await services.store.row(successor) is None:
                     return state
-                self.run_id, self.known = successor, 0
+                self.run_id, self.known, self.tools = successor, 0, ToolNews()
         finally:
             services.open_streams.leave(self._nudge)
 
@@ -188,6 +202,10 @@ class _ResultWaiter:
         for item in reports:
             data = progress_data(self.context.tenant, item, untrusted=state.untrusted)
             await self.observe({**place, **(data if item.level is None else {"log": data, "level": item.level})})
+        for call in self.tools.of(state) if moved and self.texts else ():
+            said = f"{call['name']} {call['phase']}"
+            untrusted: JsonObject = {"untrusted": True} if state.untrusted else {}
+            await self.observe({**place, **untrusted, "message": said, "tool": call})
         if moved:
             await self.observe({**place, "status": run_status(state), "node_id": state.last_node_id})
 

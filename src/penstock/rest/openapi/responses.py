@@ -122,6 +122,9 @@ def _success(capability: Capability, route: Route, status: int, components: Comp
     if outputs:
         media["example"] = outputs[0]
     described["content"] = {"application/json": media}
+    if route.streams and status == HTTPStatus.OK:
+        # With `Accept: text/event-stream`.
+        described["content"] = {"application/json": media, _SSE: {"schema": _SSE_EVENT, "example": _SSE_EXAMPLE}}
     found = links.of(capability, route, output)
     if found:
         described["links"] = {name: components.link(name, link) for name, link in found.items()}

@@ -31,6 +31,7 @@ __all__ = [
     "Ownership",
     "Performer",
     "Slot",
+    "TextReaders",
     "Unconfigured",
     "input_of",
     "unfit_outcome",
@@ -155,6 +156,19 @@ class Slot(Protocol):
         """Give it to another attempt."""
 
 
+class TextReaders(Protocol):
+    """Whoever follows a run and reads what its attempts write, piece by piece. Nothing of it is stored."""
+
+    def is_heard(self, call: ActivityCall) -> bool:
+        """Whether somebody reads, or may soon."""
+
+    def write(self, call: ActivityCall, text: str, offset: int) -> None:
+        """Give out a piece, and where in the text it begins; at 0 the text begins anew."""
+
+    def written(self, call: ActivityCall) -> None:
+        """Say that the attempt has ended."""
+
+
 class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
     """What a node is about to do outside, as policies know it. The type of the node is the action."""
 
@@ -188,6 +202,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The place of the attempt among those that the host performs at once; without it, there is no bound."""
     policy: NodePolicy | None = None
     """Decides what the attempt may reach; without it, everything may be reached."""
+    readers: TextReaders | None = None
+    """Who reads what the attempt writes while it writes it; without it, nobody can."""
 
     async def refusal(self, action: NodeAction) -> ActivityError | None:
         """Return why policies do not permit an action; None if they do.

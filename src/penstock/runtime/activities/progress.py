@@ -7,6 +7,9 @@ Executors report progress here; subscribers of the run receive it from then on. 
 oldest items first, because they describe a past moment. Nothing waits for a subscriber, and progress without
 subscribers costs one dictionary lookup. Data that must not be lost belongs in a result, which is stored.
 
+The text that an attempt writes piece by piece is progress, too: pieces that a subscriber has not received are joined,
+so it loses none, and who subscribes in the middle gets what was written so far.
+
 Above it: a host has one; `Run.progress` and `Run.live` subscribe; executors report. Below it: nothing.
 """
 
@@ -18,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -47,6 +51,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     details: JsonValue = None
     level: int | None = None
     """The level of a log line, as in the standard library."""
+    text: str | None = None
+    """A piece of the text that the attempt writes, delivered only to subscribers that asked for texts."""
+    offset: int | None = None
+    """Where in the text the piece begins; at 0 the text begins anew, whatever was written before."""
 
     def to_json(self) -> JsonObject:
         """Return the item as JSON, with the keys of the history."""
@@ -72,12 +80,16 @@ class ProgressNews:
 
     wake: Callable[[], None] | None = None
     logs: bool = False
+    texts: bool = False
     missed: int = 0
     _waiting: deque[Progress] = field(default_factory=deque)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, item: Progress) -> None:
-        """Add an item; if the buffer is full, the oldest one is dropped."""
+        """Add an item; if the buffer is full, the oldest one is dropped. A piece of text joins the piece before it."""
+        if self._waiting and (joined := _joined(self._waiting[-1], item)) is not None:
+            self._waiting[-1] = joined
+            return
         if len(self._waiting) >= limits.PROGRESS_BUFFERED_MAX:
             self._waiting.popleft()
             self.missed += 1
@@ -116,6 +128,8 @@ class ProgressBroadcast:
     _listeners: dict[str, list[ProgressNews]] = field(default_factory=dict)
     _starting: int = 0
     _early: deque[Progress] = field(default_factory=lambda: deque(maxlen=limits.PROGRESS_BUFFERED_MAX))
+    _texts: dict[str, dict[tuple[str, int, int], Progress]] = field(default_factory=dict)
+    """What attempts have written so far, by their runs. A model's answer is bounded, and so is this."""
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -128,11 +142,16 @@ class ProgressBroadcast:
 
     @contextmanager
     def subscribe(
-        self, run_id: str, *, wake: Callable[[], None] | None = None, logs: bool = False
+        self, run_id: str, *, wake: Callable[[], None] | None = None, logs: bool = False, texts: bool = False
     ) -> Iterator[ProgressNews]:
-        """Subscribe to the activities of one run, with `logs` also to their log lines; child runs are not included."""
-        news = ProgressNews(wake=wake, logs=logs)
+        """Subscribe to the activities of one run, with `logs` also to their log lines; child runs are not included.
+
+        With `texts` also to what they write, from the beginning of what is being written now.
+        """
+        news = ProgressNews(wake=wake, logs=logs, texts=texts)
         self._listeners.setdefault(run_id, []).append(news)
+        for written in self._texts.get(run_id, {}).values() if texts else ():
+            news.put(written)
         if logs and self._early:
             self._hand_over(run_id, news)
         try:
@@ -164,6 +183,29 @@ class ProgressBroadcast:
             line = text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
             self._publish(call, message=line, level=level)
 
+    def is_heard(self, call: ActivityCall) -> bool:
+        """Whether somebody wants to read what an attempt writes while it writes it, or may want to soon."""
+        return self._starting > 0 or any(news.texts for news in self._listeners.get(call.run_id, ()))
+
+    def write(self, call: ActivityCall, text: str, offset: int) -> None:
+        """Report a piece of the text that an attempt writes. The caller has masked its secrets."""
+        activity = call.activity
+        piece = self._item(call, text=text, offset=offset)
+        running = self._texts.setdefault(call.run_id, {})
+        key = (activity.node_id, activity.visit, activity.attempt)
+        before = running.get(key)
+        running[key] = piece if before is None else _joined(before, piece) or piece
+        for news in self._listeners.get(call.run_id, ()):
+            if news.texts:
+                news.put(piece)
+
+    def written(self, call: ActivityCall) -> None:
+        """Forget what an attempt wrote: it has ended, and what counts of it is stored."""
+        activity, running = call.activity, self._texts.get(call.run_id, {})
+        running.pop((activity.node_id, activity.visit, activity.attempt), None)
+        if not running:
+            self._texts.pop(call.run_id, None)
+
     def _publish(
         self,
         call: ActivityCall,
@@ -173,17 +215,7 @@ class ProgressBroadcast:
         details: JsonValue = None,
         level: int | None = None,
     ) -> None:
-        item = Progress(
-            run_id=call.run_id,
-            node_id=call.activity.node_id,
-            visit=call.activity.visit,
-            attempt=call.activity.attempt,
-            at=self.clock.now_ms(),
-            value=value,
-            message=message,
-            details=details,
-            level=level,
-        )
+        item = self._item(call, value=value, message=message, details=details, level=level)
         listeners = self._listeners.get(call.run_id)
         if listeners is None:
             self._early.append(item)
@@ -191,6 +223,26 @@ class ProgressBroadcast:
         for news in listeners:
             if level is None or news.logs:
                 news.put(item)
+
+    def _item(self, call: ActivityCall, **members: Any) -> Progress:
+        return Progress(
+            run_id=call.run_id,
+            node_id=call.activity.node_id,
+            visit=call.activity.visit,
+            attempt=call.activity.attempt,
+            at=self.clock.now_ms(),
+            **members,
+        )
+
+
+def _joined(first: Progress, then: Progress) -> Progress | None:
+    """Return two pieces of a text as one; None if the second does not follow the first."""
+    if first.text is None or then.text is None or first.offset is None or not then.offset:
+        return None
+    same = (first.node_id, first.visit, first.attempt) == (then.node_id, then.visit, then.attempt)
+    if not same or then.offset != first.offset + len(first.text):
+        return None
+    return msgspec.structs.replace(first, text=first.text + then.text)
 
 
 def text_without(text: str, hidden: tuple[str, ...]) -> str:

@@ -338,7 +338,7 @@ class Driver:
         if live.row.owner != ownership.holder:
             ownership = self._ownership = HeldLease(self._lease, live.row.owner or "")
         slot = _Slot(self._slots, self._only_waiting, effect.effect_id)
-        call = activity_call(live, effect, ownership, slot)
+        call = activity_call(live, effect, ownership, slot, self.host.progress)
         try:
             if not self._slots.try_acquire():
                 await self._slots.acquire()

@@ -29,7 +29,7 @@ from penstock.engine.effects import (
 )
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
-from penstock.runtime.activities.performing import ActivityCall, Ownership, Slot
+from penstock.runtime.activities.performing import ActivityCall, Ownership, Slot, TextReaders
 from penstock.runtime.chains import own_labels, start_successor
 from penstock.runtime.ports.host import RunHost, RunSnapshot
 
@@ -53,7 +53,11 @@ ChildStarter: TypeAlias = Callable[[RunSnapshot, StartChild], Awaitable[Refused 
 
 
 def activity_call(
-    run: RunSnapshot, effect: PerformActivity, ownership: Ownership | None = None, slot: Slot | None = None
+    run: RunSnapshot,
+    effect: PerformActivity,
+    ownership: Ownership | None = None,
+    slot: Slot | None = None,
+    readers: TextReaders | None = None,
 ) -> ActivityCall:
     """Build the call of an activity for its executor; pass `ownership` if another process could take over the run."""
     state = run.state
@@ -68,6 +72,7 @@ def activity_call(
         epoch=run.row.epoch,
         ownership=ownership,
         slot=slot,
+        readers=readers,
     )
 
 

@@ -253,10 +253,9 @@ def test_a_long_conversation_begins_each_run_with_a_bounded_part(tmp_path: Path)
         await office.call(
             office.owner, "workflow.create", document=agent(name="brief", conversation={"characters": 1000})
         )
-        session_id = None
-        for number in range(8):
-            answer = await say(office, f"{number} " + "x" * 200, session_id, agent_id="brief")
-            session_id = answer["session_id"]
+        answer = await say(office, "0", agent_id="brief")
+        for number in range(1, 8):
+            answer = await say(office, f"{number} " + "x" * 200, answer["session_id"], agent_id="brief")
         state = await office.gate.services.host.read(answer["execution_id"])
         assert state is not None
         assert isinstance(state.input, dict)

@@ -427,6 +427,8 @@ class Executions:
 
         Events of type status, node, output, error and complete, from the beginning or after a sequence number;
         `complete` is the last. A reader that was cut off sends the id of the last event it got and misses nothing.
+        Of an agent, `turn` is what its model said, `tool` a call that begins or ends, and `delta` what the model is
+        writing now.
         """
         return self._caller.events(
             "execution.stream",

@@ -56,6 +56,7 @@ class Usage:
         self.model = reply.model
         self.input_tokens += reply.input_tokens
         self.output_tokens += reply.output_tokens
+        self.tokens_known = self.tokens_known and reply.tokens_known
         # A sum with an unknown part is unknown: a wrong price is worse than none.
         self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
 

@@ -21,6 +21,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.executors.llm.answers import PreparedRequest, Usage
+from penstock.runtime.executors.llm.live_text import LiveText, is_read
 from penstock.runtime.executors.llm.models import ModelMeter, ServedModel, model_action
 from penstock.runtime.executors.llm.port import LlmFailure, LlmProvider
 from penstock.runtime.executors.outbound.error_text import truncated
@@ -78,6 +79,9 @@ class Attempts:
                 outcome = await self._ask_in_order(first)
         except TimeoutError:
             outcome = self._timed_out(f"no model answered within {timeout_ms} ms")
+        finally:
+            if self.call.readers is not None:
+                self.call.readers.written(self.call)
         return self._with_usage(outcome)
 
     def _timed_out(self, error: str) -> ActivityError:
@@ -126,12 +130,21 @@ class Attempts:
         timeout_ms = own_ms
         if own_ms is None and self.call.activity.timeout_ms is None:
             timeout_ms = limits.LLM_TIMEOUT_MS_DEFAULT
-        request = replace(self.prepared.request, model=served.model, settings=self._settings(served))
+        live = LiveText(self.call) if is_read(self.call, self.prepared) else None
+        request = replace(
+            self.prepared.request,
+            model=served.model,
+            settings=self._settings(served),
+            on_text=None if live is None else live.say,
+        )
         prepared = replace(self.prepared, request=request)
         bound = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
         try:
             async with bound, self.ways.meter.place(served):
-                return await self.ways.converse(served.provider, prepared, usage)
+                outcome = await self.ways.converse(served.provider, prepared, usage)
+                if live is not None and isinstance(outcome, ActivityDone):
+                    live.finish()
+                return outcome
         except TimeoutError:
             if not bound.expired():
                 return ActivityError(f"{served.provider_name} did not answer in time", "LLM_PROVIDER_ERROR")

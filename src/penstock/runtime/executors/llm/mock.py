@@ -13,6 +13,7 @@ Above it: `app` configures it, tests use it. Below it: `port`.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ __all__ = ["MockFailure", "MockProvider", "MockReply", "MockScript", "count_toke
 _ANY_NODE = "*"
 _REQUESTS_KEPT = 1_000
 _CHARACTERS_PER_TOKEN = 4
+# A word with what stands before it.
+_PIECES = re.compile(r"\s*\S+|\s+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ class MockProvider:
         calls = _tool_calls(reply, len(request.messages))
         said = reply.get("text", "") if calls and isinstance(reply, dict) else reply
         text = text_of(said)
+        if request.on_text is not None:
+            for piece in _PIECES.findall(text):
+                request.on_text(piece)
         asked = [request.system or "", *(message.text for message in request.messages)]
         return LlmReply(
             text=text,

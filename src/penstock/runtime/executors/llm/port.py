@@ -5,7 +5,7 @@ Above it: `executor` (prompts, schemas, repair, accounting). Below it: `pydantic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Protocol, TypeAlias
@@ -70,6 +70,8 @@ class LlmRequest:
     output_schema: JsonObject | None = None
     settings: JsonObject = field(default_factory=dict)
     tools: tuple[LlmTool, ...] = ()
+    on_text: Callable[[str], None] | None = field(default=None, compare=False)
+    """Called with each piece of the text as it arrives, if a provider can give it so; the reply has the whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class LlmReply:
     cost: Decimal | None = None
     cut_off: bool = False
     tool_calls: tuple[LlmToolCall, ...] = ()
+    tokens_known: bool = True
+    """Whether the provider said how many tokens it used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,9 @@ read from the environment: a key that is not configured is missing.
 
 Above it: `app` loads this module only when a provider is configured (extra `executor`). Below it: pydantic-ai, httpx2.
 It sends a request once: neither the library nor the provider's client retries.
+
+If somebody reads along (`LlmRequest.on_text`), the answer is asked for as a stream of events. It counts when it is
+complete; of one that ends too early, nothing is left but the error.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from itertools import groupby
 from typing import Any, Final, Literal, cast
 
 import httpx2
-from pydantic_ai.direct import model_request
+from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import (
     AgentRunError,
     ContentFilterError,
@@ -40,8 +43,13 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
     TextPart,
+    TextPartDelta,
     ToolCallPart,
+    ToolCallPartDelta,
     ToolReturnPart,
     UserPromptPart,
 )
@@ -58,7 +66,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmMessage, LlmReply, LlmRequest, LlmToolCall
 from penstock.runtime.executors.llm.tool_names import ANSWER_TOOL
-from penstock.runtime.executors.outbound.bounded_body import ResponseLimits, was_too_large
+from penstock.runtime.executors.outbound.bounded_body import BodyTooLarge, ResponseLimits, was_too_large
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.guarded_transport import GuardedTransport
 from penstock.runtime.executors.outbound.httpx2_limits import limiting_hooks
@@ -98,6 +106,10 @@ class LlmProviderConfig:
     """Which addresses may be reached, for an address that the operator did not choose; without it, every address."""
 
 
+class _CutOff(Exception):
+    """An answer ended before it was complete."""
+
+
 class PydanticProvider:
     """One configured provider, with a connection pool and a client per model."""
 
@@ -107,6 +119,8 @@ class PydanticProvider:
         self._http: httpx2.AsyncClient | None = None
         self._clients: dict[str, Model[Any]] = {}
         self._making = asyncio.Lock()
+        self._uncounted: set[str] = set()
+        """Models that do not say what they used when their answer comes in pieces."""
 
     @property
     def models(self) -> Mapping[str, str]:
@@ -131,21 +145,57 @@ class PydanticProvider:
             # The library does not know this kind of provider, or its package is not installed.
             return LlmFailure(error=self._error_text(error), code="LLM_CONFIG_INVALID")
         try:
-            response = await model_request(
-                model,
-                _messages(request),
-                model_settings=_settings(request),
-                model_request_parameters=_parameters(request),
-            )
+            response = await self._response(model, request)
         except UserError as error:
             return LlmFailure(error=self._error_text(error), code="LLM_CONFIG_INVALID")
         except (AgentRunError, AddressDenied) as error:
             return self._failure(error)
+        except _CutOff as error:
+            return LlmFailure(error=f"{self.name}: {error}", code="LLM_PROVIDER_ERROR", retryable=True)
+        except BodyTooLarge:
+            return LlmFailure(error=f"{self.name}: {_ANSWER.exceeded_message()}", code="LLM_RESPONSE_TOO_LARGE")
         except (TypeError, ValueError, AttributeError, LookupError):
             # The library parses an answer without checking that it is one.
             message = f"{self.name} answered with something that is no answer of a model"
             return LlmFailure(error=message, code="LLM_PROVIDER_ERROR", retryable=True)
         return self._reply(request, response)
+
+    async def _response(self, model: Model[Any], request: LlmRequest) -> ModelResponse:
+        messages, settings, parameters = _messages(request), _settings(request), _parameters(request)
+        on_text = None if request.model in self._uncounted else request.on_text
+        if on_text is None:
+            response = await model_request(
+                model, messages, model_settings=settings, model_request_parameters=parameters
+            )
+            if request.on_text is not None:
+                request.on_text(_text(response))
+            return response
+        size = 0
+        try:
+            async with model_request_stream(
+                model, messages, model_settings=settings, model_request_parameters=parameters
+            ) as stream:
+                async for event in stream:
+                    text, more = _piece(event)
+                    size += len(text) + more
+                    if size > limits.LLM_ANSWER_BYTES_MAX:
+                        raise BodyTooLarge(_ANSWER.exceeded_message())
+                    if text:
+                        on_text(text)
+                response = stream.get()
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            if was_too_large(error):
+                raise BodyTooLarge(_ANSWER.exceeded_message()) from error
+            raise _CutOff(f"the connection was lost in the middle of the answer: {type(error).__name__}") from error
+        # The library takes a chat completion without a reason to end for one that has ended.
+        named = "finish_reason" in (response.provider_details or {}) or response.finish_reason == "content_filter"
+        if response.finish_reason is None or (isinstance(model, OpenAIChatModel) and not named):
+            # A connection that ends properly in the middle of a stream looks like its end.
+            raise _CutOff("the answer ended before it was complete")
+        if response.usage.unmeasured_requests or not response.usage.has_values():
+            # What is not counted is not limited: this model is not asked in this way again.
+            self._uncounted.add(request.model)
+        return response
 
     async def _client(self, model: str) -> Model[Any]:
         known = self._clients.get(model)
@@ -160,7 +210,7 @@ class PydanticProvider:
             if self._http is None:
                 # The executor limits the read time, because it knows the node's own limit.
                 timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
-                hooks, verify = limiting_hooks(_ANSWER), await trusted_certificates()
+                hooks, verify = limiting_hooks(_ANSWER, events=True), await trusted_certificates()
                 guard = self.config.guard
                 transport = None if guard is None else GuardedTransport(guard, verify=verify)
                 self._http = httpx2.AsyncClient(
@@ -199,6 +249,7 @@ class PydanticProvider:
             cost=self._cost(response),
             cut_off=response.finish_reason == "length",
             tool_calls=_tool_calls(response),
+            tokens_known=request.on_text is None or usage.has_values(),
         )
 
     def _cost(self, response: ModelResponse) -> Decimal | None:
@@ -316,6 +367,17 @@ def _parameters(request: LlmRequest) -> ModelRequestParameters:
         output_tools=[tool],
         allow_text_output=False,
     )
+
+
+def _piece(event: ModelResponseStreamEvent) -> tuple[str, int]:
+    """Return the text that an event of a stream adds, and how large the rest of it is."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text, 0
+        case PartStartEvent(part=ToolCallPart(args=args)) | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)):
+            return "", len(args) if isinstance(args, str) else len(json.dumps(args or {}))
+        case _:
+            return "", 0
 
 
 def _is_object(schema: JsonObject) -> bool:

@@ -53,14 +53,20 @@ def limit_response(response: httpx2.Response, bounds: ResponseLimits, shape: Bod
         response.stream = _Bounded(response.stream, bounds, shape, encoding)
 
 
-def limiting_hooks(bounds: ResponseLimits) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
-    """Event hooks for a client that reads every response as a whole. Unlike a transport, they keep its proxies."""
+def limiting_hooks(
+    bounds: ResponseLimits, *, events: bool = False
+) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
+    """Event hooks for a client that reads every response as a whole. Unlike a transport, they keep its proxies.
+
+    With `events`, a stream of events is read as it arrives, with the bounds for each event; its reader bounds the sum.
+    """
 
     async def asked(request: httpx2.Request) -> None:
         request.headers["accept-encoding"] = ACCEPTED_ENCODING
 
     async def answered(response: httpx2.Response) -> None:
-        limit_response(response, bounds)
+        shape = BodyMode.EVENTS if events and is_event_stream(response) else BodyMode.WHOLE
+        limit_response(response, bounds, shape)
 
     return {"request": [asked], "response": [answered]}
 

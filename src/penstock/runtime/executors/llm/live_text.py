@@ -1,0 +1,66 @@
+"""The text of a model while it is being written, for whoever follows the run.
+
+Secrets of the call are masked, also those that arrive in several pieces: a piece that ends with the beginning of a
+secret is held back until it is clear what follows. What is given out here is stored nowhere; the answer is, when it is
+complete.
+
+Above it: `attempts`. Below it: the readers that a call has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.runtime.activities.performing import ActivityCall
+from penstock.runtime.executors.llm.answers import PreparedRequest
+
+__all__ = ["LiveText", "is_read"]
+
+
+def is_read(call: ActivityCall, prepared: PreparedRequest) -> bool:
+    """Whether a model is asked for its text piece by piece: somebody reads it, or the node says so.
+
+    An answer that has to fit a schema is for programs, and nobody reads that in pieces.
+    """
+    if call.readers is None or prepared.schema is not None:
+        return False
+    return call.activity.config.get("stream") is True or call.readers.is_heard(call)
+
+
+@dataclass(slots=True)
+class LiveText:
+    """The text of one request. Another request of the same attempt begins anew, which its readers see."""
+
+    call: ActivityCall
+    given: int = 0
+    """How many characters were given out."""
+    held: str = ""
+    """What may be the beginning of a secret."""
+
+    def say(self, piece: str) -> None:
+        """Give out a piece, as far as it cannot be part of a secret."""
+        text = self.call.masked(self.held + piece)
+        kept = _beginning_of_secret(text, self.call.hidden)
+        self.held = text[len(text) - kept :]
+        self._give(text[: len(text) - kept])
+
+    def finish(self) -> None:
+        """Give out the rest: the text is complete."""
+        text, self.held = self.held, ""
+        self._give(text)
+
+    def _give(self, text: str) -> None:
+        if text and self.call.readers is not None:
+            self.call.readers.write(self.call, text, self.given)
+            self.given += len(text)
+
+
+def _beginning_of_secret(text: str, hidden: tuple[str, ...]) -> int:
+    """Return how many characters at the end of a text may be the beginning of a secret."""
+    longest = 0
+    for secret in hidden:
+        for size in range(min(len(secret) - 1, len(text)), longest, -1):
+            if text.endswith(secret[:size]):
+                longest = size
+                break
+    return longest
