@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["clean", "fit", "width_of"]
+__all__ = ["clean", "clean_lines", "fit", "width_of"]
 
 # Advance widths of ASCII 32 to 126 in thousandths of the font size.
 _WIDTHS = (
@@ -37,6 +37,11 @@ def clean(text: str) -> str:
     characters that XML forbids are replaced.
     """
     return "".join(map(_visible, " ".join(text.split())))
+
+
+def clean_lines(text: str) -> str:
+    """Do the same to a text of several lines, or a piece of one: its spaces, tabs and line feeds stay."""
+    return "".join(character if character in "\n\t" else _visible(character) for character in text)
 
 
 def _visible(character: str) -> str:

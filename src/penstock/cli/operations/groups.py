@@ -44,6 +44,7 @@ _COMPOSED = {
             "penstock.cli.graphs.exporting", "export_command", "Export the nodes and edges of a version."
         ),
     },
+    "agent": {"chat": LazyCommand("penstock.cli.agents.chat", "chat_command", "Talk to an agent.")},
     "upstream": {
         "sign-in": LazyCommand(
             "penstock.cli.operations.sign_in", "sign_in_command", "Sign in to an MCP server that wants OAuth."

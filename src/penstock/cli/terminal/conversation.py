@@ -78,7 +78,10 @@ class TerminalConversation:
 
 @contextmanager
 def _watching(loop: asyncio.AbstractEventLoop, descriptor: int, ready: asyncio.Future[None]) -> Iterator[None]:
-    loop.add_reader(descriptor, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        loop.add_reader(descriptor, lambda: None if ready.done() else ready.set_result(None))
+    except PermissionError:
+        ready.set_result(None)  # a file, which can always be read
     try:
         yield
     finally:

@@ -173,7 +173,7 @@ def run_of_turn(context: Context, session_id: str, turn: int) -> str:
 
 
 def turn_of_run(execution_id: str) -> JsonObject:
-    """Return the session and the number of a message by the id of the execution that answers it, as callers write it."""
+    """Return the session and the number of a message, by the id of its execution as callers write it."""
     session_id, _, turn = execution_id.rpartition("@")
     return {"session_id": session_id, "turn": int(turn)}
 

@@ -100,6 +100,14 @@ class EventFold:
         activation = self.state.activation(node_id, visit)
         return activation is not None and activation.attempt == attempt and activation.phase is Phase.REQUESTED
 
+    def is_to_come(self, node_id: str, visit: int, attempt: int) -> bool:
+        """Whether an attempt begins later than what was applied so far."""
+        begun = self.state.visits.get(node_id, 0)
+        if self.ended or visit < begun:
+            return False
+        activation = self.state.activation(node_id, visit)
+        return visit > begun or (activation is not None and activation.attempt < attempt)
+
     def skip(self, records: Iterable[Record]) -> None:
         """Apply records whose events were returned earlier."""
         for record in records:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonValue
 from penstock.engine.records import Record
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 from penstock.operations.gate.context import Context
@@ -75,6 +76,11 @@ _TOKEN_ENDED = _closed("TOKEN_EXPIRED", "the token that the stream was opened wi
 _LAST = (_GONE, _REVOKED, _TOKEN_ENDED)
 
 
+def _visit_of(event: StreamEvent) -> tuple[JsonValue, JsonValue]:
+    data = event.data if isinstance(event.data, dict) else {}
+    return data.get("node_id"), data.get("visit")
+
+
 @dataclass(slots=True, kw_only=True)
 class _Reader:
     """One reader of one run, and how far it is."""
@@ -90,6 +96,8 @@ class _Reader:
     """Dropped while the run is idle, and rebuilt from the history when something happens."""
     untrusted: bool = False
     """Whether the run has read untrusted data, as far as the stream has read it. It never becomes False again."""
+    pieces: list[Progress] = field(default_factory=list)
+    """Pieces of texts that were not sent yet."""
     ended: bool = False
     waits: Moved | None = None
     """The current watch; done when the run has moved."""
@@ -128,9 +136,8 @@ class _Reader:
         nudged, self.nudged = self.nudged, False
         if events is None:
             return [_GONE]
-        pieces, reports = self._progress_of(news)
-        # A text is written before it is stored.
-        events = [*pieces, *events, *reports]
+        reports = self._progress_of(news)
+        events = [*(await self._with_pieces(events) if self.pieces else events), *reports]
         if events:
             return events
         is_still = self.seen == before
@@ -222,20 +229,41 @@ class _Reader:
         self.seen, self.ended, self.untrusted = records[-1].seq, fold.ended, fold.state.untrusted
         return events
 
-    def _progress_of(self, news: ProgressNews) -> tuple[list[StreamEvent], list[StreamEvent]]:
-        """Return pieces of text, and the progress of attempts that are still running.
+    def _progress_of(self, news: ProgressNews) -> list[StreamEvent]:
+        """Return the progress of attempts that are still running, and keep the pieces of texts.
 
         Neither has an id, because it is not stored.
         """
-        pieces: list[StreamEvent] = []
         reports: list[StreamEvent] = []
         for item in news.take():
-            data = progress_data(self.tenant, item, untrusted=self.untrusted)
             if item.text is not None:
-                pieces.append(StreamEvent(event="delta", data=data))
+                self.pieces.append(item)
             elif "progress" in self.wanted and not self.ended and self._is_under_way(item):
+                data = progress_data(self.tenant, item, untrusted=self.untrusted)
                 reports.append(StreamEvent(event="progress", data=data))
-        return pieces, reports
+        return reports
+
+    async def _with_pieces(self, events: list[StreamEvent]) -> list[StreamEvent]:
+        """Return events with pieces of texts where they belong: after the begin of their turn, and before its end.
+
+        A piece may arrive before the record of what it belongs to was read; it waits for that.
+        """
+        fold = await self._folded()
+        ordered: list[StreamEvent] = []
+        for event in events:
+            if event.event == "turn":
+                ended = [piece for piece in self.pieces if (piece.node_id, piece.visit) == _visit_of(event)]
+                ordered += map(self._delta, ended)
+                self.pieces = [piece for piece in self.pieces if piece not in ended]
+            ordered.append(event)
+        for piece in self.pieces:
+            if fold.is_under_way(piece.node_id, piece.visit, piece.attempt):
+                ordered.append(self._delta(piece))
+        self.pieces = [piece for piece in self.pieces if fold.is_to_come(piece.node_id, piece.visit, piece.attempt)]
+        return ordered
+
+    def _delta(self, piece: Progress) -> StreamEvent:
+        return StreamEvent(event="delta", data=progress_data(self.tenant, piece, untrusted=self.untrusted))
 
     def _is_under_way(self, item: Progress) -> bool:
         return self.fold is None or self.fold.is_under_way(item.node_id, item.visit, item.attempt)
