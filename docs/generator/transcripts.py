@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 # Pages with transcripts, by their path from the root.
 TRANSCRIPT_PAGES = (
     "README.md",
+    "docs/guides/agents.md",
     "docs/guides/apis.md",
     "docs/guides/audit.md",
     "docs/guides/mcp-claude-desktop.md",

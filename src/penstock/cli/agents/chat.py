@@ -122,7 +122,7 @@ class _Chat:
                 self._refused(error)
             except PenstockError as error:
                 self._refused(error)
-        if self.session is not None and not self.as_json:
+        if self.session is not None and not self.as_json and sys.stdin.isatty():
             self.screen.note(f"to go on: {self._again()}")
         return code
 
