@@ -175,10 +175,13 @@ class IdempotentCalls:
     async def complete(self, services: Services, call: CallRecord, reply: Reply[Any] | EventStream) -> None:
         """Store the parts of a call that were not stored with a change: its audit entry, its answer, or both.
 
-        A stream has no answer that could be stored, so its key may be used again.
+        A stream has no answer that could be stored, so its key may be used again; unless the handler gave an answer
+        with its change (`answered_by`), which a repeated call gets instead of events.
         """
         if isinstance(reply, EventStream):
             await self.release(services, call)
+            if call.claim is not None:
+                self.end(call.claim)
             call.claim = None
         elif call.claim is not None and not call.answered:
             final = _answer_of(reply)

@@ -177,6 +177,7 @@ async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[Executio
     if start.definition_hash is not None:
         await _define(context, given, start.definition_hash)
     if context.request.streams:
+        idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
         with context.services.host.progress.starting():
             row = await started_run(context, start.given, definition_hash=start.definition_hash)
         begun = StreamEvent(event="begun", data={"execution_id": id_for_callers(context.tenant, row.run_id)})

@@ -214,7 +214,7 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
             raise _busy(context, session, before)
         await _define(context, agent)
         turn += 1
-        if not given.sync and not given.wait_seconds:
+        if context.request.streams or not (given.sync or given.wait_seconds):
             idempotency.answered_by(context, lambda decision: _begun(context, session, turn, decision))
         with context.services.host.progress.starting():
             row = await _started(context, given, agent, session, (turn, before, key))

@@ -232,3 +232,55 @@ def test_no_secret_is_told() -> None:
         assert lines[2].details == {"a [secret]": ["[secret]", 1]}
 
     bounded(body())
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_read_by_who_asked_for_texts_and_joined_until_it_is_taken() -> None:
+    async def body() -> None:
+        broadcast = ProgressBroadcast(ManualClock(7))
+        assert not broadcast.is_heard(call())
+        with broadcast.subscribe("r", texts=True) as news, broadcast.subscribe("r", logs=True) as deaf:
+            assert broadcast.is_heard(call())
+            assert not broadcast.is_heard(call("other"))
+            for number in range(limits.PROGRESS_BUFFERED_MAX * 2):
+                broadcast.write(call(), "ab", number * 2)
+            [piece] = news.take()
+            assert (piece.text, piece.offset) == ("ab" * limits.PROGRESS_BUFFERED_MAX * 2, 0)
+            assert news.missed == 0
+            broadcast.write(call(), "c", 1)
+            broadcast.write(call(), "d", 0)
+            assert [(item.text, item.offset) for item in news.take()] == [("c", 1), ("d", 0)]
+            assert deaf.take() == []
+        assert not broadcast.is_heard(call())
+
+    bounded(body())
+
+
+def test_who_comes_later_reads_what_was_written_so_far_and_nothing_of_what_has_ended() -> None:
+    async def body() -> None:
+        broadcast = ProgressBroadcast(ManualClock(7))
+        broadcast.write(call(), "Hello", 0)
+        broadcast.write(call(), ", you", 5)
+        with broadcast.subscribe("r", texts=True) as news:
+            [piece] = news.take()
+            assert (piece.text, piece.offset) == ("Hello, you", 0)
+            broadcast.write(call(), ".", 10)
+            [piece] = news.take()
+            assert (piece.text, piece.offset) == (".", 10)
+        broadcast.written(call())
+        with broadcast.subscribe("r", texts=True) as news:
+            assert news.take() == []
+
+    bounded(body())
+
+
+def test_who_starts_a_run_is_heard_before_it_is_subscribed_to() -> None:
+    async def body() -> None:
+        broadcast = ProgressBroadcast(ManualClock(7))
+        with broadcast.starting():
+            assert broadcast.is_heard(call())
+        assert not broadcast.is_heard(call())
+
+    bounded(body())
