@@ -21,6 +21,14 @@ STREAM_EVENTS: Mapping[str, tuple[str, str]] = {
         "node_id, phase, visit; also attempt, type, error_code, error, will_retry, until, prompt, answer_schema, "
         "interrupt_id, signal, child_execution_id where they apply",
     ),
+    "turn": (
+        "A model has said something; it is recorded. `tool_calls` is how many tools it calls.",
+        "node_id, visit, text, tool_calls",
+    ),
+    "tool": (
+        "A call of a tool that a model made: `phase` is begun, done or failed.",
+        "phase, call_id, name; arguments (or arguments_left_out, if they are long) when it begins; error_code, error",
+    ),
     "output": ("The execution completed; this is what it gave.", "output"),
     "error": ("The execution failed; this is why.", "code, message, node_id"),
     "complete": (
@@ -30,6 +38,10 @@ STREAM_EVENTS: Mapping[str, tuple[str, str]] = {
     "progress": (
         "A step says how far it is. Live only: it has no id, and is not repeated.",
         "node_id, visit, attempt; value, message, details as the step gave them",
+    ),
+    "delta": (
+        "A piece of the text that a model is writing; at offset 0 the text begins anew. Live only, as progress is.",
+        "node_id, visit, attempt, text, offset",
     ),
     CLOSED_EVENT: (
         "The stream ends before its execution does: the key was revoked, or the execution deleted. It has no id.",

@@ -207,6 +207,7 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
     session, key = await _session_of(context, given)
     agent = await find_agent(context, given.agent_id)
     turn, before = await last_turn(context, session)
+    answer: idempotency.DecidedAnswer | None = None
     if before is not None and key is not None and before.labels.get(KEY_LABEL) == key:
         row = before  # the same call, after a crash
     else:
@@ -215,7 +216,7 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
         await _define(context, agent)
         turn += 1
         if context.request.streams or not (given.sync or given.wait_seconds):
-            idempotency.answered_by(context, lambda decision: _begun(context, session, turn, decision))
+            answer = idempotency.answered_by(context, lambda decision: _begun(context, session, turn, decision))
         with context.services.host.progress.starting():
             row = await _started(context, given, agent, session, (turn, before, key))
     await context.services.platform.put_resource(
@@ -230,6 +231,8 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
     if given.sync or given.wait_seconds:
         result = await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
         return _reply(session, turn, result)
+    if answer is not None and answer.reply is not None:
+        return answer.reply
     state = await context.services.host.read(row.run_id)
     return _reply(session, turn, result_of(context.tenant, state if state is not None else _gone()))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from penstock.base.json import JsonValue
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate.pipeline import AnsweredCall
 from tests.scenarios.agents import FIND, ScriptedModel, agent, calls, executors
 from tests.scenarios.office import Office, in_office
 
-TURNS = [
+TURNS: list[JsonValue] = [
     {"text": "I look.", "tool_calls": [{"name": "workflow:find_order", "arguments": {"id": "A-1"}}]},
     "It is on its way.",
 ]
