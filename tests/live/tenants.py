@@ -46,6 +46,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "agent.update": {"model": "other"},
     "agent.execute": {"prompt": "tell me"},
     "agent.message": {"message": "tell me"},
+    "session.end": {},
     "graph.update": {"title": "mine now"},
     "graph.schema_apply": {"schema": "node Person { name: String @key  age: I32? }"},
     "graph.branches_create": {"name": "mine"},
