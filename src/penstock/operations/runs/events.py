@@ -16,7 +16,7 @@ import msgspec
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.folding.evolve import apply
-from penstock.engine.records import Record
+from penstock.engine.records import Body, Record, events
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import Phase, RunStatus
@@ -161,7 +161,7 @@ class EventFold:
     def _told(self, record: Record) -> list[Event]:
         """Return what a model said in a turn, or that a call of a tool has begun or ended."""
         payload = record.payload
-        if record.name == "ActivityCompleted":
+        if record.body_type is events.ActivityCompleted:
             result = payload.get("result")
             if not isinstance(result, dict) or not _is_turn(result):
                 return []
@@ -170,7 +170,7 @@ class EventFold:
             return [
                 ("turn", {**place, "text": result["text"], "tool_calls": len(calls) if isinstance(calls, list) else 0})
             ]
-        phase = _TOOL_PHASES.get(record.name)
+        phase = _TOOL_PHASES.get(record.body_type)
         if phase is None:
             return []
         node_id, visit, index = payload.get("nodeId"), payload.get("visit"), payload.get("index")
@@ -211,7 +211,11 @@ class EventFold:
         return emitted
 
 
-_TOOL_PHASES = {"ScopeOpened": "begun", "ScopeCompleted": "done", "ScopeFailed": "failed"}
+_TOOL_PHASES: dict[type[Body] | None, str] = {
+    events.ScopeOpened: "begun",
+    events.ScopeCompleted: "done",
+    events.ScopeFailed: "failed",
+}
 
 
 def _is_turn(result: JsonObject) -> bool:
