@@ -42,6 +42,7 @@ from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
+from penstock.console.surface import console_routes
 from penstock.governance.quotas import QuotaLimits
 from penstock.mcp_surface.options import McpOptions
 from penstock.openwop.surface import OpenwopOptions, OpenwopSurface
@@ -83,6 +84,8 @@ class ServerOptions:
     trusted_proxies: tuple[str, ...] = ()
     rest: RestOptions = field(default_factory=RestOptions)
     mcp: McpOptions = field(default_factory=McpOptions)
+    console: bool = True
+    """True if the web console is served."""
     openwop: bool = True
     """True if the OpenWOP wire is served. The server does not depend on it."""
     openwop_mount: bool = True
@@ -124,6 +127,7 @@ class ServerOptions:
                 metrics_public=settings.telemetry.metrics_public,
             ),
             mcp=mcp_options(settings),
+            console=server.console_enabled,
             openwop_mount=server.openwop.mcp,
             openwop_sampling=bool(settings.models),
             openwop_seam=server.openwop.seam,
@@ -268,6 +272,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
         pages.extend(mcp.routes())
+        pages.extend(console_routes(gate) if options.console else [])
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         openwop = _openwop(gate, options, mcp) if options.openwop else None
         pages.extend(openwop.routes(busy) if openwop is not None else [])

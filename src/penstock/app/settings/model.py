@@ -269,6 +269,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
         tuple[str, ...], Field("Proxies whose word on the client's address is believed.", format=NETWORK)
     ] = ()
     docs_enabled: Annotated[bool, Field("Whether the API's own documentation is served.")] = True
+    console_enabled: Annotated[bool, Field("Whether the web console is served, at /console.")] = True
     streams: StreamSettings = StreamSettings()
     mcp: McpSettings = McpSettings()
     openwop: OpenwopSettings = OpenwopSettings()

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.signed_texts import Signer
 from penstock.mcp_surface.callers import Caller, ProtocolFault, call_operation, capabilities_missing, tasks_missing
 from penstock.mcp_surface.content.blocks import marked, untrusted_meta
 from penstock.mcp_surface.content.results import answer_result, error_result, execution_result, is_untrusted
@@ -31,7 +32,7 @@ from penstock.mcp_surface.questions.client_questions import (
 )
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED, Client, ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
-from penstock.mcp_surface.questions.signing import RequestState, Signer, request_digest
+from penstock.mcp_surface.questions.signing import RequestState, request_digest
 from penstock.mcp_surface.rates import is_rate_limited
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS

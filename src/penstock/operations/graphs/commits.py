@@ -106,9 +106,7 @@ class CollectHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     graph_id: GraphId
     keep_days: Annotated[
         int,
-        Meta(
-            description="Snapshots of this many days can still be read.", ge=0, le=limits.GRAPH_KEEP_DAYS_MAX
-        ),
+        Meta(description="Snapshots of this many days can still be read.", ge=0, le=limits.GRAPH_KEEP_DAYS_MAX),
     ]
     keep_commits: Annotated[
         list[CommitId],
@@ -239,9 +237,7 @@ async def collect(context: Context, given: CollectHistory) -> HistoryCollected:
     for commit_id in given.keep_commits:
         await view_of(graph, None, commit_id)
     since = context.now_ms() - given.keep_days * DAY_MS
-    policy = GarbagePolicy(
-        keep_since=since, held_commits=tuple(given.keep_commits), limit=limits.GRAPH_SWEEP_ROWS_MAX
-    )
+    policy = GarbagePolicy(keep_since=since, held_commits=tuple(given.keep_commits), limit=limits.GRAPH_SWEEP_ROWS_MAX)
     removed = 0
 
     def answer(collected: Collected) -> HistoryCollected:
