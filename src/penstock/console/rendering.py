@@ -1,6 +1,7 @@
 """Templates, the headers of every page, and how times, durations and values are shown.
 
-Whatever a template is given is escaped. There is no script and no inline style, and the content security policy lets
+Whatever a template is given is escaped, and characters that would change the order or hide parts of a text are written
+out: what is approved is what is read. There is no script and no inline style, and the content security policy lets
 no other in: texts of people and models are texts.
 
 Above it: `surface`, the pages. Below it: Jinja2.
@@ -41,6 +42,30 @@ _TONES = {
     "rejected": "bad",
     "ambiguous": "bad",
     "retrying": "busy",
+}
+
+
+# Characters that are not seen, and change how others are: directions, joiners, tags, controls; but not white space.
+_UNSEEN = {
+    number: f"[U+{number:04X}]"
+    for first, last in (
+        (0x00, 0x08),
+        (0x0B, 0x0C),
+        (0x0E, 0x1F),
+        (0x7F, 0x9F),
+        (0xAD, 0xAD),
+        (0x061C, 0x061C),
+        (0x115F, 0x1160),
+        (0x180E, 0x180E),
+        (0x200B, 0x200F),
+        (0x2028, 0x202E),
+        (0x2060, 0x206F),
+        (0x3164, 0x3164),
+        (0xFEFF, 0xFEFF),
+        (0xFFF9, 0xFFFB),
+        (0xE0000, 0xE007F),
+    )
+    for number in range(first, last + 1)
 }
 
 
@@ -88,10 +113,15 @@ def _tone(status: str) -> str:
     return _TONES.get(status, "wait" if status.startswith("waiting") else "plain")
 
 
+def _visible(value: object) -> object:
+    return value.translate(_UNSEEN) if isinstance(value, str) else value
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("penstock.console"),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

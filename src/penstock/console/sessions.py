@@ -15,10 +15,10 @@ from secrets import token_urlsafe
 import msgspec
 
 from penstock.base import limits
-from penstock.base.signed_texts import Signer
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.signed_texts import Signer
 
 __all__ = ["COOKIE", "Session", "Sessions"]
 

@@ -130,7 +130,8 @@ def test_a_call_that_waits_is_decided_with_the_digest_that_was_shown(
     browser.press(f"a[href$='{draft_id}']")
     digest = browser.evaluate("document.querySelector('[name=digest]').value")
     assert digest == server.call("GET", f"drafts/{draft_id}")["digest"]
-    assert HOSTILE in json.loads(browser.evaluate("document.querySelector('pre').textContent"))["input"]["customer"]
+    shown = json.loads(browser.evaluate("document.querySelector('pre').textContent"))["input"]["customer"]
+    assert shown == HOSTILE.replace("\u202e", "[U+202E]")  # as it is sent, not as it would like to be read
     browser.type_into("#note", "looked at it")
     browser.press(f"button[value={button}]")
     assert server.call("GET", f"drafts/{draft_id}")["status"] == status
@@ -197,6 +198,8 @@ def test_no_page_runs_anything_hostile_breaks_its_policy_or_shuts_anybody_out(
                 problems.append(f"{page} at {width}: wider than the screen")
             if browser.evaluate("document.title") in ("owned", "1") or browser.evaluate("document.images.length"):
                 problems.append(f"{page}: hostile markup is alive")
+            if "\u202e" in browser.evaluate("document.body.textContent") and "/values/" not in page:
+                problems.append(f"{page}: a text turns others around")
             if not any(part in page for part in ("/records/", "/values/")):
                 browser.evaluate(axe)
                 ran = browser.command("Runtime.evaluate", expression=AXE, awaitPromise=True, returnByValue=True)

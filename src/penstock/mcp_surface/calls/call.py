@@ -18,7 +18,6 @@ from typing import Literal, TypeAlias
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.signed_texts import Signer
 from penstock.mcp_surface.callers import Caller, ProtocolFault, call_operation, capabilities_missing, tasks_missing
 from penstock.mcp_surface.content.blocks import marked, untrusted_meta
 from penstock.mcp_surface.content.results import answer_result, error_result, execution_result, is_untrusted
@@ -42,6 +41,7 @@ from penstock.operations.gate.context import intent_of
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import HistoryPage
+from penstock.operations.signed_texts import Signer
 
 __all__ = ["Call", "CallContext", "Render"]
 

@@ -12,7 +12,7 @@ import hashlib
 import msgspec
 
 from penstock.base.json import JsonObject
-from penstock.base.signed_texts import Signer
+from penstock.operations.signed_texts import Signer
 
 __all__ = ["AnswerLink", "RequestState", "link_signer", "request_digest", "state_signer"]
 
