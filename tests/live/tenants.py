@@ -43,6 +43,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "schema.update": {"schema": {"type": "string"}},
     "model.update": {"provider": "other", "model": "large"},
     "tool.update": {"kind": "mcp", "name": "other", "server": "mine"},
+    "tool.execute": {},
     "agent.update": {"model": "other"},
     "agent.execute": {"prompt": "tell me"},
     "graph.update": {"title": "mine now"},

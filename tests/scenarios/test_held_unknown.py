@@ -31,6 +31,7 @@ MORE: dict[str, dict[str, Any]] = {
     "schema.update": {"schema": {}},
     "model.update": {"provider": "openai", "model": "gpt"},
     "tool.update": {"kind": "mcp", "description": "?", "server": "shop", "name": "x"},
+    "tool.execute": {},
     "agent.update": {"model": "m", "instructions": "?"},
     "agent.execute": {"prompt": "?"},
     "upstream.accept": {"tools": ["search"]},

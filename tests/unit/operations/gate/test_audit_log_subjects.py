@@ -48,7 +48,7 @@ MEMBERS = {
     ),
     "schema_id": "schema.update schema.delete",
     "model_id": "model.update model.delete",
-    "tool_id": "tool.update tool.delete",
+    "tool_id": "tool.update tool.delete tool.execute tool.define",
     "agent_id": "agent.update agent.delete agent.execute agent.define",
     "endpoint_id": "webhook.update webhook.delete webhook.rotate webhook.test webhook.disable",
     "delivery_id": "delivery.retry",
