@@ -16,6 +16,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "workflow.diff": {},
     "workflow.execute": {"input": {"number": 1}},
     "task.create": {"task": {"id": "extra", "type": "wait", "duration": "1s"}},
+    "task.execute": {"workflow_id": "count", "task_id": "note"},
     "task.update": {"task": {"id": "done", "type": "end"}},
     "execution.query": {"expression": "."},
     "execution.pause": {},

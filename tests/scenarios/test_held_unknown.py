@@ -17,6 +17,7 @@ DRAFT = {"intent": WriteIntent(wants_draft=True)}
 MORE: dict[str, dict[str, Any]] = {
     "workflow.update": {"document": ERASE},
     "task.create": {"task": {"id": "pause", "type": "wait", "duration": "1s"}},
+    "task.execute": {"workflow_id": "unknown", "task_id": "unknown"},
     "task.update": {"task": {"id": "unknown", "type": "wait", "duration": "1s"}},
     "execution.fork": {"at_sequence": 3},
     "execution.signal": {"name": "paid"},

@@ -97,6 +97,7 @@ REASONS: dict[str, Reason] = {
     "WORKFLOW_NAME_DIFFERS": Reason(Rejected, "The document has another name than the workflow to be changed."),
     "DOCUMENT_TOO_COSTLY": Reason(Rejected, "Checking the document takes more time or memory than there is for it."),
     "TASK_EXISTS": Reason(Conflict, "The workflow has a task of that id."),
+    "TASK_NOT_EXECUTABLE": Reason(Rejected, "The node does no work by itself; the message says which do."),
     "TASK_NOT_FOUND": Reason(NotFound, "The workflow has no such task."),
     "TASK_ID_DIFFERS": Reason(Rejected, "The task has another id than the one to be changed."),
     # Held calls.

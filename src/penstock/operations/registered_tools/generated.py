@@ -8,20 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import Conflict, Unavailable
-from penstock.base.ids import id_in_tenant
+from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
+from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Request
 from penstock.operations.gate.internal_callers import system_principal
 from penstock.operations.gate.outcomes import RefusedCall
+from penstock.operations.runs.handles import handle, seconds_to_wait
+from penstock.operations.runs.results import ExecutionResult, wait_for_result
+from penstock.operations.runs.starting import ExecuteWorkflow, row_of, started_run
+from penstock.operations.runs.views import ExecutionHandle
+from penstock.runtime.ports.runs import RunRow
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
     build = lazy_import("penstock.definitions.build.workflow")
 
-__all__ = ["built", "register_generated", "store_generated"]
+__all__ = ["built", "register_generated", "started_reply", "store_generated"]
+
+_ENDED = ("completed", "failed", "cancelled")
 
 
 def built(document: JsonObject) -> Workflow:
@@ -66,3 +75,27 @@ async def store_generated(
     outcome = await call(request)
     if isinstance(outcome, RefusedCall):
         raise outcome.error
+
+
+async def started_reply(
+    context: Context, given: ExecuteWorkflow, definition_hash: str
+) -> Reply[ExecutionHandle | ExecutionResult]:
+    """Start a run of such a workflow; answer with a handle at once, or with its result if the call waits for it."""
+    if not given.sync and not given.wait_seconds:
+        idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
+        return _handle(context, await started_run(context, given, definition_hash=definition_hash))
+    with context.services.host.progress.starting():
+        row = await started_run(context, given, definition_hash=definition_hash)
+    result = await wait_for_result(context, row.run_id, seconds_to_wait(context, given.wait_seconds))
+    return _reply(context, row, result, ended=result.status in _ENDED)
+
+
+def _handle(context: Context, row: RunRow) -> Reply[ExecutionHandle | ExecutionResult]:
+    return _reply(context, row, handle(context, row), ended=False)
+
+
+def _reply(
+    context: Context, row: RunRow, value: ExecutionHandle | ExecutionResult, *, ended: bool
+) -> Reply[ExecutionHandle | ExecutionResult]:
+    place = f"/executions/{id_for_callers(context.tenant, row.run_id)}"
+    return Reply(value=value, status=200 if ended else 202, location=place)

@@ -1,7 +1,8 @@
 """`agent.execute`: gives work to an agent, which is a run of the workflow that it stands for.
 
-The agent is an entry of the registry, or a stored workflow whose document has an `agent` block. The document of an
-entry is stored under an owner that no tenant can be, by an internal call, when it is first run.
+The agent is an entry of the registry, a stored workflow whose document has an `agent` block, or one that the settings
+name for `agent_delegate` nodes, which count first. The document of an entry, and the one that gives work to an agent of
+the settings, is stored under an owner that no tenant can be, by an internal call, when it is first run.
 
 Above it: the catalogue. Below it: `agents`, `runs.starting`, `runs.results`.
 """
@@ -15,9 +16,10 @@ from msgspec import Meta
 
 from penstock.base.errors import NotFound
 from penstock.base.ids import id_for_callers
-from penstock.base.json import JsonObject
-from penstock.definitions.agents.schemas import is_agent
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import DEFAULT_INPUT, is_agent
 from penstock.definitions.model import Workflow
+from penstock.definitions.nodes import delegating_node
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
@@ -66,15 +68,28 @@ class DefinedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation(_DEFINE, route=None, scopes=("workflow:write",), subject="agent_id")
 async def agent_define(context: Context, given: DefineAgent) -> DefinedAgent:
-    """Store the workflow that an entry of the registry stands for."""
-    row = await AGENTS.table.find(context, given.agent_id)
-    workflow = _workflow(given.agent_id, row.body)
+    """Store the workflow that an entry of the registry, or an agent of the settings, stands for."""
+    workflow = _delegate_workflow(context, given.agent_id)
+    if workflow is None:
+        workflow = _workflow(given.agent_id, (await AGENTS.table.find(context, given.agent_id)).body)
     await register_generated(context, workflow, _OWNER)
     return DefinedAgent(hash=workflow.hash)
 
 
 def _workflow(agent_id: str, body: JsonObject) -> Workflow:
     return built({**document_of_agent(agent_id, body), "name": f"agent:{agent_id}"})
+
+
+def _delegate_workflow(context: Context, agent_id: str) -> Workflow | None:
+    """Return the workflow that gives work to an agent of the settings; None if they have no such agent."""
+    protocol = context.services.delegates.get(agent_id)
+    if protocol is None:
+        return None
+    nodes: list[JsonValue] = [
+        delegating_node(agent_id, protocol),
+        {"id": "done", "type": "end", "output": "${ .work }"},
+    ]
+    return built({"penstock": "v1", "name": f"agent:{agent_id}", "input": DEFAULT_INPUT, "nodes": nodes})
 
 
 class _Start(msgspec.Struct, frozen=True):
@@ -89,15 +104,19 @@ async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
     work: JsonObject = {"prompt": given.prompt}
     if given.context is not None:
         work["context"] = given.context
+    workflow = _delegate_workflow(context, given.agent_id)
     row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
-    if row is not None:
+    if workflow is None and row is not None:
         workflow = _workflow(given.agent_id, row.body)
+    if workflow is not None:
         start = ExecuteWorkflow(workflow_id=workflow.name, input=work, execution_id=given.execution_id)
         return _Start(start, workflow.hash)
     stored = await context.services.store.definition_named(given.agent_id, tenant=context.tenant)
     if stored is None or not is_agent(stored.document):
         message = f"there is no agent {given.agent_id}"
-        raise NotFound("AGENT_NOT_FOUND", message, "list them with agent.list, and workflows with workflow.list")
+        named = ", ".join(sorted(context.services.delegates))
+        hint = "list them with agent.list, and workflows with workflow.list"
+        raise NotFound("AGENT_NOT_FOUND", message, f"{hint}; the settings have {named}" if named else hint)
     return _Start(ExecuteWorkflow(workflow_id=given.agent_id, input=work, execution_id=given.execution_id))
 
 
