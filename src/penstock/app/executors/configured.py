@@ -201,7 +201,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
             allow_commands=settings.mcp_allow_commands,
             on_progress=link.on_progress,
             guard=link,
-            guarded=frozenset(link.rules),
+            imports=link.rules,
             run_ended=link.run_ended,
         )
         return made

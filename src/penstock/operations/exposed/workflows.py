@@ -25,7 +25,13 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
-from penstock.operations.exposed.contents import PROMPT_PREFIX, RESOURCE_PREFIX, exposed_prompt, exposed_resource
+from penstock.operations.exposed.contents import (
+    PROMPT_PREFIX,
+    RESOURCE_PREFIX,
+    exposed_prompt,
+    exposed_resource,
+    imported_prompt,
+)
 from penstock.operations.gate.context import Services
 from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
 from penstock.operations.registered_tools.capabilities import TOOL_PREFIX, RegisteredTools, registered_tools
@@ -174,6 +180,10 @@ def _exposure(
             prompts.setdefault(prompt.name, prompt)
         if resource is not None:
             resources.setdefault(resource.address.text, resource)
+    for tool in imported.tools.values():
+        prompt = imported_prompt(tool)
+        if prompt is not None:
+            prompts.setdefault(prompt.name, prompt)
     read: tuple[ExposedPrompt | ExposedResource, ...] = (*prompts.values(), *resources.values())
     return Exposure(
         tools=MappingProxyType(tools),
