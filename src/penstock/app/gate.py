@@ -170,7 +170,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         policies=PolicyStage(platform, clock, parts.derived_policies),
         sign_ins=penstock.upstream.sign_ins,
         configured_models=penstock.models.configured,
-        delegates=penstock.delegates.configured,
+        delegates=penstock.delegates.protocols,
         audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,

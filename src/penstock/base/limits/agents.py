@@ -7,6 +7,7 @@ __all__ = [
     "AGENT_TOOLS_MAX",
     "AGENT_TURNS_DEFAULT",
     "AGENT_TURNS_MAX",
+    "TOOLS_PER_TENANT_MAX",
 ]
 
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
@@ -22,3 +23,5 @@ AGENT_REPAIRS_MAX = 2
 AGENT_RESULT_CHARACTERS_MAX = 40_000
 # Entries of the list of tools in a block; patterns stand for many.
 AGENT_TOOLS_MAX = 100
+# Registered tools of a tenant. All of them are read when what the tenant exposes is read again, after each change.
+TOOLS_PER_TENANT_MAX = 500

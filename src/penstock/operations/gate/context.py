@@ -5,7 +5,7 @@ Above it: `pipeline` makes a context for each call, and handlers use it. Below i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -322,8 +322,8 @@ class Services:
     """Whose workflows are stored and started."""
     configured_models: ConfiguredModels = field(default_factory=ConfiguredModels)
     """The models that the settings have. No tenant can register one of their names."""
-    delegates: frozenset[str] = frozenset()
-    """The agents that the settings name for `agent_delegate` nodes."""
+    delegates: Mapping[str, str] = field(default_factory=dict)
+    """The agents that the settings name for `agent_delegate` nodes, each with the protocol that it is reached by."""
     sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
     """The MCP servers that we sign in to."""
     base_path: str = "/api/v0"
