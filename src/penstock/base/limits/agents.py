@@ -1,4 +1,4 @@
-"""Agents: how long they go on by themselves, and how much of a result their model reads."""
+"""Agents: how long they go on by themselves, how much of a result their model reads, and how they are evaluated."""
 
 __all__ = [
     "AGENT_PARALLEL_TOOLS_DEFAULT",
@@ -7,6 +7,14 @@ __all__ = [
     "AGENT_TOOLS_MAX",
     "AGENT_TURNS_DEFAULT",
     "AGENT_TURNS_MAX",
+    "EVALUATION_AT_ONCE_DEFAULT",
+    "EVALUATION_AT_ONCE_MAX",
+    "EVALUATION_BAD_LINES_SHOWN_MAX",
+    "EVALUATION_CASES_MAX",
+    "EVALUATION_FILE_BYTES_MAX",
+    "EVALUATION_JUDGED_CHARACTERS_MAX",
+    "EVALUATION_LINE_BYTES_MAX",
+    "EVALUATION_SIMILAR_CHARACTERS_MAX",
 ]
 
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
@@ -22,3 +30,20 @@ AGENT_REPAIRS_MAX = 2
 AGENT_RESULT_CHARACTERS_MAX = 40_000
 # Entries of the list of tools in a block; patterns stand for many.
 AGENT_TOOLS_MAX = 100
+
+# Cases of an evaluation that are under way at a time unless it says otherwise: few enough for the limits of a provider.
+EVALUATION_AT_ONCE_DEFAULT = 4
+# More would not be faster: a process performs this many activities at once.
+EVALUATION_AT_ONCE_MAX = 64
+# Cases of one data set. The report of all of them is kept in memory, and a page with more is no page for people.
+EVALUATION_CASES_MAX = 10_000
+# One line of a data set. An input cannot be larger than the state of a run.
+EVALUATION_LINE_BYTES_MAX = 1024 * 1024
+# A data set, or the report of an earlier evaluation, as it is read into memory.
+EVALUATION_FILE_BYTES_MAX = 256 * 1024 * 1024
+# Bad lines that are listed at the terminal: whoever has more mistakes has made the same one often.
+EVALUATION_BAD_LINES_SHOWN_MAX = 50
+# What a judge reads of an output: some twenty-five thousand tokens. A longer one is cut off, and the judge is told.
+EVALUATION_JUDGED_CHARACTERS_MAX = 100_000
+# Texts that are compared by similarity are counted in memory, three characters at a time.
+EVALUATION_SIMILAR_CHARACTERS_MAX = 1_000_000
