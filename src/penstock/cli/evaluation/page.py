@@ -84,8 +84,9 @@ def _figures(report: Report) -> str:
     ]
     if report.earlier is not None:
         counted = [item.change for item in report.differences]
-        figures.append(_figure("better", str(counted.count(Change.BETTER)), "good"))
-        figures.append(_figure("worse", str(counted.count(Change.WORSE)), "bad"))
+        better, worse = counted.count(Change.BETTER), counted.count(Change.WORSE)
+        figures.append(_figure("better", str(better), "good" if better else ""))
+        figures.append(_figure("worse", str(worse), "bad" if worse else ""))
     return f'<ul class="figures">{"".join(figures)}</ul>'
 
 
