@@ -15,6 +15,19 @@ __all__ = [
     "EVALUATION_JUDGED_CHARACTERS_MAX",
     "EVALUATION_LINE_BYTES_MAX",
     "EVALUATION_SIMILAR_CHARACTERS_MAX",
+    "MEMORY_BYTES_MAX",
+    "MEMORY_ENTRIES_MAX",
+    "MEMORY_ERASED_AT_ONCE_BYTES_MAX",
+    "MEMORY_FORGOTTEN_AT_ONCE_MAX",
+    "MEMORY_FOUND_DEFAULT",
+    "MEMORY_FOUND_MAX",
+    "MEMORY_KEY_CHARACTERS_MAX",
+    "MEMORY_SEARCHED_WORDS_MAX",
+    "MEMORY_SESSION_TTL_SECONDS_DEFAULT",
+    "MEMORY_TENANT_BYTES_MAX",
+    "MEMORY_TTL_SECONDS_MAX",
+    "MEMORY_VALUE_BYTES_MAX",
+    "MEMORY_WORD_CHARACTERS_MAX",
 ]
 
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
@@ -47,3 +60,27 @@ EVALUATION_BAD_LINES_SHOWN_MAX = 50
 EVALUATION_JUDGED_CHARACTERS_MAX = 100_000
 # Texts that are compared by similarity are counted in memory, three characters at a time.
 EVALUATION_SIMILAR_CHARACTERS_MAX = 1_000_000
+
+# The key of an entry of memory, and one value: notes and facts, not documents. A model reads values whole.
+MEMORY_KEY_CHARACTERS_MAX = 200
+MEMORY_VALUE_BYTES_MAX = 64 * 1024
+# Entries and bytes of one space, that of a session, a principal or a tenant; searching looks at this many at most.
+MEMORY_ENTRIES_MAX = 1_000
+MEMORY_BYTES_MAX = 4 * 1024 * 1024
+# All spaces of a tenant together: sessions and principals can be many.
+MEMORY_TENANT_BYTES_MAX = 256 * 1024 * 1024
+# The longest time that an entry is kept for. One without an end is kept until it is deleted.
+MEMORY_TTL_SECONDS_MAX = 10 * 365 * 24 * 3_600
+# What is remembered for a session ends a month after it was written, unless it says otherwise: nobody deletes sessions.
+MEMORY_SESSION_TTL_SECONDS_DEFAULT = 30 * 24 * 3_600
+# Words of a search, and letters of a word that count.
+MEMORY_SEARCHED_WORDS_MAX = 20
+MEMORY_WORD_CHARACTERS_MAX = 64
+# Entries that a search gives: a model reads them all.
+MEMORY_FOUND_DEFAULT = 10
+MEMORY_FOUND_MAX = 100
+# Deletions overwrite at once if all that is remembered is at most this large, which takes some tens of milliseconds;
+# with more, once a minute.
+MEMORY_ERASED_AT_ONCE_BYTES_MAX = 8 * 1024 * 1024
+# Entries that have ended and are erased in one go.
+MEMORY_FORGOTTEN_AT_ONCE_MAX = 1_000
