@@ -1,8 +1,8 @@
 """How similar texts are."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from penstock.cli.evaluation.similarity import similarity
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Literal
+from typing import Any, Literal
 
 from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.memory import ErasedMemory, FoundMemory, KeptMemory, MemoryEntries, MemoryView
