@@ -16,10 +16,10 @@ from __future__ import annotations
 import json
 
 from penstock.base.json import JsonObject, JsonValue, list_or_empty, object_or_empty
+from penstock.definitions.shapes.agent import MEMORY_SCOPES
 
-__all__ = ["MEMORY_IDS", "MEMORY_SCOPES", "add_memory", "memory_tools"]
+__all__ = ["MEMORY_IDS", "add_memory", "memory_tools"]
 
-MEMORY_SCOPES = ("session", "principal", "tenant")
 _READ_TOOLS, _WRITE_TOOLS = ("memory.get", "memory.search"), ("memory.put",)
 _REFUSED = "memory_refused"
 MEMORY_IDS = (*(name.replace(".", "_") for name in (*_READ_TOOLS, *_WRITE_TOOLS)), _REFUSED)

@@ -12,8 +12,8 @@
 
 The ids of tools are their names without what stands before the last `:`, as far as those can be ids and are unique.
 
-Above it: `expansion`. Below it: `memory`, plain JSON. It never fails: what it does not understand it leaves out, and the
-checks of the shape report that.
+Above it: `expansion`. Below it: `memory`, plain JSON. It never fails: what it does not understand it leaves out, and
+the checks of the shape report that.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from penstock.base.limits import (
     AGENT_TURNS_MAX,
     LLM_TOOL_CALLS_MAX,
 )
-from penstock.definitions.agents.memory import MEMORY_SCOPES
 from penstock.definitions.shapes.fields import (
     BOOLEAN,
     COUNT,
@@ -22,7 +21,10 @@ from penstock.definitions.shapes.fields import (
     required,
 )
 
-__all__ = ["AGENT_SHAPES"]
+__all__ = ["AGENT_SHAPES", "MEMORY_SCOPES"]
+
+MEMORY_SCOPES = ("session", "principal", "tenant")
+"""Whose memory an agent may read or write."""
 
 _NAME = pattern(r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*\*?$", "workflow:refund_order", "query:*")
 
