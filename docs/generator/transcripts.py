@@ -22,6 +22,7 @@ TRANSCRIPT_PAGES = (
     "README.md",
     "docs/guides/apis.md",
     "docs/guides/audit.md",
+    "docs/guides/evaluate.md",
     "docs/guides/mcp-claude-desktop.md",
     "docs/guides/mcp-vscode.md",
     "docs/guides/mcp-windsurf.md",

@@ -72,6 +72,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "text": '@id("mine") forbid (principal is Agent, action in Action::"write", resource) when '
         "{ context.time.hour > 24 };"
     },
+    "memory.put": {"value": "mine now"},
     "quota.set": {"runs_per_day": 1},
     "upstream.accept": {"tools": ["*"]},
     "upstream.begin_sign_in": {"redirect_uri": "http://127.0.0.1:40123/callback"},

@@ -49,6 +49,7 @@ from penstock.openwop.surface import OpenwopOptions, OpenwopSurface
 from penstock.operations.agent_profile.handles import app_grants
 from penstock.operations.agent_profile.policies import app_policies
 from penstock.operations.builtin import profile_operations
+from penstock.operations.gate.chosen_limits import MemoryLimits
 from penstock.operations.gate.context import CapabilityLimit, GateLimits, HoldChoices, ServerParts, WebhookChoices
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.quotas import QuotaChoices
@@ -140,6 +141,7 @@ class ServerOptions:
                 admin_per_minute=per_key.admin_per_minute,
                 concurrent_per_key=per_key.concurrent_per_key,
                 quotas=_quotas(settings),
+                memory=_memory(settings),
                 unauthenticated_per_minute=per_key.unauthenticated_per_minute,
                 failed_logins_per_minute=per_key.failed_logins_per_minute,
                 tenant_read_per_minute=per_key.tenant.read_per_minute,
@@ -197,6 +199,23 @@ def _quotas(settings: Settings) -> QuotaChoices:
             cost_per_day=_micros(of_key.cost_per_day),
         ),
     )
+
+
+def _memory(settings: Settings) -> MemoryLimits:
+    chosen = settings.memory
+    return MemoryLimits(
+        value_bytes_max=chosen.value_bytes,
+        entries_max=chosen.entries,
+        bytes_max=chosen.space_bytes,
+        tenant_bytes_max=chosen.tenant_bytes,
+        session_ttl_seconds=_seconds(chosen.session_ttl),
+        ttl_default_seconds=_seconds(chosen.default_ttl),
+        ttl_max_seconds=_seconds(chosen.max_ttl),
+    )
+
+
+def _seconds(time: timedelta | None) -> int | None:
+    return None if time is None else round(time.total_seconds())
 
 
 def _micros(dollars: float | None) -> int | None:

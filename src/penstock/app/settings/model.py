@@ -40,7 +40,7 @@ from penstock.app.settings.graphs import ONLY_GRAPH, GraphSettings, OnlyGraphSet
 from penstock.app.settings.identity import OauthSettings, PipeSettings
 from penstock.app.settings.limits import LimitSettings
 from penstock.app.settings.named import AgentSettings, ApiSettings, McpServerSettings, ModelSettings
-from penstock.app.settings.quotas import QuotaSettings
+from penstock.app.settings.quotas import MemorySettings, QuotaSettings
 from penstock.app.settings.secrets import SecretReference
 from penstock.base import limits
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS
@@ -410,6 +410,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     limits: LimitSettings = LimitSettings()
     governance: GovernanceSettings = GovernanceSettings()
     quotas: QuotaSettings = QuotaSettings()
+    memory: MemorySettings = MemorySettings()
     audit: AuditSettings = AuditSettings()
     retention: RetentionSettings = RetentionSettings()
     idempotency: IdempotencySettings = IdempotencySettings()

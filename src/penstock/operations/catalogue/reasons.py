@@ -71,6 +71,11 @@ REASONS: dict[str, Reason] = {
     "QUOTA_EXCEEDED": Reason(
         LimitExceeded, "A tenant or a key has used what it may: runs, tokens, cost or storage; the details say which."
     ),
+    "MEMORY_FULL": Reason(LimitExceeded, "The memory of a session, a principal or a tenant has no room for the entry."),
+    "MEMORY_VALUE_TOO_LARGE": Reason(LimitExceeded, "The value is larger than what is remembered at once."),
+    "MEMORY_NOT_FOUND": Reason(NotFound, "Nothing is remembered under this key."),
+    "SESSION_REQUIRED": Reason(Rejected, "The call is about a session, and says not which."),
+    "SESSION_UNEXPECTED": Reason(Rejected, "The call names a session, and is about something else."),
     "QUOTA_NOT_FOUND": Reason(NotFound, "These quotas were not changed."),
     "OPERATOR_REQUIRED": Reason(Denied, "Only the operator of the server may do this."),
     "CONCURRENCY_LIMITED": Reason(LimitExceeded, "Too many calls at once with one key."),

@@ -42,6 +42,7 @@ from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
+from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.ports.platform import CallRecord, PlatformStore
 from penstock.runtime.ports.runs import RunStore
@@ -314,6 +315,8 @@ class Services:
     """The key that signs checkpoints; None if this process only looks into a store that has no secret yet."""
     upstreams: UpstreamToolRegistry | None = None
     """The MCP servers whose tools are imported."""
+    memory: MemoryStore | None = None
+    """Keeps the memory of agents and people; None where there is no store for it."""
     graphs: GraphStore | None = None
     """Keeps graphs; None where there is no store for them."""
     checked_graphs: LruCache[Hashable, Any] = field(default_factory=lambda: LruCache(limits.CHECKED_GRAPHS_KEPT))

@@ -8,7 +8,7 @@ Above it: the catalogue, `agent_runs`. Below it: `registry`, `definitions.agents
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -47,6 +47,16 @@ class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     parallel_tools: Annotated[int, Meta(ge=1, le=limits.LLM_TOOL_CALLS_MAX)] | None = None
 
 
+_MemoryScopes = Annotated[list[Literal["session", "principal", "tenant"]], Meta(min_length=1, max_length=3)]
+
+
+class AgentMemoryEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the agent may remember beyond its run, by scope."""
+
+    read: _MemoryScopes | None = None
+    write: _MemoryScopes | None = None
+
+
 class AgentBody(Body, frozen=True, kw_only=True):
     """A model with instructions, and what it may use."""
 
@@ -65,6 +75,7 @@ class AgentBody(Body, frozen=True, kw_only=True):
     output_schema: Annotated[JsonSchema | None, Meta(description="What its answer has to fit.")] = None
     limits: Annotated[AgentLimitsEntry | None, Meta(description="When it has to stop.")] = None
     ask_user: Annotated[bool | None, Meta(description="Whether it may ask a person.")] = None
+    memory: Annotated[AgentMemoryEntry | None, Meta(description="What it may remember beyond its run.")] = None
     description: Prose = None
 
 
@@ -78,7 +89,7 @@ def document_of_agent(agent_id: str, body: JsonObject) -> JsonObject:
         "instructions": body.get("instructions", ""),
         "tools": tools,
     }
-    block |= {name: body[name] for name in ("output_schema", "limits", "ask_user") if name in body}
+    block |= {name: body[name] for name in ("output_schema", "limits", "ask_user", "memory") if name in body}
     # A dollar sign with a brace in an entry is text: entries come from callers, and have no expressions.
     block["instructions"] = str(block["instructions"]).replace("${", "$${")
     return {"penstock": "v1", "name": agent_id, "title": body.get("name", agent_id), "agent": block}

@@ -73,6 +73,9 @@ COMPOSED: list[tuple[str, dict[str, Any], str]] = [
     ("upstream.revoke", {"server": "shop", "tool": "search"}, "shop/search"),
     ("upstream.call", {"server": "shop", "tool": "search"}, "shop/search"),
     ("graph.query_run", {"graph_id": "crm", "name": "tasks"}, "crm/tasks"),
+    ("memory.put", {"scope": "tenant", "key": "tone", "value": "formal"}, "tenant:tone"),
+    ("memory.delete", {"scope": "principal", "key": "tone"}, "principal:tone"),
+    ("memory.clear", {"scope": "session", "session_id": "s-1"}, "session"),
     ("upstream.define_call", {"server": "shop", "tool": "search"}, "shop/search"),
 ]
 # A new webhook has no name but the id that it gets; retention is about many things, and says how many; a restored file

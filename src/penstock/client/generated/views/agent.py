@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["AgentLimitsEntry", "AgentPage", "AgentToolEntry", "AgentView"]
+__all__ = ["AgentLimitsEntry", "AgentMemoryEntry", "AgentPage", "AgentToolEntry", "AgentView"]
 
 
 class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +17,13 @@ class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None = None
     time: str | None = None
     parallel_tools: int | None = None
+
+
+class AgentMemoryEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent may remember beyond its run, by scope."""
+
+    read: list[str] | None = None
+    write: list[str] | None = None
 
 
 class AgentToolEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +56,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """When it has to stop."""
     ask_user: bool | None = None
     """Whether it may ask a person."""
+    memory: AgentMemoryEntry | None = None
+    """What it may remember beyond its run."""
     description: str | None = None
     """What it is, for people."""
     id: str
