@@ -23,6 +23,7 @@ TRANSCRIPT_PAGES = (
     "docs/guides/agents.md",
     "docs/guides/apis.md",
     "docs/guides/audit.md",
+    "docs/guides/evaluate.md",
     "docs/guides/mcp-claude-desktop.md",
     "docs/guides/mcp-vscode.md",
     "docs/guides/mcp-windsurf.md",

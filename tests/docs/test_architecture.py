@@ -31,7 +31,7 @@ _PLACE = re.compile(r"`([\w/]+\.py):([\w.]+)`")
 _STEP = re.compile(r"^\d+\. `([\w/]+\.py):([\w.]+)`", re.MULTILINE)
 _FLOOR = re.compile(r"<!-- floor: (\w+) -->")
 # They have no picture: there is nothing in them yet, or they are one file.
-_WITHOUT_PICTURE = {"asgi", "console", "testing", "__main__"}
+_WITHOUT_PICTURE = {"asgi", "html_form", "testing", "__main__"}
 
 
 DOUBLE = {

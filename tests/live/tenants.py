@@ -16,6 +16,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "workflow.diff": {},
     "workflow.execute": {"input": {"number": 1}},
     "task.create": {"task": {"id": "extra", "type": "wait", "duration": "1s"}},
+    "task.execute": {"workflow_id": "count", "task_id": "note"},
     "task.update": {"task": {"id": "done", "type": "end"}},
     "execution.query": {"expression": "."},
     "execution.pause": {},
@@ -43,6 +44,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "schema.update": {"schema": {"type": "string"}},
     "model.update": {"provider": "other", "model": "large"},
     "tool.update": {"kind": "mcp", "name": "other", "server": "mine"},
+    "tool.execute": {},
     "agent.update": {"model": "other"},
     "agent.execute": {"prompt": "tell me"},
     "agent.message": {"message": "tell me"},
@@ -72,6 +74,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "text": '@id("mine") forbid (principal is Agent, action in Action::"write", resource) when '
         "{ context.time.hour > 24 };"
     },
+    "memory.put": {"value": "mine now"},
     "quota.set": {"runs_per_day": 1},
     "upstream.accept": {"tools": ["*"]},
     "upstream.begin_sign_in": {"redirect_uri": "http://127.0.0.1:40123/callback"},

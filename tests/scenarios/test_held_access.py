@@ -29,7 +29,7 @@ MORE: dict[str, dict[str, Any]] = {
     "control.workflow_submit_activity": {"node_id": "call", "outcome": {"ok": True, "result": {}}},
     "control.workflow_signal": {"signal_name": "paid"},
 }
-STARTS = {"workflow.execute", "agent.execute", "control.workflow_start"}
+STARTS = {"workflow.execute", "agent.execute", "task.execute", "control.workflow_start"}
 NAMING = sorted(
     capability.name
     for capability in builtin_operations()

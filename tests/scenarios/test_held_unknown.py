@@ -17,6 +17,7 @@ DRAFT = {"intent": WriteIntent(wants_draft=True)}
 MORE: dict[str, dict[str, Any]] = {
     "workflow.update": {"document": ERASE},
     "task.create": {"task": {"id": "pause", "type": "wait", "duration": "1s"}},
+    "task.execute": {"workflow_id": "unknown", "task_id": "unknown"},
     "task.update": {"task": {"id": "unknown", "type": "wait", "duration": "1s"}},
     "execution.fork": {"at_sequence": 3},
     "execution.signal": {"name": "paid"},
@@ -31,6 +32,7 @@ MORE: dict[str, dict[str, Any]] = {
     "schema.update": {"schema": {}},
     "model.update": {"provider": "openai", "model": "gpt"},
     "tool.update": {"kind": "mcp", "description": "?", "server": "shop", "name": "x"},
+    "tool.execute": {},
     "agent.update": {"model": "m", "instructions": "?"},
     "agent.execute": {"prompt": "?"},
     "agent.message": {"message": "?"},

@@ -90,9 +90,7 @@ def _resource_module(resource: str) -> str:
 
 def _standard_imports(methods: str) -> list[str]:
     abstract = [name for name in ("AsyncIterator", "Mapping", "Sequence") if f"{name}[" in methods]
-    typing = [
-        name for name in ("Any", "Literal") if f"{name}[" in methods or f"{name} " in methods or f"{name}]" in methods
-    ]
+    typing = [name for name in ("Any", "Literal") if any(f"{name}{end}" in methods for end in "[ ],")]
     found = [f"from collections.abc import {', '.join(abstract)}"] if abstract else []
     found += [f"from typing import {', '.join(typing)}"] if typing else []
     return [*found, ""] if found else []

@@ -31,6 +31,7 @@ from penstock.app.retention import (
     apply_retention,
     end_graph_loads,
     forget_calls,
+    forget_memory,
     renew_graph_loads,
     tidy_graphs,
 )
@@ -166,11 +167,12 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         hook_evaluator=(hook_evaluator := SandboxedEvaluator()),
         catalogue=catalogue,
         upstreams=upstreams,
+        memory=None if storage.memory is None else storage.memory(),
         graphs=None if storage.graphs is None else storage.graphs(),
         policies=PolicyStage(platform, clock, parts.derived_policies),
         sign_ins=penstock.upstream.sign_ins,
         configured_models=penstock.models.configured,
-        delegates=penstock.delegates.configured,
+        delegates=penstock.delegates.protocols,
         audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,
@@ -323,6 +325,7 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
             if turn % _FLUSHES_PER_FORGETTING == 0:
                 await apply_retention(gate, retention)
                 await tidy_graphs(gate.services)
+                await forget_memory(gate.services)
                 await platform.forget_usage(before_day=day_of(now) - USAGE_DAYS_KEPT, now=now)
         except PenstockError:
             _LOGGER.exception("what the gate gathered could not be written; it tries again")

@@ -117,6 +117,7 @@ class Penstock:
         governed: bool = False,
         signatures: SignatureTrust | None = None,
         models: ModelLink | None = None,
+        stand_in: Callable[[AsyncPerformer], AsyncPerformer] | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the store, take over unfinished runs, and perform work until the block ends.
 
@@ -127,6 +128,7 @@ class Penstock:
         answers; the default is the file beside the store. With `governed`, schedules and runs start others, and
         approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
         says whose workflows are trusted. `models` leads the executor of `llm_call` to the models that tenants register.
+        `stand_in` gets what performs all activities, and returns what does so instead: for evaluations with scripts.
         """
         storage = storage or in_file(path)
         kept, seals = storage.store, _seals(storage, pepper_file)
@@ -158,7 +160,8 @@ class Penstock:
                 await penstock.register(source)
             if perform:
                 performers = penstock._executors(step_executor, http_executor, executors or {})
-                router = Router(executors=performers, secrets=penstock.secrets, seals=seals)
+                router: AsyncPerformer = Router(executors=performers, secrets=penstock.secrets, seals=seals)
+                router = router if stand_in is None else stand_in(router)
                 penstock.child_starts.governed = penstock.held_calls.governed = penstock.nodes.governed = governed
                 waits, starts = _not_yet if governed else None, penstock.child_starts.start
                 driver = Driver(host=host, performer=router, report=_report, escalate=waits, start_child=starts)

@@ -23,7 +23,15 @@ from penstock.operations.registries.sessions import FORGET_SESSION
 from penstock.operations.system.retention import FORGET_RUNS, Forgotten
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
-__all__ = ["Retention", "apply_retention", "end_graph_loads", "forget_calls", "renew_graph_loads", "tidy_graphs"]
+__all__ = [
+    "Retention",
+    "apply_retention",
+    "end_graph_loads",
+    "forget_calls",
+    "forget_memory",
+    "renew_graph_loads",
+    "tidy_graphs",
+]
 
 # The rest follows a minute later.
 _PIECES_MAX = 50
@@ -92,6 +100,14 @@ async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
         size = _next_size(size, (time.perf_counter() - began) * 1000)
         await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
     return forgotten
+
+
+async def forget_memory(services: Services) -> None:
+    """Erase what was remembered for a time that is over, and what deletions left to be overwritten."""
+    most = limits.MEMORY_FORGOTTEN_AT_ONCE_MAX
+    for _ in range(_PIECES_MAX):
+        if services.memory is None or await services.memory.forget(now=services.clock.now_ms(), limit=most) < most:
+            return
 
 
 def _next_size(size: int, took_ms: float) -> int:

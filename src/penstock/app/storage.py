@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base.lazy_import import lazy_import
 from penstock.runtime.ports.graphs import GraphStore
+from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
@@ -24,10 +25,12 @@ from penstock.runtime.stores.sqlite.schema.files import Synchronous
 if TYPE_CHECKING:
     from penstock.runtime.stores.memory import run_store as memory_runs
     from penstock.runtime.stores.sqlite.graphs import store as sqlite_graphs
+    from penstock.runtime.stores.sqlite.memory import store as sqlite_memory
     from penstock.runtime.stores.sqlite.platform import store as sqlite_platform
 else:
     memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
     sqlite_graphs = lazy_import("penstock.runtime.stores.sqlite.graphs.store")
+    sqlite_memory = lazy_import("penstock.runtime.stores.sqlite.memory.store")
     sqlite_platform = lazy_import("penstock.runtime.stores.sqlite.platform.store")
 
 __all__ = ["Storage", "in_file", "in_memory"]
@@ -44,6 +47,8 @@ class Storage:
     """The path of the store, if it is a file. The server's secret is beside it."""
     platform: Callable[[], PlatformStore] | None = None
     """The store for keys, audit and registries, if there is one. Usable while the run store is open."""
+    memory: Callable[[], MemoryStore] | None = None
+    """The store for the memory of agents and people, if there is one. Usable while the run store is open."""
     graphs: Callable[[], GraphStore] | None = None
     """The store for graphs, if there is one. Usable while the run store is open."""
     counts: Callable[[], Mapping[str, int]] = field(default=dict)
@@ -58,6 +63,7 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
         store=store,
         file=database.path,
         platform=lambda: sqlite_platform.SqlitePlatformStore(database),
+        memory=lambda: sqlite_memory.SqliteMemoryStore(database),
         graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
         probe=StoreProbe(database).check,
         counts=lambda: {"commits": database.writer.commits, "jobs": database.writer.jobs},

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from penstock.base import limits
 
-__all__ = ["OWN_SCHEME", "AddressTemplate", "normalised_address", "own_address", "read_template"]
+__all__ = ["OWN_SCHEME", "AddressTemplate", "leads_straight", "normalised_address", "own_address", "read_template"]
 
 OWN_SCHEME = "penstock"
 """The URI scheme of the server's own resources."""
@@ -44,6 +44,12 @@ def normalised_address(text: str) -> str | None:
     if scheme in _REFUSED_SCHEMES or not all(_is_harmless(piece) for piece in path.split("/")):
         return None
     return scheme + rest
+
+
+def leads_straight(text: str) -> bool:
+    """Return whether the path of an address names what it appears to: no dots as segments, no escaped slashes."""
+    path = text.partition("?")[0].partition("#")[0].partition(":")[2]
+    return bool(path) and all(_is_harmless(piece) for piece in path.split("/"))
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -68,6 +68,12 @@ COMMANDS: dict[str, LazyCommand] = {
         "Run the test cases of workflows in memory: activities are mocked, time is simulated, nothing is stored.",
         _DOCUMENTS,
     ),
+    "eval": LazyCommand(
+        "penstock.cli.evaluation.command",
+        "eval_command",
+        "Run a data set against a workflow or an agent, and compare what comes out with what is expected.",
+        _DOCUMENTS,
+    ),
     "sign": LazyCommand("penstock.cli.documents.sign", "sign_command", "Sign workflow files, in place.", _DOCUMENTS),
     "verify-signature": LazyCommand(
         "penstock.cli.documents.sign",

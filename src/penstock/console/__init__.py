@@ -1,5 +1,13 @@
-"""The web console: a projection of the catalogue for people. Empty for now.
+"""The web console: pages on which people see runs, answer questions and decide about calls that wait.
 
-Its web pages will live here. Like the other surfaces, it will call operations through the gate and import only
-`operations`, `asgi` and `base`.
+    surface        the routes, and what every page has in common: who visits, what is refused, how errors look
+    sessions       how a browser stays signed in
+    forms          what a browser sent, and whether it came from a page of ours
+    rendering      templates, headers, and how times and values are shown
+    pages/         one module for each kind of page
+    templates/     their HTML
+    static/        the stylesheet
+
+A page decides nothing: whatever it shows or does is an operation through the gate, as the principal that signed in. It
+imports only `operations`, `asgi`, `html_form` and `base`. Read `surface` first.
 """

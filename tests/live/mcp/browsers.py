@@ -1,7 +1,9 @@
 """A real browser without a window, spoken to over a pipe: no driver is needed.
 
-It is the one of the machine where there is one, else the one that `requirements/node` pins: a package with a Chromium
-and the libraries that it needs, which is unpacked once into `.node` and wants neither root nor an installation.
+It is the one of the machine where there is one; on a Debian where we may install packages, it is installed. Else it is
+the one that `requirements/node` pins: a package with a Chromium and the libraries that it needs, which is unpacked once
+into `.node` and wants neither root nor an installation. That one ends when it draws a field with text in it, so pages
+with such fields need a whole one.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import select
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +32,9 @@ from tests.waiting import SECONDS_MAX
 __all__ = ["Browser", "browsing"]
 
 _UNPACK_SECONDS_MAX = 300
+_INSTALL = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
+_QUIETLY = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+_LOCK = Path(tempfile.gettempdir()) / "penstock-tests-chromium.lock"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 # The package has a browser for this kind of machine only.
 _MACHINES = ("x86_64", "AMD64")
@@ -42,9 +48,23 @@ _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usag
 
 
 @cache
+def _whole() -> str | None:
+    """The command of a browser that this machine has, installed now if we may; None if there is none."""
+    found = next((found for name in _NAMES if (found := shutil.which(name))), None)
+    if found is not None or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return found
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for command in (_INSTALL, ["apt-get", "update"], _INSTALL):
+            if shutil.which(_NAMES[0]) is None:
+                subprocess.run(command, env=_QUIETLY, capture_output=True, timeout=_UNPACK_SECONDS_MAX, check=False)
+    return shutil.which(_NAMES[0])
+
+
+@cache
 def _installed() -> tuple[str, dict[str, str]] | None:
     """The command of a browser and what its environment needs; None where there is none for this kind of machine."""
-    own = next((found for name in _NAMES if (found := shutil.which(name))), None)
+    own = _whole()
     if own is not None:
         return own, {}
     if platform.machine() not in _MACHINES:
@@ -139,8 +159,13 @@ class Browser:
 
 
 @contextmanager
-def browsing(profile: Path) -> Iterator[Browser]:
-    """A browser until the block ends; the test is skipped where there is none for the kind of machine."""
+def browsing(profile: Path, *, whole: bool = False) -> Iterator[Browser]:
+    """A browser until the block ends; the test is skipped where there is none for the kind of machine.
+
+    `whole`: one that can draw every page.
+    """
+    if whole and _whole() is None:
+        pytest.skip("there is no Chromium, and it cannot be installed: apt-get install chromium")
     installed = _installed()
     if installed is None:
         pytest.skip(f"there is no browser for a machine of the kind {platform.machine()}")

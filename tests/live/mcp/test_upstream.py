@@ -28,6 +28,8 @@ SETTINGS: dict[str, Any] = {
             "args": [str(UPSTREAM), "said.txt"],
             "import": {
                 "tools": ["search", "order", "refuse"],
+                "prompts": ["recommend"],
+                "resources": ["shop://*"],
                 "accept": "first",
                 "governance": {"search": {"read_only": True, "risk": "low"}, "refuse": {"scopes": ["shop:refuse"]}},
             },
@@ -78,6 +80,39 @@ async def test_a_call_gives_what_the_other_server_gave_and_says_whose_words_they
     assert (found.meta["penstock/untrusted"], found.meta["penstock/server"]) == (True, "shop")
     assert (failed.is_error, text_of(failed)) == (True, "the shop is closed")
     assert error_of(wrong)["code"] == "INVALID_ARGUMENTS"
+
+
+@eras
+async def test_prompts_of_the_other_server_are_prompts_and_resources_are_read_with_a_tool(
+    server: LiveServer, era: str
+) -> None:
+    async with connected(server, era) as client:
+        [prompt] = (await client.list_prompts()).prompts
+        assert (prompt.name, [item.name for item in prompt.arguments or []]) == ("shop.recommend", ["taste"])
+        found = await client.get_prompt("shop.recommend", {"taste": "mild"})
+        assert isinstance(found.messages[0].content, types.TextContent)
+        assert found.messages[0].content.text == "Recommend something mild."
+        assert (found.meta or {}).get("penstock/untrusted") is True
+        read = await client.call_tool("shop_resources_read", {"uri": "shop://teas"})
+        assert "green, black" in text_of(read)
+        assert (read.meta or {}).get("penstock/untrusted") is True
+
+
+@eras
+async def test_a_registered_tool_is_a_tool_of_its_own_and_calls_the_other_server_as_its_caller(
+    server: LiveServer, era: str
+) -> None:
+    body: Any = {"id": f"find_{era}", "kind": "mcp", "server": "shop", "name": "search", "expose": True}
+    server.call("POST", "tools", {**body, "description": "Finds things to buy."})
+    answer = server.call("POST", f"tools/find_{era}/executions", {"arguments": {"query": "rye"}})
+    assert (answer["status"], answer["output"]) == ("completed", {"items": ["rye 1", "rye 2"]})
+    async with connected(server, era) as client:
+        [tool] = [item for item in (await client.list_tools()).tools if item.name == f"find_{era}"]
+        assert (tool.description, tool.input_schema["required"]) == ("Finds things to buy.", ["query"])
+        found = await client.call_tool(f"find_{era}", {"query": "tea"})
+    assert (found.structured_content or {})["output"] == {"items": ["tea 1", "tea 2"]}
+    assert (found.meta or {}).get("penstock/untrusted") is True
+    assert (found.structured_content or {})["workflow_id"] == f"tool:find_{era}"
 
 
 @eras

@@ -117,7 +117,8 @@ async def open_executors(
         agents = _agent_executor(settings, secrets, tools)
         stack.push_async_callback(agents.close)
         executors["agent_delegate"] = DelegateExecutor(
-            agents=agents, configured=frozenset((*settings.agents, PERSON_AGENT))
+            agents=agents,
+            protocols={**{name: _protocol(agent) for name, agent in settings.agents.items()}, PERSON_AGENT: "sdk"},
         )
         yield ConfiguredExecutors(executors=executors, secrets=secrets, upstream=link, models=registered)
 
@@ -200,7 +201,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
             allow_commands=settings.mcp_allow_commands,
             on_progress=link.on_progress,
             guard=link,
-            guarded=frozenset(link.rules),
+            imports=link.rules,
             run_ended=link.run_ended,
         )
         return made
@@ -252,6 +253,11 @@ def _agent_executor(settings: Settings, secrets: SecretResolver, tools: AsyncPer
             name: preparation(name) for name, agent in listed.items() if agent.api_key is not None or agent.headers
         },
     )
+
+
+def _protocol(agent: AgentSettings) -> str:
+    """The protocol that `agent_delegate` nodes have to name for an agent."""
+    return "mcp" if agent.type == "mcp" else "a2a"
 
 
 def _agent(agent: AgentSettings, secrets: SecretResolver | None) -> agents_executor.AgentConfig:

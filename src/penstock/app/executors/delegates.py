@@ -8,7 +8,8 @@ Above it: `Penstock`. Below it: the executor for configured agents, `held_calls`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -29,15 +30,15 @@ class DelegateExecutor:
 
     agents: ClosableExecutor | None = None
     """The executor for agents of the settings."""
-    configured: frozenset[str] = frozenset()
-    """The names of those."""
+    protocols: Mapping[str, str] = field(default_factory=dict)
+    """The names of those, each with the protocol that it is reached by."""
     calls: AsyncPerformer | None = None
     """What calls capabilities of this server."""
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt."""
         named = (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id"))
-        if self.agents is not None and (named in self.configured or self.calls is None):
+        if self.agents is not None and (named in self.protocols or self.calls is None):
             return await self.agents.perform(call)
         if self.calls is None:
             message = f"the agent {named} is not configured, and no gate can reach it"

@@ -48,6 +48,8 @@ def import_rules(settings: Settings) -> dict[str, ImportRules]:
         name: ImportRules(
             prefix=wanted.prefix or name,
             tools=wanted.tools,
+            resources=wanted.resources,
+            prompts=wanted.prompts,
             accept=wanted.accept,
             tenants=wanted.tenants,
             rules={pattern: _rule(rule) for pattern, rule in wanted.governance.items()},

@@ -42,12 +42,14 @@ from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
+from penstock.console.surface import console_routes
 from penstock.governance.quotas import QuotaLimits
 from penstock.mcp_surface.options import McpOptions
 from penstock.openwop.surface import OpenwopOptions, OpenwopSurface
 from penstock.operations.agent_profile.handles import app_grants
 from penstock.operations.agent_profile.policies import app_policies
 from penstock.operations.builtin import profile_operations
+from penstock.operations.gate.chosen_limits import MemoryLimits
 from penstock.operations.gate.context import CapabilityLimit, GateLimits, HoldChoices, ServerParts, WebhookChoices
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.quotas import QuotaChoices
@@ -83,6 +85,8 @@ class ServerOptions:
     trusted_proxies: tuple[str, ...] = ()
     rest: RestOptions = field(default_factory=RestOptions)
     mcp: McpOptions = field(default_factory=McpOptions)
+    console: bool = True
+    """True if the web console is served."""
     openwop: bool = True
     """True if the OpenWOP wire is served. The server does not depend on it."""
     openwop_mount: bool = True
@@ -124,6 +128,7 @@ class ServerOptions:
                 metrics_public=settings.telemetry.metrics_public,
             ),
             mcp=mcp_options(settings),
+            console=server.console_enabled,
             openwop_mount=server.openwop.mcp,
             openwop_sampling=bool(settings.models),
             openwop_seam=server.openwop.seam,
@@ -136,6 +141,7 @@ class ServerOptions:
                 admin_per_minute=per_key.admin_per_minute,
                 concurrent_per_key=per_key.concurrent_per_key,
                 quotas=_quotas(settings),
+                memory=_memory(settings),
                 unauthenticated_per_minute=per_key.unauthenticated_per_minute,
                 failed_logins_per_minute=per_key.failed_logins_per_minute,
                 tenant_read_per_minute=per_key.tenant.read_per_minute,
@@ -193,6 +199,23 @@ def _quotas(settings: Settings) -> QuotaChoices:
             cost_per_day=_micros(of_key.cost_per_day),
         ),
     )
+
+
+def _memory(settings: Settings) -> MemoryLimits:
+    chosen = settings.memory
+    return MemoryLimits(
+        value_bytes_max=chosen.value_bytes,
+        entries_max=chosen.entries,
+        bytes_max=chosen.space_bytes,
+        tenant_bytes_max=chosen.tenant_bytes,
+        session_ttl_seconds=_seconds(chosen.session_ttl),
+        ttl_default_seconds=_seconds(chosen.default_ttl),
+        ttl_max_seconds=_seconds(chosen.max_ttl),
+    )
+
+
+def _seconds(time: timedelta | None) -> int | None:
+    return None if time is None else round(time.total_seconds())
 
 
 def _micros(dollars: float | None) -> int | None:
@@ -268,6 +291,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
         pages.extend(mcp.routes())
+        pages.extend(console_routes(gate) if options.console else [])
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         openwop = _openwop(gate, options, mcp) if options.openwop else None
         pages.extend(openwop.routes(busy) if openwop is not None else [])

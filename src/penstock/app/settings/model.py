@@ -40,7 +40,7 @@ from penstock.app.settings.graphs import ONLY_GRAPH, GraphSettings, OnlyGraphSet
 from penstock.app.settings.identity import OauthSettings, PipeSettings
 from penstock.app.settings.limits import LimitSettings
 from penstock.app.settings.named import AgentSettings, ApiSettings, McpServerSettings, ModelSettings
-from penstock.app.settings.quotas import QuotaSettings
+from penstock.app.settings.quotas import MemorySettings, QuotaSettings
 from penstock.app.settings.secrets import SecretReference
 from penstock.base import limits
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS
@@ -269,6 +269,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
         tuple[str, ...], Field("Proxies whose word on the client's address is believed.", format=NETWORK)
     ] = ()
     docs_enabled: Annotated[bool, Field("Whether the API's own documentation is served.")] = True
+    console_enabled: Annotated[bool, Field("Whether the web console is served, at /console.")] = True
     streams: StreamSettings = StreamSettings()
     mcp: McpSettings = McpSettings()
     openwop: OpenwopSettings = OpenwopSettings()
@@ -409,6 +410,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     limits: LimitSettings = LimitSettings()
     governance: GovernanceSettings = GovernanceSettings()
     quotas: QuotaSettings = QuotaSettings()
+    memory: MemorySettings = MemorySettings()
     audit: AuditSettings = AuditSettings()
     retention: RetentionSettings = RetentionSettings()
     idempotency: IdempotencySettings = IdempotencySettings()

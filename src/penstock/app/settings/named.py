@@ -71,6 +71,13 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Field("The tools that may be imported, by name or pattern (`search`, `read_*`); none unless set."),
     ] = ()
+    resources: Annotated[
+        tuple[str, ...],
+        Field("The resources that may be read, as patterns of their addresses (`docs://*`); none unless set."),
+    ] = ()
+    prompts: Annotated[
+        tuple[str, ...], Field("The prompts that may be imported, by name or pattern; none unless set.")
+    ] = ()
     accept: Annotated[
         Literal["manual", "first"],
         Field(
@@ -168,6 +175,8 @@ class ApiSettings(Struct, frozen=True, kw_only=True):
         """Check that the document is in exactly one place."""
         if (self.document is None) == (self.url is None):
             yield ItemProblem("", "must have either `document` (a file) or `url` (an address)")
+        if self.import_ is not None and (self.import_.resources or self.import_.prompts):
+            yield ItemProblem("import", "an API has operations (`tools`), no resources and no prompts")
 
 
 class TokenPriceSettings(Struct, frozen=True, kw_only=True):

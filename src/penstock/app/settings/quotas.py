@@ -1,16 +1,18 @@
-"""Settings of quotas: what every tenant, and every key, may use at most, unless it is changed for one of them.
+"""Settings of quotas and memory: what tenants and keys may use at most, and how much is remembered for how long.
 
 Above it: `model`. Below it: `composite_types`. There is no quota unless one is set.
 """
 
 # No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.
+from datetime import timedelta
 from typing import Annotated
 
 from msgspec import Struct
 
 from penstock.app.settings.composite_types import Field
+from penstock.base import limits
 
-__all__ = ["KeyQuotaSettings", "QuotaSettings", "TenantQuotaSettings"]
+__all__ = ["KeyQuotaSettings", "MemorySettings", "QuotaSettings", "TenantQuotaSettings"]
 
 
 class TenantQuotaSettings(Struct, frozen=True, kw_only=True):
@@ -55,3 +57,20 @@ class QuotaSettings(Struct, frozen=True, kw_only=True):
 
     tenant: TenantQuotaSettings = TenantQuotaSettings()
     key: KeyQuotaSettings = KeyQuotaSettings()
+
+
+class MemorySettings(Struct, frozen=True, kw_only=True):
+    """What agents and people may have remembered (`memory.put`). A space is a session, a principal or a tenant."""
+
+    value_bytes: Annotated[int, Field("Bytes of one value.", minimum=1)] = limits.MEMORY_VALUE_BYTES_MAX
+    entries: Annotated[int, Field("Entries of one space.", minimum=1)] = limits.MEMORY_ENTRIES_MAX
+    space_bytes: Annotated[int, Field("Bytes of one space.", minimum=1)] = limits.MEMORY_BYTES_MAX
+    tenant_bytes: Annotated[int, Field("Bytes of all spaces of a tenant.", minimum=1)] = limits.MEMORY_TENANT_BYTES_MAX
+    session_ttl: Annotated[
+        timedelta | None,
+        Field("How long entries of sessions are kept that name no time; null until they are deleted.", minimum=1),
+    ] = timedelta(seconds=limits.MEMORY_SESSION_TTL_SECONDS_DEFAULT)
+    default_ttl: Annotated[timedelta | None, Field("The same for entries of principals and tenants.", minimum=1)] = None
+    max_ttl: Annotated[
+        timedelta | None, Field("The longest time for any entry; those without an end get it, too.", minimum=1)
+    ] = None

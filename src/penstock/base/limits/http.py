@@ -1,6 +1,14 @@
 """The server for HTTP: requests, streams, and what happens when it stops."""
 
 __all__ = [
+    "CONSOLE_FIELDS_MAX",
+    "CONSOLE_FORM_BYTES_MAX",
+    "CONSOLE_HISTORY_ROWS",
+    "CONSOLE_ROWS",
+    "CONSOLE_SESSION_IDLE_MS",
+    "CONSOLE_SESSION_MAX_MS",
+    "CONSOLE_SESSION_RENEWED_MS",
+    "CONSOLE_VALUE_CHARACTERS_MAX",
     "DRAIN_CLOSING_SECONDS",
     "DRAIN_SECONDS",
     "DRAIN_WAIT_SECONDS",
@@ -63,3 +71,19 @@ QUERY_PARAMETERS_MAX = 200
 REQUEST_DISCARD_BYTES_MAX = 16_777_216
 # How long a stream waits for a reader that takes nothing; then it ends, and the reader resumes where it was.
 STREAM_SEND_SECONDS_MAX = 30.0
+
+# A browser that is not used for this long is signed out: half a day, so that nobody signs in twice in a working day.
+CONSOLE_SESSION_IDLE_MS = 12 * 3_600_000
+# A browser that is used all the time signs in again after a week: somebody may have left it open.
+CONSOLE_SESSION_MAX_MS = 7 * 24 * 3_600_000
+# How old a session is before its end is moved: not with every request, as that would be a new cookie for each.
+CONSOLE_SESSION_RENEWED_MS = 3_600_000
+# A form of the console: the largest field is an answer to a question.
+CONSOLE_FORM_BYTES_MAX = 1_048_576
+# Fields of a form or an address.
+CONSOLE_FIELDS_MAX = 1_000
+# Rows of a list, and records of a history on one page: a hundred rows are 3 kB compressed, 500 records 7 kB.
+CONSOLE_ROWS = 100
+CONSOLE_HISTORY_ROWS = 500
+# Characters of a value that a page shows; the whole of it is a page of its own. More makes browsers slow.
+CONSOLE_VALUE_CHARACTERS_MAX = 50_000

@@ -72,6 +72,8 @@ class DevOutput:
         mcp = self.workspace.settings.server.mcp
         if mcp.enabled and mcp.transport != "stdio":
             self._field("MCP", f"{text.address}{mcp.path}   (for an assistant: penstock mcp install --help)")
+        if self.workspace.settings.server.console_enabled:
+            self._field("console", f"{text.address}/console   (in a browser, with the key)")
         if text.owner_key is not None:
             self._field("key", Text.assemble((text.owner_key, "bold"), "   (may do everything; shown only now)"))
         elif not text.has_keys:

@@ -27,6 +27,7 @@ RESOURCES: Final[dict[str, ResourceGroup]] = {
     "runs": ResourceGroup("execution", "Look at runs and change them, on a server or in a file."),
     "schedule": ResourceGroup("schedule", "Schedules: start workflows by the clock."),
     "graphs": ResourceGroup("graph", "Graphs: schemas, branches, commits, data, stored queries."),
+    "memory": ResourceGroup("memory", "Memory of agents and people: keep, find, erase."),
     "webhook": ResourceGroup("webhook", "Webhooks: whom to tell about executions."),
     "delivery": ResourceGroup("delivery", "Deliveries: what webhooks were told, and what did not arrive."),
     "trigger": ResourceGroup("trigger", "Triggers: the webhooks that start or signal workflows."),

@@ -74,6 +74,8 @@ def _announce(workspace: Workspace, started: Started) -> None:
     mcp = workspace.settings.server.mcp
     if mcp.enabled and mcp.transport != "stdio":
         lines.append(f"  MCP      {started.address}{mcp.path}")
+    if workspace.settings.server.console_enabled:
+        lines.append(f"  console  {started.address}/console")
     if started.owner_key is not None:
         lines.extend(
             (

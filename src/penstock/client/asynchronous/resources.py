@@ -12,6 +12,7 @@ from penstock.client.generated.asynchronous.drafts import AsyncDrafts
 from penstock.client.generated.asynchronous.grants import AsyncGrants
 from penstock.client.generated.asynchronous.graphs import AsyncGraphs
 from penstock.client.generated.asynchronous.keys import AsyncKeys
+from penstock.client.generated.asynchronous.memories import AsyncMemories
 from penstock.client.generated.asynchronous.models import AsyncModels
 from penstock.client.generated.asynchronous.policies import AsyncPolicies
 from penstock.client.generated.asynchronous.preflights import AsyncPreflights
@@ -40,6 +41,7 @@ class AsyncResources:
         self.executions = AsyncExecutions(caller)
         self.schedules = AsyncSchedules(caller)
         self.graphs = AsyncGraphs(caller)
+        self.memories = AsyncMemories(caller)
         self.control = AsyncControl(caller)
         self.keys = AsyncKeys(caller)
         self.quotas = AsyncQuotas(caller)

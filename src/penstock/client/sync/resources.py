@@ -11,6 +11,7 @@ from penstock.client.generated.sync.drafts import Drafts
 from penstock.client.generated.sync.grants import Grants
 from penstock.client.generated.sync.graphs import Graphs
 from penstock.client.generated.sync.keys import Keys
+from penstock.client.generated.sync.memories import Memories
 from penstock.client.generated.sync.models import Models
 from penstock.client.generated.sync.policies import Policies
 from penstock.client.generated.sync.preflights import Preflights
@@ -40,6 +41,7 @@ class Resources:
         self.executions = Executions(caller)
         self.schedules = Schedules(caller)
         self.graphs = Graphs(caller)
+        self.memories = Memories(caller)
         self.control = Control(caller)
         self.keys = Keys(caller)
         self.quotas = Quotas(caller)

@@ -18,6 +18,7 @@ Above it: `expansion`. Below it: `nodes`. It never fails.
 from __future__ import annotations
 
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.definitions.agents.memory import memory_tools
 from penstock.definitions.agents.nodes import agent_tools
 
 __all__ = ["expanded_test", "expanded_tests"]
@@ -36,9 +37,10 @@ def expanded_test(test: JsonObject, agent: JsonObject) -> JsonObject:
     """Return one test. What is expanded already stays as it is."""
     written = object_or_empty(test.get("mock"))
     mock: JsonObject = {}
-    tools = agent_tools(agent)
-    if tools and "tools" not in written:
+    tools, remembering = agent_tools(agent), memory_tools(agent)
+    if (tools or remembering) and "tools" not in written:
         listed: list[JsonValue] = [{"name": tool.name} for tool in tools if not tool.pattern]
+        listed += [{"name": name} for name in remembering]
         mock["tools"] = {"tools": listed, "left_out": []}
     script = test.get("model")
     if isinstance(script, list):

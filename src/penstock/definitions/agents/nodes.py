@@ -12,8 +12,8 @@
 
 The ids of tools are their names without what stands before the last `:`, as far as those can be ids and are unique.
 
-Above it: `expansion`. Below it: plain JSON. It never fails: what it does not understand it leaves out, and the checks
-of the shape report that.
+Above it: `expansion`. Below it: `memory`, plain JSON. It never fails: what it does not understand it leaves out, and
+the checks of the shape report that.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.definitions.agents.memory import MEMORY_IDS, add_memory
 from penstock.definitions.agents.schemas import answer_schema_of, input_schema_of
 from penstock.definitions.shapes.fields import RESERVED_IDS
 
@@ -105,7 +106,7 @@ class AgentNodes:
 def agent_tools(agent: JsonObject) -> tuple[AgentTool, ...]:
     """Return the tools that a block lists, names before patterns: what has an entry of its own follows that."""
     listed = agent.get("tools")
-    taken = {*OWN_IDS, *RESERVED_IDS}
+    taken = {*OWN_IDS, *RESERVED_IDS, *(MEMORY_IDS if "memory" in agent else ())}
     found: dict[str, AgentTool] = {}
     for index, item in enumerate(listed if isinstance(listed, list) else []):
         entry = item if isinstance(item, dict) else {"tool": item}
@@ -134,7 +135,10 @@ def _node_id(name: str, index: int, taken: set[str]) -> str:
 
 def agent_nodes(document: JsonObject) -> AgentNodes:
     """Return the nodes that the block of an agent stands for."""
-    return _Writer(document=document, agent=object_or_empty(document.get("agent"))).written()
+    agent = object_or_empty(document.get("agent"))
+    made = _Writer(document=document, agent=agent).written()
+    add_memory(made.nodes, made.sources, agent)
+    return made
 
 
 @dataclass(slots=True, kw_only=True)

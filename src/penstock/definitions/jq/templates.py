@@ -48,6 +48,7 @@ __all__ = [
     "load_mapping",
     "load_template",
     "render",
+    "split_text",
     "template_expressions",
     "template_secrets",
 ]
@@ -209,7 +210,7 @@ class _Compiler:
                     "put the secret in a field of its own, or compose the text in the step that uses it",
                 )
             return SecretTemplate(text, names)
-        pieces = list(_split(text))
+        pieces = list(split_text(text))
         if None in pieces:
             return TemplateProblem("`${` without its closing `}`", json_pointer(path), "write `$${` for a literal `${`")
         return self._pieces([piece for piece in pieces if piece is not None], text, path)
@@ -254,7 +255,7 @@ def _fold(template: ObjectTemplate | ListTemplate) -> Template:
     return template
 
 
-def _split(text: str) -> Iterator[tuple[bool, str] | None]:
+def split_text(text: str) -> Iterator[tuple[bool, str] | None]:
     """Split a text into literal and jq pieces; None for an opening that is never closed."""
     position, literal = 0, ""
     while position < len(text):

@@ -37,7 +37,9 @@ from penstock.definitions.nodes import (
     wait,
 )
 
-__all__ = ["ACTIVITY_KINDS", "NODE_KINDS", "PUBLISHED_KINDS", "implied_activity", "kind_named"]
+__all__ = ["ACTIVITY_KINDS", "NODE_KINDS", "PUBLISHED_KINDS", "delegating_node", "implied_activity", "kind_named"]
+
+delegating_node = agent_delegate.delegating_node
 
 
 def _kind_of(node_type: NodeType) -> NodeKind:  # noqa: C901, PLR0912  # mypy checks that no type is missing

@@ -25,7 +25,7 @@ from penstock.definitions.node_parts.kind import (
 )
 from penstock.definitions.shapes.fields import OBJECT, STRING, Shape, choice, optional, ref, required
 
-__all__ = ["KIND"]
+__all__ = ["KIND", "delegating_node"]
 
 _ACTIVITY = Activity(arguments=("input", "input_mapping"), single=True)
 _AGENT_ID = required("agent_id", STRING, "The agent.")
@@ -45,6 +45,12 @@ def _build(source: NodeSource) -> ActivityDetail:
         agent_id=str(fields.get("agent_id", "")),
         protocol=str(fields.get("protocol", _DEFAULT_PROTOCOL)),
     )
+
+
+def delegating_node(agent_id: str, protocol: str) -> JsonObject:
+    """Return a node that gives the input of its run to an agent."""
+    kind = NodeType.AGENT_DELEGATE.value
+    return {"id": "work", "type": kind, "agent_id": agent_id, "protocol": protocol, "input": "${ .input }"}
 
 
 def _references(fields: JsonObject) -> Iterator[Reference]:

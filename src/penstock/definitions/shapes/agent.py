@@ -24,7 +24,10 @@ from penstock.definitions.shapes.fields import (
     required,
 )
 
-__all__ = ["AGENT_SHAPES"]
+__all__ = ["AGENT_SHAPES", "MEMORY_SCOPES"]
+
+MEMORY_SCOPES = ("session", "principal", "tenant")
+"""Whose memory an agent may read or write."""
 
 _NAME = pattern(r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*\*?$", "workflow:refund_order", "query:*")
 
@@ -80,6 +83,19 @@ _CONVERSATION = Shape(
     ),
 )
 
+_SCOPES = {**array_of({"enum": list(MEMORY_SCOPES)}), "minItems": 1, "uniqueItems": True}
+_MEMORY = Shape(
+    name="agent_memory",
+    title="Memory of an agent",
+    description="What the agent may remember beyond its run: of its session, of whoever started it, of the tenant.",
+    fields=(
+        optional("read", _SCOPES, "Offers `memory.get` and `memory.search`, for these scopes."),
+        optional("write", _SCOPES, "Offers `memory.put`, for these scopes."),
+    ),
+    at_least_one=(("read", "write"),),
+    hints={"scopes": "write `read` and `write`", "session": "write `read: [session]`"},
+)
+
 _AGENT = Shape(
     name="agent",
     title="Agent",
@@ -101,6 +117,7 @@ _AGENT = Shape(
         optional("output_schema", ref("json_schema"), "The JSON Schema of its answer; without one it is a text."),
         optional("limits", ref("agent_limits"), "When it has to stop."),
         optional("conversation", ref("agent_conversation"), "How much of a long conversation it reads."),
+        optional("memory", ref("agent_memory"), "What it may remember beyond its run; without it, nothing."),
         optional("ask_user", {**BOOLEAN, "default": False}, "Whether it may ask a person."),
         optional("temperature", {"type": "number", "minimum": 0}, "How much the answers vary."),
         optional("max_tokens", COUNT, "The longest turn."),
@@ -114,4 +131,4 @@ _AGENT = Shape(
     },
 )
 
-AGENT_SHAPES = (_TOOL, _LIMITS, _CONVERSATION, _AGENT)
+AGENT_SHAPES = (_TOOL, _LIMITS, _CONVERSATION, _MEMORY, _AGENT)

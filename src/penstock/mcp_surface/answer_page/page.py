@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.asgi import AUDITED, CODE, HttpOrigin, remote_of, request_id_of, send_body
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.mcp_surface.answer_page.html_form import AnswerForm, UnreadableField, answer_form
+from penstock.html_form import AnswerForm, UnreadableField, answer_form
 from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions

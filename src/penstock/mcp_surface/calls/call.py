@@ -31,7 +31,7 @@ from penstock.mcp_surface.questions.client_questions import (
 )
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED, Client, ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
-from penstock.mcp_surface.questions.signing import RequestState, Signer, request_digest
+from penstock.mcp_surface.questions.signing import RequestState, request_digest
 from penstock.mcp_surface.rates import is_rate_limited
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS
@@ -42,6 +42,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.registries.session_runs import turn_of_run
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import HistoryPage
+from penstock.operations.signed_texts import Signer
 
 __all__ = ["Call", "CallContext", "Render"]
 

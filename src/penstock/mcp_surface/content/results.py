@@ -22,6 +22,7 @@ from penstock.mcp_surface.content.upstream_results import upstream_result
 from penstock.mcp_surface.content.waiting_text import waiting_text, where_answered, who_answers
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.exposed.workflows import WORKFLOW_PREFIX
+from penstock.operations.registered_tools.capabilities import TOOL_PREFIX
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import ExecutionView
@@ -194,9 +195,17 @@ def execution_result(
 
     `page` is the address at which somebody with a key can answer its questions in a browser.
     """
-    imported = result.workflow_id.startswith(UPSTREAM_PREFIX)
+    outside = result.workflow_id.startswith(UPSTREAM_PREFIX) or _is_of_outside_tool(result, tool_list)
     shown = _shown_result(result, tool_list, characters_max, page=page, note=note, asked_for=asked_for)
-    return marked(shown, untrusted=result.untrusted or imported)
+    return marked(shown, untrusted=result.untrusted or outside)
+
+
+def _is_of_outside_tool(result: ExecutionResult, tool_list: ToolList) -> bool:
+    """Whether a registered tool answered that asks somebody else: another server, or an address."""
+    if not result.workflow_id.startswith(TOOL_PREFIX):
+        return False
+    tool = tool_list.find(result.workflow_id)
+    return tool is None or tool.capability.metadata.get("kind") in ("http", "mcp")
 
 
 def _shown_result(

@@ -7,20 +7,17 @@ be answered once. Each purpose has its own key, so a text for one is invalid for
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
-from typing import Generic, TypeVar
 
 import msgspec
 
 from penstock.base.json import JsonObject
+from penstock.operations.signed_texts import Signer
 
-__all__ = ["AnswerLink", "RequestState", "Signer", "link_signer", "request_digest", "state_signer"]
+__all__ = ["AnswerLink", "RequestState", "link_signer", "request_digest", "state_signer"]
 
 _STATES = b"penstock mcp request state 1"
 _LINKS = b"penstock answer link 1"
-_CHARACTERS_MAX = 8_192
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -50,42 +47,9 @@ class AnswerLink(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     until_ms: int
 
 
-Sealed = TypeVar("Sealed", RequestState, AnswerLink)
-
-
 def request_digest(tool: str, arguments: JsonObject) -> str:
     """Return a digest of a call that does not depend on the order of its arguments."""
     return hashlib.sha256(_encode([tool, arguments])).hexdigest()
-
-
-class Signer(Generic[Sealed]):
-    """Signs and verifies texts; servers with the same pepper accept each other's texts."""
-
-    def __init__(self, pepper: bytes, purpose: bytes, kind: type[Sealed]) -> None:
-        self._key = hmac.digest(pepper, purpose, "sha256")
-        self._kind: type[Sealed] = kind
-
-    def sign(self, state: Sealed) -> str:
-        """Sign a state and return it as text."""
-        body = msgspec.json.encode(state)
-        return base64.urlsafe_b64encode(hmac.digest(self._key, body, "sha256") + body).decode()
-
-    def verify(self, text: str, *, now_ms: int) -> Sealed | None:
-        """Return the state in a text; None if it is not ours, was changed, or has expired."""
-        if len(text) > _CHARACTERS_MAX:
-            return None
-        try:
-            raw = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
-        except (ValueError, UnicodeEncodeError):
-            return None
-        signature, body = raw[:32], raw[32:]
-        if not hmac.compare_digest(signature, hmac.digest(self._key, body, "sha256")):
-            return None
-        try:
-            state = msgspec.json.decode(body, type=self._kind)
-        except msgspec.DecodeError:
-            return None
-        return state if state.until_ms > now_ms else None
 
 
 def state_signer(pepper: bytes) -> Signer[RequestState]:

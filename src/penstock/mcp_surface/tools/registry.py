@@ -17,7 +17,7 @@ from penstock.mcp_surface.tools.graph_tools import graph_of, graph_tool_list
 from penstock.mcp_surface.tools.naming import ToolNaming
 from penstock.mcp_surface.tools.tool_list import ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import toolset_list, trio_names
-from penstock.operations.catalogue.capability import QUERY, Capability
+from penstock.operations.catalogue.capability import QUERY, REGISTERED_TOOL, Capability
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.pipeline import Gate
@@ -26,8 +26,9 @@ from penstock.operations.gate.policy_stage import Standpoint
 __all__ = ["ToolRegistry", "build_tool_list"]
 
 _LISTS_KEPT = 256
-# Priority when several want the same name: built-in operations, workflows, stored queries, tools of other servers.
-_ORDER = {"builtin": 0, "workflow": 1, QUERY: 2, "upstream": 3}
+# Priority when several want the same name: built-in operations, workflows, stored queries, registered tools, tools of
+# other servers.
+_ORDER = {"builtin": 0, "workflow": 1, QUERY: 2, REGISTERED_TOOL: 3, "upstream": 4}
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -192,6 +193,8 @@ def _own_name(capability: Capability, chosen: str) -> str:
     """Return the name of a capability that no other kind of capability has."""
     if capability.populator == "upstream":
         return f"upstream_{chosen}"
+    if capability.populator == REGISTERED_TOOL:
+        return f"tool_{chosen}"
     metadata = capability.metadata
     if capability.populator == QUERY:
         return f"{metadata.get('graph')}_{metadata.get('query')}"

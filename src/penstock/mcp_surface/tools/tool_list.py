@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.tools.naming import UNCHANGED, ToolNaming
-from penstock.operations.catalogue.capability import QUERY, Capability
+from penstock.operations.catalogue.capability import QUERY, REGISTERED_TOOL, Capability
 from penstock.operations.catalogue.profile_names import short_metadata
 
 __all__ = ["BYTES_PER_TOKEN", "CATALOGUE", "Tool", "ToolList", "catalogue_bytes", "listed_tool", "pinned_version"]
@@ -50,8 +50,8 @@ class Tool:
 
     @property
     def starts_execution(self) -> bool:
-        """Whether a call starts an execution: of one of the tenant's workflows, or of an imported tool."""
-        return self.capability.populator in ("workflow", "upstream")
+        """Whether a call starts an execution: of a workflow, or of a registered or imported tool."""
+        return self.capability.populator in ("workflow", "upstream", REGISTERED_TOOL)
 
     @property
     def follows_execution(self) -> bool:
@@ -126,6 +126,8 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
         listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("server", "upstream", "hash")}
     if capability.populator == QUERY:
         listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("graph", "query", "hash")}
+    if capability.populator == REGISTERED_TOOL:
+        listed["_meta"] = {f"{_META}{key}": capability.metadata.get(key) for key in ("tool", "hash")}
     governance = short_metadata(capability)
     if governance:
         known = listed.get("_meta")

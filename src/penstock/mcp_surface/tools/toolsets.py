@@ -1,11 +1,11 @@
 """Toolsets: which of a caller's tools are listed, so that a model does not get more than it can use.
 
 The address chooses (`/mcp?toolset=workflows`, or names of sets, resources and tools, separated by commas); otherwise
-the setting does. The default is the exposed workflows, the stored queries of the only graph, the imported tools, and
-the operations that continue their executions: exposing a workflow to a model does not mean letting the model change it.
-`management` adds all operations. A list that is small enough is shown whole. Otherwise it is reduced to the everyday
-operations, and then to three tools that search, describe and call the others. With any other set, only the tools of the
-set can be called.
+the setting does. The default is the exposed workflows and registered tools, the stored queries of the only graph, the
+imported tools, and the operations that continue their executions: exposing a workflow to a model does not mean letting
+the model change it. `management` adds all operations. A list that is small enough is shown whole. Otherwise it is
+reduced to the everyday operations, and then to three tools that search, describe and call the others. With any other
+set, only the tools of the set can be called.
 
 A toolset never adds to what a caller may do.
 """
@@ -21,12 +21,19 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.tool_list import CATALOGUE, Tool, ToolList, catalogue_bytes, listed_tool
-from penstock.operations.catalogue.capability import QUERY, Annotations, Authorization, Capability, Governance
+from penstock.operations.catalogue.capability import (
+    QUERY,
+    REGISTERED_TOOL,
+    Annotations,
+    Authorization,
+    Capability,
+    Governance,
+)
 from penstock.operations.stored_queries.tool_names import PAIR
 
 __all__ = ["EVERYDAY", "FOLLOWING", "TOOLSETS", "described", "found_tools", "inner_call", "toolset_list", "trio_names"]
 
-TOOLSETS = ("default", "management", "workflows", "queries", "upstream", "operations", "all", "search")
+TOOLSETS = ("default", "management", "workflows", "queries", "tools", "upstream", "operations", "all", "search")
 EVERYDAY = frozenset(
     {
         "workflow.list",
@@ -45,7 +52,9 @@ EVERYDAY = frozenset(
 FOLLOWING = frozenset({"execution.status", "execution.answer", "execution.cancel", "execution.wait"})
 """Operations that continue an execution started by a workflow's tool."""
 _SEARCHING = frozenset({"management", "search"})
-# The sets that include every workflow and every imported tool.
+# The set of the tools that start an execution, by what makes them.
+_STARTING = {"workflow": "workflows", REGISTERED_TOOL: "tools", "upstream": "upstream"}
+# The sets that include every workflow and every registered or imported tool.
 _EVERY_START = frozenset({"default", "management"})
 _FOUND_DEFAULT = 10
 _FOUND_MAX = 50
@@ -90,14 +99,14 @@ def _is_kept(tool: Tool, kept: frozenset[str], words: frozenset[str], whole: Too
 
 
 def _is_named(tool: Tool, words: frozenset[str], whole: ToolList) -> bool:
-    kinds = {"upstream" if tool.capability.populator == "upstream" else "workflows", *_EVERY_START}
+    kinds = {_STARTING.get(tool.capability.populator, "workflows"), *_EVERY_START}
     if tool.capability.populator == QUERY:
         kinds = {"queries", *(_EVERY_START if _is_offered_alone(tool) else ())}
     elif tool.capability.name in PAIR and any(map(_is_paired, whole.tools)):
         kinds = {"operations", "queries", tool.capability.resource, *_EVERY_START}
     elif not tool.starts_execution:
         kinds = {"operations", tool.capability.resource}
-        kinds |= {"workflows", "upstream", "default"} if tool.capability.name in FOLLOWING else set()
+        kinds |= {"workflows", "tools", "upstream", "default"} if tool.capability.name in FOLLOWING else set()
     return bool(words & kinds) or any(whole.find(word) is tool for word in words)
 
 

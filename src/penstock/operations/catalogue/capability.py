@@ -27,6 +27,7 @@ from penstock.governance.policy.shapes import record_of
 __all__ = [
     "BOUND",
     "QUERY",
+    "REGISTERED_TOOL",
     "Annotations",
     "Authorization",
     "Bucket",
@@ -46,6 +47,8 @@ QUERY = "query"
 """The populator of stored queries."""
 BOUND = "bound"
 """The populator of operations that are offered for one graph, without the argument that names it."""
+REGISTERED_TOOL = "tool"
+"""The populator of tools that tenants register."""
 Bucket: TypeAlias = Literal["read", "write", "admin"]
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 

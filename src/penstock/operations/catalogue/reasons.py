@@ -71,6 +71,11 @@ REASONS: dict[str, Reason] = {
     "QUOTA_EXCEEDED": Reason(
         LimitExceeded, "A tenant or a key has used what it may: runs, tokens, cost or storage; the details say which."
     ),
+    "MEMORY_FULL": Reason(LimitExceeded, "The memory of a session, a principal or a tenant has no room for the entry."),
+    "MEMORY_VALUE_TOO_LARGE": Reason(LimitExceeded, "The value is larger than what is remembered at once."),
+    "MEMORY_NOT_FOUND": Reason(NotFound, "Nothing is remembered under this key."),
+    "SESSION_REQUIRED": Reason(Rejected, "The call is about a session, and says not which."),
+    "SESSION_UNEXPECTED": Reason(Rejected, "The call names a session, and is about something else."),
     "QUOTA_NOT_FOUND": Reason(NotFound, "These quotas were not changed."),
     "OPERATOR_REQUIRED": Reason(Denied, "Only the operator of the server may do this."),
     "CONCURRENCY_LIMITED": Reason(LimitExceeded, "Too many calls at once with one key."),
@@ -97,6 +102,7 @@ REASONS: dict[str, Reason] = {
     "WORKFLOW_NAME_DIFFERS": Reason(Rejected, "The document has another name than the workflow to be changed."),
     "DOCUMENT_TOO_COSTLY": Reason(Rejected, "Checking the document takes more time or memory than there is for it."),
     "TASK_EXISTS": Reason(Conflict, "The workflow has a task of that id."),
+    "TASK_NOT_EXECUTABLE": Reason(Rejected, "The node does no work by itself; the message says which do."),
     "TASK_NOT_FOUND": Reason(NotFound, "The workflow has no such task."),
     "TASK_ID_DIFFERS": Reason(Rejected, "The task has another id than the one to be changed."),
     # Held calls.
@@ -235,7 +241,8 @@ REASONS: dict[str, Reason] = {
     "MODEL_NOT_FOUND": Reason(NotFound, "There is no such model."),
     "TOOL_EXISTS": Reason(Conflict, "There is a tool of that id."),
     "TOOL_NOT_FOUND": Reason(NotFound, "There is no such tool."),
-    "TOOL_INVALID": Reason(Rejected, "The members of the tool contradict each other."),
+    "TOOL_INVALID": Reason(Rejected, "The tool cannot be called as it is registered; the message says why."),
+    "TOOLS_LIMITED": Reason(LimitExceeded, "The tenant has as many registered tools as it may have."),
     "AGENT_EXISTS": Reason(Conflict, "There is an agent of that id."),
     "AGENT_NOT_FOUND": Reason(NotFound, "There is no such agent."),
     "AGENT_NAME_TAKEN": Reason(Conflict, "Another agent has that name: an entry, a workflow, or one of the settings."),

@@ -32,11 +32,12 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.state import RunState
 from penstock.engine.transitions import Phase, RunStatus
 from penstock.governance.principals import Principal
-from penstock.operations.catalogue.capability import Capability, EventStream, Reply
+from penstock.operations.catalogue.capability import REGISTERED_TOOL, Capability, EventStream, Reply
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import NodeVisit, Request, Services
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate, Outcome, RefusedCall
+from penstock.operations.gate.policy_stage import Standpoint
 from penstock.operations.permissions.run_principals import rights_of_run, run_caller
 from penstock.operations.runs.held_calls import HELD_LABEL, held_key
 from penstock.operations.runs.imported_tools import UPSTREAM
@@ -155,7 +156,7 @@ async def _listed(gate: Gate, call: ActivityCall, caller: _Caller, *, by_model: 
         request_id="",
         visit=_visit(call, caller, by_model=by_model),
     ).standpoint
-    visible = await gate.visible(caller.principal, standpoint)
+    visible = (*await gate.visible(caller.principal, standpoint), *await _registered(gate, caller, standpoint))
     found = sorted((item for item in visible if is_allowed(item.name, patterns)), key=lambda item: item.name)
     if len(found) > limits.LLM_TOOLS_MAX:
         message = f"the list stands for {len(found)} tools, and {limits.LLM_TOOLS_MAX} are offered at most"
@@ -169,13 +170,21 @@ async def _listed(gate: Gate, call: ActivityCall, caller: _Caller, *, by_model: 
     return ActivityDone({"tools": tools, "left_out": missing})
 
 
+async def _registered(gate: Gate, caller: _Caller, standpoint: Standpoint) -> list[Capability]:
+    """Return the registered tools that no list of MCP tools shows, as far as their caller may call them."""
+    exposure = await gate.exposed.of(caller.principal.tenant)
+    unlisted = [item for item in exposure.unlisted.values() if item.populator == REGISTERED_TOOL]
+    allowed = await gate.lists.allowed(caller.principal, unlisted, standpoint, ("unlisted", exposure.revision))
+    return [item for item in unlisted if item.name in allowed]
+
+
 def _described(item: Capability) -> JsonObject:
     """Return what a model is told of a tool. What another server says of its own tools is not trusted."""
     return {
         "name": item.name,
         "description": item.description,
         "input_schema": item.input_schema,
-        "trusted": item.populator != UPSTREAM,
+        "trusted": item.populator != UPSTREAM and item.metadata.get("borrowed") is not True,
     }
 
 

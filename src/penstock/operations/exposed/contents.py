@@ -22,8 +22,16 @@ from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResourc
 from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
 from penstock.operations.runs.tool_schemas import governance_of, object_at, object_schema, settings_of, text_of
 from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.upstreams.tools import PROMPT_PREFIX as UPSTREAM_PROMPTS
 
-__all__ = ["PROMPT_PREFIX", "RESOURCE_PREFIX", "exposed_prompt", "exposed_resource", "typed_arguments"]
+__all__ = [
+    "PROMPT_PREFIX",
+    "RESOURCE_PREFIX",
+    "exposed_prompt",
+    "exposed_resource",
+    "imported_prompt",
+    "typed_arguments",
+]
 
 
 RESOURCE_PREFIX = "resource:"
@@ -76,6 +84,26 @@ def exposed_prompt(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedPrompt
         messages=tuple(_message(item) for item in said if isinstance(item, dict)) if isinstance(said, list) else (),
         runs=shown.get("run") is True,
         capability=_capability(row, f"{PROMPT_PREFIX}{row.name}", _STARTS, scopes),
+    )
+
+
+def imported_prompt(tool: Capability) -> ExposedPrompt | None:
+    """Return the prompt of another server that an imported tool stands for; None if it stands for something else."""
+    upstream = str(tool.metadata.get("upstream", ""))
+    if not upstream.startswith(UPSTREAM_PROMPTS):
+        return None
+    server = str(tool.metadata.get("tool")).removesuffix(upstream)
+    return ExposedPrompt(
+        name=f"{server}{upstream.removeprefix(UPSTREAM_PROMPTS)}",
+        workflow_id=tool.name,
+        tool=None,
+        title=tool.title,
+        description=tool.description,
+        icons=[],
+        input_schema=tool.input_schema,
+        messages=(),
+        runs=True,
+        capability=tool,
     )
 
 

@@ -1,9 +1,9 @@
 """What each tenant exposes to assistants: the tools, prompts and resources that its workflows declare.
 
-Stored queries, and tools that are imported from other MCP servers, are listed with them. A workflow with `expose.tool`
-becomes a capability like any other: called through the gate, it starts a durable run of the version that was listed and
-waits for the result for as long as the call may. The result of reading is cached until this process changes a workflow
-of the tenant; changes by other processes are noticed after a moment.
+Stored queries, registered tools and tools that are imported from other MCP servers are listed with them. A workflow
+with `expose.tool` becomes a capability like any other: called through the gate, it starts a durable run of the version
+that was listed and waits for the result for as long as the call may. The result of reading is cached until this process
+changes a workflow of the tenant; changes by other processes are noticed after a moment.
 
 Above it: the gate looks here for what the catalogue does not have, surfaces list it. Below it: `runs`.
 """
@@ -25,18 +25,25 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
-from penstock.operations.exposed.contents import PROMPT_PREFIX, RESOURCE_PREFIX, exposed_prompt, exposed_resource
+from penstock.operations.exposed.contents import (
+    PROMPT_PREFIX,
+    RESOURCE_PREFIX,
+    exposed_prompt,
+    exposed_resource,
+    imported_prompt,
+)
 from penstock.operations.gate.context import Services
 from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
+from penstock.operations.registered_tools.capabilities import TOOL_PREFIX, RegisteredTools, registered_tools
 from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
 from penstock.operations.runs.impacts import start_impact
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, ImportedTools, imported_tools
 from penstock.operations.runs.tool_schemas import (
     annotations_of,
     governance_of,
-    nested_schema,
     object_at,
     object_schema,
+    result_schema,
     settings_of,
     strictest,
     text_of,
@@ -48,7 +55,7 @@ __all__ = ["WORKFLOW_PREFIX", "ExposedWorkflows"]
 
 
 WORKFLOW_PREFIX = "workflow:"
-_PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX, QUERY_PREFIX)
+_PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX, QUERY_PREFIX, TOOL_PREFIX)
 _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON", "QUOTA_EXCEEDED")
 
 # The kinds of requests that workflows can handle.
@@ -116,15 +123,17 @@ class ExposedWorkflows:
         workflows = TenantWorkflows.of(stored)
         imported = await imported_tools(self._services, tenant)
         queries = await graph_tools(self._services, tenant)
+        registered = await registered_tools(self._services, tenant, imported, queries)
         newest = {row.name: row for row in stored}
         needs = {row.name: await self._needs(tenant, row, newest) for row in rows}
         # The scopes of its children decide who sees a workflow, and their risk whether it waits, as much as its own.
-        hashes = (*(row.hash for row in rows), *map(repr, needs.values()), *imported.marks, *queries.marks)
+        marks = (*imported.marks, *queries.marks, *registered.marks)
+        hashes = (*(row.hash for row in rows), *map(repr, needs.values()), *marks)
         if known is not None and known.hashes == hashes:
             fresh = replace(known, workflows=workflows, read_at=now, mark=mark)
         else:
             self._revision += 1
-            exposure = _with_queries(_exposure(rows, needs, imported, self._revision), queries)
+            exposure = _with_tools(_exposure(rows, needs, imported, self._revision), queries, registered)
             fresh = replace(exposure, hashes=hashes, workflows=workflows, read_at=now, mark=mark)
         self._known[tenant] = fresh
         if changes == self._changes:  # otherwise something changed while reading, and the cache stays outdated
@@ -171,6 +180,10 @@ def _exposure(
             prompts.setdefault(prompt.name, prompt)
         if resource is not None:
             resources.setdefault(resource.address.text, resource)
+    for tool in imported.tools.values():
+        prompt = imported_prompt(tool)
+        if prompt is not None:
+            prompts.setdefault(prompt.name, prompt)
     read: tuple[ExposedPrompt | ExposedResource, ...] = (*prompts.values(), *resources.values())
     return Exposure(
         tools=MappingProxyType(tools),
@@ -182,10 +195,11 @@ def _exposure(
     )
 
 
-def _with_queries(exposure: Exposure, queries: GraphTools) -> Exposure:
-    """Return an exposure with the stored queries of the tenant's graphs."""
-    tools = {**exposure.tools, **queries.listed}
-    return replace(exposure, tools=MappingProxyType(tools), unlisted=queries.unlisted, graphs=queries.graphs)
+def _with_tools(exposure: Exposure, queries: GraphTools, registered: RegisteredTools) -> Exposure:
+    """Return an exposure with the stored queries of the tenant's graphs, and its registered tools."""
+    tools = {**exposure.tools, **queries.listed, **registered.listed}
+    unlisted = {**queries.unlisted, **registered.unlisted}
+    return replace(exposure, tools=MappingProxyType(tools), unlisted=MappingProxyType(unlisted), graphs=queries.graphs)
 
 
 def _handlers(rows: list[DefinitionRow]) -> dict[str, str]:
@@ -206,7 +220,7 @@ def _tool(row: DefinitionRow, needs: _Needs) -> Capability | None:
 def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capability:
     document = row.document
     input_schema = object_schema(input_schema_of(document))
-    output_schema = _result_schema(output_schema_of(document))
+    output_schema = result_schema(output_schema_of(document))
     title = text_of(shown.get("title"), document.get("title")) or row.name
     metadata: dict[str, JsonValue] = {
         "workflow": row.name,
@@ -238,21 +252,5 @@ def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capabil
     )
 
 
-# The state of an execution (`ExecutionResult`), as briefly as possible: every tool of a list repeats it, and all that a
-# model needs to know about errors and questions is that there may be some. `execution.wait` shows all of it.
-_STANDING: JsonObject = {
-    "execution_id": {"type": "string"},
-    "status": {"type": "string"},
-    "error": {},
-    "questions": {"type": "array"},
-}
-_ALWAYS: list[JsonValue] = ["execution_id", "status"]
 # Enough to notice a change of the schemas; the version itself is named by its whole hash.
 _SCHEMA_DIGITS = 16
-
-
-def _result_schema(output: JsonObject) -> JsonObject:
-    """Return the schema of a call's result: the state of the execution, with the output that the document promises."""
-    nested, definitions = nested_schema(output)
-    schema: JsonObject = {"type": "object", "properties": {**_STANDING, "output": nested}, "required": _ALWAYS}
-    return {**schema, "$defs": definitions} if definitions else schema

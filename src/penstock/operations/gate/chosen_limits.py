@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.operations.gate.quotas import QuotaChoices
 
-__all__ = ["CapabilityLimit", "GateLimits"]
+__all__ = ["CapabilityLimit", "GateLimits", "MemoryLimits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,31 @@ class CapabilityLimit:
 
     per_minute: int | None = None
     tenant_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimits:
+    """How much is remembered and for how long, as the operator configured it. A time of None means until deleted."""
+
+    value_bytes_max: int = limits.MEMORY_VALUE_BYTES_MAX
+    entries_max: int = limits.MEMORY_ENTRIES_MAX
+    """Entries of one space: a session, a principal or a tenant."""
+    bytes_max: int = limits.MEMORY_BYTES_MAX
+    """Bytes of one space."""
+    tenant_bytes_max: int = limits.MEMORY_TENANT_BYTES_MAX
+    """Bytes of all spaces of a tenant."""
+    session_ttl_seconds: int | None = limits.MEMORY_SESSION_TTL_SECONDS_DEFAULT
+    ttl_default_seconds: int | None = None
+    """For entries of principals and tenants that name no time."""
+    ttl_max_seconds: int | None = None
+    """What entries may name at most; one that names more, or no end, gets this."""
+
+    def ttl_seconds(self, scope: str, wanted: int | None) -> int | None:
+        """Return how long an entry is kept; None until it is deleted."""
+        default = self.session_ttl_seconds if scope == "session" else self.ttl_default_seconds
+        chosen = default if wanted is None else wanted
+        bounds = [found for found in (chosen, self.ttl_max_seconds) if found is not None]
+        return min(bounds, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +63,8 @@ class GateLimits:
     unauthenticated_per_minute: int = limits.UNAUTHENTICATED_PER_MINUTE
     failed_logins_per_minute: int = limits.FAILED_LOGINS_PER_MINUTE
     quotas: QuotaChoices = field(default_factory=QuotaChoices)
+    memory: MemoryLimits = field(default_factory=MemoryLimits)
+    """What `memory.put` keeps."""
     idempotency_ttl_ms: int = limits.IDEMPOTENCY_TTL_MS
     sync_wait_seconds: float = limits.SYNC_WAIT_SECONDS
     sync_wait_max_seconds: float = limits.SYNC_WAIT_SECONDS_MAX

@@ -5,7 +5,7 @@ Above it: `pipeline` makes a context for each call, and handlers use it. Below i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -42,6 +42,7 @@ from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
+from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.ports.platform import CallRecord, PlatformStore
 from penstock.runtime.ports.runs import RunStore
@@ -318,6 +319,8 @@ class Services:
     """The key that signs checkpoints; None if this process only looks into a store that has no secret yet."""
     upstreams: UpstreamToolRegistry | None = None
     """The MCP servers whose tools are imported."""
+    memory: MemoryStore | None = None
+    """Keeps the memory of agents and people; None where there is no store for it."""
     graphs: GraphStore | None = None
     """Keeps graphs; None where there is no store for them."""
     checked_graphs: LruCache[Hashable, Any] = field(default_factory=lambda: LruCache(limits.CHECKED_GRAPHS_KEPT))
@@ -326,8 +329,8 @@ class Services:
     """Whose workflows are stored and started."""
     configured_models: ConfiguredModels = field(default_factory=ConfiguredModels)
     """The models that the settings have. No tenant can register one of their names."""
-    delegates: frozenset[str] = frozenset()
-    """The agents that the settings name for `agent_delegate` nodes."""
+    delegates: Mapping[str, str] = field(default_factory=dict)
+    """The agents that the settings name for `agent_delegate` nodes, each with the protocol that it is reached by."""
     sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
     """The MCP servers that we sign in to."""
     base_path: str = "/api/v0"

@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from penstock.base import limits
 from penstock.base.errors import Denied, NotFound, PenstockError
+from penstock.base.json import object_or_empty
 from penstock.base.scopes import missing_scope, scope_allows
 from penstock.definitions.start_needs import ChildReference, StartNeeds, start_needs
 from penstock.operations.gate.context import Context, Principal, Services
@@ -45,6 +47,8 @@ READ_SCOPE = "workflow:read"
 UNKNOWN_WORKFLOW = "WORKFLOW_NOT_FOUND"
 RUN_SCOPE = "workflow:run"
 UPSTREAM_RUN_SCOPE = "upstream:run"
+# The kind under which the platform store keeps registered tools.
+_TOOLS = "tool"
 
 
 def unknown_workflow(name: str, definition_hash: str | None = None) -> NotFound:
@@ -107,7 +111,7 @@ async def _versions(
 
 
 async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
-    """Return every scope that anything in a tenant needs: operations, workflows and their approvals, imported tools."""
+    """Return every scope that anything in a tenant needs: operations, workflows, their approvals, tools."""
     catalogue, upstreams = services.catalogue, services.upstreams
     found = {scope for item in (catalogue.all() if catalogue else ()) for scope in item.governance.scopes}
     for row in await services.store.definitions(tenant=tenant):
@@ -116,6 +120,10 @@ async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
         found.update(f"approve:{group}" for group in needs.groups)
     for rules in upstreams.rules_for(tenant).values() if upstreams is not None else ():
         found.update(scope for rule in rules.rules.values() for scope in (UPSTREAM_RUN_SCOPE, *rule.scopes))
+    registered = await services.platform.resources(tenant, _TOOLS, limit=limits.TOOLS_PER_TENANT_MAX)
+    for entry in registered.rows:
+        scopes = object_or_empty(entry.body.get("governance")).get("scopes")
+        found.update(str(scope) for scope in (scopes if isinstance(scopes, list) else []))
     return frozenset(found)
 
 

@@ -15,7 +15,7 @@ from penstock.governance.policy.source import Policy, PolicyProblem, parse_polic
 from penstock.governance.policy.validation import validate
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.policy_stage import PolicyStage
-from penstock.operations.runs.policy_actions import known_actions
+from penstock.operations.policies.known_actions import known_actions
 
 __all__ = ["PolicyProblemView", "ReadPolicies", "problem_views", "read_policies", "refuse_invalid", "stage_of"]
 

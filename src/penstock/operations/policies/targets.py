@@ -14,6 +14,7 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.policy_stage import Target
 from penstock.operations.permissions.starting import needs_of, scopes_to_start
+from penstock.operations.registered_tools.capabilities import registered_tools
 from penstock.operations.runs.actions.nodes import NODE_ACTIONS, node_target
 from penstock.operations.runs.actions.workflows import start_target
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, imported_tools
@@ -25,6 +26,8 @@ __all__ = ["Called", "find_called"]
 
 _WORKFLOW = "workflow:"
 _NODE = "node:"
+# What is found without its prefix, too. The id of a registered tool may be that of anything else.
+_SHORT = (UPSTREAM_PREFIX, QUERY_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +57,24 @@ async def find_called(context: Context, name: str, arguments: JsonObject) -> Cal
     for row in await services.store.definitions(tenant=context.tenant):
         if name.removeprefix(_WORKFLOW) in (row.name, _tool_name(row)):
             return await _of_workflow(context, row)
-    for tool in (await imported_tools(services, context.tenant)).tools.values():
-        if name in (tool.name, tool.name.removeprefix(UPSTREAM_PREFIX)):
+    for tool in await _tools(context):
+        if name == tool.name or (tool.name.startswith(_SHORT) and name == tool.name.partition(":")[2]):
             return _of_capability(tool, arguments, is_builtin=False)
-    queries = await graph_tools(services, context.tenant)
-    for query in (*queries.listed.values(), *queries.unlisted.values()):
-        if name in (query.name, query.name.removeprefix(QUERY_PREFIX)):
-            return _of_capability(query, arguments, is_builtin=False)
     message = f"there is no operation, workflow or tool {name[:100]}"
     raise NotFound("ACTION_NOT_FOUND", message, "list the operations and the workflows to see which there are")
+
+
+async def _tools(context: Context) -> tuple[Capability, ...]:
+    """Return the tools of a tenant that are no workflows."""
+    imported = await imported_tools(context.services, context.tenant)
+    queries = await graph_tools(context.services, context.tenant)
+    registered = await registered_tools(context.services, context.tenant, imported, queries)
+    return (
+        *imported.tools.values(),
+        *queries.listed.values(),
+        *queries.unlisted.values(),
+        *registered.all.values(),
+    )
 
 
 def _tool_name(row: DefinitionRow) -> str | None:

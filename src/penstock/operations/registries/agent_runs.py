@@ -1,31 +1,31 @@
 """`agent.execute`: gives work to an agent, which is a run of the workflow that it stands for.
 
-The agent is an entry of the registry, or a stored workflow whose document has an `agent` block. The document of an
-entry is stored under an owner that no tenant can be, by an internal call, when it is first run.
+The agent is an entry of the registry, a stored workflow whose document has an `agent` block, or one that the settings
+name for `agent_delegate` nodes, which count first. The document of an entry, and the one that gives work to an agent of
+the settings, is stored under an owner that no tenant can be, by an internal call, when it is first run.
 
 Above it: the catalogue. Below it: `agents`, `runs.starting`, `runs.results`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from penstock.base.errors import Conflict, NotFound, Unavailable
-from penstock.base.ids import id_for_callers, id_in_tenant
-from penstock.base.json import JsonObject
-from penstock.base.lazy_import import lazy_import
-from penstock.definitions.agents.schemas import is_agent
+from penstock.base.errors import NotFound
+from penstock.base.ids import id_for_callers
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.schemas import DEFAULT_INPUT, is_agent
 from penstock.definitions.model import Workflow
+from penstock.definitions.nodes import delegating_node
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route, StreamEvent
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
-from penstock.operations.gate.context import Context, Request
-from penstock.operations.gate.internal_callers import system_principal
-from penstock.operations.gate.outcomes import RefusedCall
+from penstock.operations.gate.context import Context
+from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.registries.registry import resource_id_type
 from penstock.operations.runs.fields import ChosenId, Wait
@@ -35,11 +35,6 @@ from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, r
 from penstock.operations.runs.streams.reader import open_stream
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.ports.runs import RunRow
-
-if TYPE_CHECKING:
-    from penstock.definitions.build import workflow as build
-else:
-    build = lazy_import("penstock.definitions.build.workflow")
 
 __all__ = ["OPERATIONS"]
 
@@ -74,19 +69,28 @@ class DefinedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation(_DEFINE, route=None, scopes=("workflow:write",), subject="agent_id")
 async def agent_define(context: Context, given: DefineAgent) -> DefinedAgent:
-    """Store the workflow that an entry of the registry stands for."""
-    row = await AGENTS.table.find(context, given.agent_id)
-    workflow = _workflow(given.agent_id, row.body)
-    context.call.about(None, hash=workflow.hash)
-    await context.services.host.register(
-        workflow, tenant=_OWNER, created_by=context.principal.id, call=lambda row: context.call
-    )
+    """Store the workflow that an entry of the registry, or an agent of the settings, stands for."""
+    workflow = _delegate_workflow(context, given.agent_id)
+    if workflow is None:
+        workflow = _workflow(given.agent_id, (await AGENTS.table.find(context, given.agent_id)).body)
+    await register_generated(context, workflow, _OWNER)
     return DefinedAgent(hash=workflow.hash)
 
 
 def _workflow(agent_id: str, body: JsonObject) -> Workflow:
-    found: Workflow = build.build_workflow({**document_of_agent(agent_id, body), "name": f"agent:{agent_id}"})
-    return found
+    return built({**document_of_agent(agent_id, body), "name": f"agent:{agent_id}"})
+
+
+def _delegate_workflow(context: Context, agent_id: str) -> Workflow | None:
+    """Return the workflow that gives work to an agent of the settings; None if they have no such agent."""
+    protocol = context.services.delegates.get(agent_id)
+    if protocol is None:
+        return None
+    nodes: list[JsonValue] = [
+        delegating_node(agent_id, protocol),
+        {"id": "done", "type": "end", "output": "${ .work }"},
+    ]
+    return built({"penstock": "v1", "name": f"agent:{agent_id}", "input": DEFAULT_INPUT, "nodes": nodes})
 
 
 class _Start(msgspec.Struct, frozen=True):
@@ -101,45 +105,25 @@ async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
     work: JsonObject = {"prompt": given.prompt}
     if given.context is not None:
         work["context"] = given.context
+    workflow = _delegate_workflow(context, given.agent_id)
     row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
-    if row is not None:
+    if workflow is None and row is not None:
         workflow = _workflow(given.agent_id, row.body)
+    if workflow is not None:
         start = ExecuteWorkflow(workflow_id=workflow.name, input=work, execution_id=given.execution_id)
         return _Start(start, workflow.hash)
     stored = await context.services.store.definition_named(given.agent_id, tenant=context.tenant)
     if stored is None or not is_agent(stored.document):
         message = f"there is no agent {given.agent_id}"
-        raise NotFound("AGENT_NOT_FOUND", message, "list them with agent.list, and workflows with workflow.list")
+        named = ", ".join(sorted(context.services.delegates))
+        hint = "list them with agent.list, and workflows with workflow.list"
+        raise NotFound("AGENT_NOT_FOUND", message, f"{hint}; the settings have {named}" if named else hint)
     return _Start(ExecuteWorkflow(workflow_id=given.agent_id, input=work, execution_id=given.execution_id))
 
 
 async def _find(context: Context, given: ExecuteAgent) -> object:
     start = await _start_of(context, given)
     return start if start.definition_hash is not None else await find_startable(context, start.given)
-
-
-async def _define(context: Context, given: ExecuteAgent, definition_hash: str) -> None:
-    """Store the workflow of an entry, with a call of its own, unless that version is stored."""
-    if await context.services.store.definition(definition_hash) is not None:
-        return
-    chosen = given.execution_id
-    if chosen is not None and await context.services.store.row(id_in_tenant(context.tenant, chosen)) is not None:
-        # No run has this version yet, so the id is another run's: refused before anything is stored.
-        message = f"there is an execution {chosen} with another workflow or input"
-        raise Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
-    call = None if context.holds is None else context.holds.call
-    if call is None:
-        raise Unavailable("NOT_CONFIGURED", "no gate is open that stores the agent", "ask the server")
-    request = Request(
-        operation=_DEFINE,
-        arguments={"agent_id": given.agent_id},
-        principal=system_principal("agents", "workflow:write", tenant=context.tenant),
-        surface="system",
-        request_id=context.request.request_id,
-    )
-    outcome = await call(request)
-    if isinstance(outcome, RefusedCall):
-        raise outcome.error
 
 
 @operation(
@@ -175,7 +159,8 @@ async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[Executio
     """
     start = await _start_of(context, given)
     if start.definition_hash is not None:
-        await _define(context, given, start.definition_hash)
+        define = (_DEFINE, {"agent_id": given.agent_id})
+        await store_generated(context, start.definition_hash, define, chosen=given.execution_id)
     if context.request.streams:
         idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
         with context.services.host.progress.starting():

@@ -8,7 +8,7 @@ Above it: the catalogue, `agent_runs`. Below it: `registry`, `definitions.agents
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -56,6 +56,16 @@ class AgentConversationEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_u
     ) = None
 
 
+_MemoryScopes = Annotated[list[Literal["session", "principal", "tenant"]], Meta(min_length=1, max_length=3)]
+
+
+class AgentMemoryEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the agent may remember beyond its run, by scope."""
+
+    read: _MemoryScopes | None = None
+    write: _MemoryScopes | None = None
+
+
 class AgentBody(Body, frozen=True, kw_only=True):
     """A model with instructions, and what it may use."""
 
@@ -77,6 +87,7 @@ class AgentBody(Body, frozen=True, kw_only=True):
         AgentConversationEntry | None, Meta(description="How much of a long conversation it reads.")
     ] = None
     ask_user: Annotated[bool | None, Meta(description="Whether it may ask a person.")] = None
+    memory: Annotated[AgentMemoryEntry | None, Meta(description="What it may remember beyond its run.")] = None
     description: Prose = None
 
 
@@ -90,7 +101,8 @@ def document_of_agent(agent_id: str, body: JsonObject) -> JsonObject:
         "instructions": body.get("instructions", ""),
         "tools": tools,
     }
-    block |= {name: body[name] for name in ("output_schema", "limits", "conversation", "ask_user") if name in body}
+    members = ("output_schema", "limits", "conversation", "ask_user", "memory")
+    block |= {name: body[name] for name in members if name in body}
     # A dollar sign with a brace in an entry is text: entries come from callers, and have no expressions.
     block["instructions"] = str(block["instructions"]).replace("${", "$${")
     return {"penstock": "v1", "name": agent_id, "title": body.get("name", agent_id), "agent": block}

@@ -83,6 +83,8 @@ class Registry:
     """The codes that `check` and `prepare` refuse with."""
     prepare: Callable[[Context, JsonObject, ResourceRow | None], Awaitable[JsonObject]] | None = None
     """Returns the body to store in place of the one that was sent; it gets the entry that is replaced, if any."""
+    changed: Callable[[Context], None] | None = None
+    """Called after an entry was stored or deleted."""
     shown: tuple[tuple[str, Any], ...] = ()
     """Members that callers see and do not send, with their types."""
     show: Callable[[ResourceRow], JsonObject] | None = None
@@ -231,6 +233,7 @@ class _RegistryOperations:
         if await self._table.put(context, row, None, reply) is not None:
             message = f"there is a {kind} {given.id} already"
             raise Conflict(f"{kind.upper()}_EXISTS", message, f"change it with {kind}.update")
+        self._changed(context)
         return reply
 
     async def _got(self, context: Context, given: Any) -> Reply[Any]:
@@ -249,10 +252,17 @@ class _RegistryOperations:
         if self._declared.prepare is not None and expected == ANY_ETAG:
             expected = current.etag  # the new body was made of this one
         await self._table.store(context, row, expected, reply)
+        self._changed(context)
         return reply
 
     async def _deleted(self, context: Context, given: Any) -> Deleted:
-        return await self._table.delete(context, getattr(given, self._id), given.if_match)
+        answer = await self._table.delete(context, getattr(given, self._id), given.if_match)
+        self._changed(context)
+        return answer
+
+    def _changed(self, context: Context) -> None:
+        if self._declared.changed is not None:
+            self._declared.changed(context)
 
     async def _check(self, context: Context, given: Any) -> None:
         if self._declared.check is not None:

@@ -23,6 +23,7 @@ __all__ = [
     "nested_schema",
     "object_at",
     "object_schema",
+    "result_schema",
     "settings_of",
     "strictest",
     "takes_object",
@@ -45,6 +46,15 @@ _DRAFTS: dict[str, Literal["never", "always", "on_risk"]] = {
     "on_risk": "on_risk",
 }
 _BY_STRICTNESS = ("never", "on_risk", "always")
+# The state of an execution (`ExecutionResult`), as briefly as possible: every tool of a list repeats it, and all that a
+# model needs to know about errors and questions is that there may be some. `execution.wait` shows all of it.
+_STANDING: JsonObject = {
+    "execution_id": {"type": "string"},
+    "status": {"type": "string"},
+    "error": {},
+    "questions": {"type": "array"},
+}
+_ALWAYS: list[JsonValue] = ["execution_id", "status"]
 
 
 def settings_of(document: JsonObject, kind: str) -> JsonObject | None:
@@ -149,6 +159,13 @@ def nested_schema(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
         return {}, {}
     rest = {name: value for name, value in schema.items() if name not in ("$defs", "$schema", "$id")}
     return rest, definitions if isinstance(definitions, dict) else {}
+
+
+def result_schema(output: JsonObject) -> JsonObject:
+    """Return the schema of a call's result: the state of the execution, with the output that is promised."""
+    nested, definitions = nested_schema(output)
+    schema: JsonObject = {"type": "object", "properties": {**_STANDING, "output": nested}, "required": _ALWAYS}
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def _references(value: JsonValue) -> list[str]:

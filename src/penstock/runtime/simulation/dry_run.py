@@ -36,7 +36,15 @@ from penstock.runtime.activities.performing import (
 from penstock.runtime.host.memory import HostedRun, MemoryHost
 from penstock.runtime.simulation.tracing import TraceLine, trace_lines
 
-__all__ = ["Script", "Signal", "SimulationRefused", "SimulationReport", "simulate"]
+__all__ = [
+    "Script",
+    "Signal",
+    "SimulationRefused",
+    "SimulationReport",
+    "mocked_outcome",
+    "nth_scripted",
+    "simulate",
+]
 
 _RUN_ID = "simulated"
 # A fixed start time makes two simulations of one document equal.
@@ -172,7 +180,7 @@ class _World:
             return None
         count = self.used.get(node_id, 0)
         self.used[node_id] = count + 1
-        return _outcome(_nth(self.script.mocks[node_id], count))
+        return mocked_outcome(nth_scripted(self.script.mocks[node_id], count))
 
     def _stand_in_child(self, state: RunState, child: Child) -> ActivityOutcome | None:
         return self._mocked(child.node_id)
@@ -233,7 +241,7 @@ class _World:
             asked = self.asked.get(node_id, 0)
             answer = inputs.AnswerInterrupt(
                 at=self.now,
-                answer=_nth(self.script.answers[node_id], asked),
+                answer=nth_scripted(self.script.answers[node_id], asked),
                 node_id=node_id,
                 visit=activation.visit,
                 by="simulation",
@@ -289,7 +297,7 @@ class _World:
         )
 
 
-def _nth(scripted: JsonValue, index: int) -> JsonValue:
+def nth_scripted(scripted: JsonValue, index: int) -> JsonValue:
     """Return the value of a mock or an answer for its next use; the last one of a sequence repeats."""
     if isinstance(scripted, dict) and set(scripted) == {"sequence"} and isinstance(scripted["sequence"], list):
         sequence = scripted["sequence"]
@@ -303,7 +311,8 @@ def _awaited(activation: Activation) -> JsonValue:
     return (activation.external or {}).get("signalName") if waits else None
 
 
-def _outcome(mock: JsonValue) -> ActivityOutcome:
+def mocked_outcome(mock: JsonValue) -> ActivityOutcome:
+    """Return what a mock stands for: an error, a question, or a result."""
     if isinstance(mock, dict) and set(mock) == {"error"} and isinstance(mock["error"], dict):
         error = mock["error"]
         code = str(error.get("code", "FAILED"))

@@ -19,6 +19,8 @@ import msgspec
 from penstock.base.ids import DEFAULT_TENANT
 
 __all__ = [
+    "PROMPT_PREFIX",
+    "READS_RESOURCES",
     "ImportRules",
     "NoGuard",
     "ServerState",
@@ -38,6 +40,11 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REPEATABLE = frozenset({"DELETE", "PUT"})
 
+READS_RESOURCES = ("resources/list", "resources/read")
+"""The names under which a server's resources are imported: they are tools that read."""
+PROMPT_PREFIX = "prompts/"
+"""What the names of a server's prompts begin with."""
+
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 
@@ -53,7 +60,7 @@ class UpstreamTool(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
     """Why it cannot be used as it is described; such a tool cannot be accepted."""
     request: dict[str, Any] | None = None
-    """Of an operation of an API: the request that a call becomes. None for a tool of an MCP server."""
+    """Of an operation of an API, of a prompt and of resources: the request that a call becomes. None for a tool."""
 
 
 def tool_hash(tool: UpstreamTool) -> str:
@@ -94,14 +101,27 @@ class ImportRules(msgspec.Struct, frozen=True, kw_only=True):
 
     prefix: str
     tools: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    """The resources that may be read, as patterns of their addresses."""
+    prompts: tuple[str, ...] = ()
+    """The prompts that are imported, by name or pattern."""
     accept: Literal["manual", "first"] = "manual"
     tenants: tuple[str, ...] = (DEFAULT_TENANT,)
     rules: dict[str, ToolRule] = msgspec.field(default_factory=dict)
     """By name or pattern. An exact name wins; otherwise the first matching pattern does."""
 
     def admits(self, tool: str) -> bool:
-        """True if the operator lists a tool."""
+        """True if the operator lists a tool, or what is imported as one."""
+        if self.is_reading(tool):
+            name = tool.removeprefix(PROMPT_PREFIX)
+            return name == tool or any(fnmatchcase(name, pattern) for pattern in self.prompts)
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
+
+    def is_reading(self, tool: str) -> bool:
+        """True if a name means a prompt or resources of the server, and no tool of it."""
+        return (tool in READS_RESOURCES and bool(self.resources)) or (
+            tool.startswith(PROMPT_PREFIX) and bool(self.prompts)
+        )
 
     def is_for(self, tenant: str) -> bool:
         """True if a tenant may use the tools."""

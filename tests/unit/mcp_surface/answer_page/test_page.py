@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from penstock.base.json import JsonObject
-from penstock.mcp_surface.answer_page.html_form import UnreadableField, answer_form
+from penstock.html_form import UnreadableField, answer_form
 from penstock.mcp_surface.answer_page.page import AnswerPage
 from penstock.mcp_surface.callers import ProtocolFault
 from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind

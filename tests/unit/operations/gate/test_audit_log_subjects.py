@@ -23,7 +23,8 @@ CHANGING = {
 # The member of the input that names what is changed.
 MEMBERS = {
     "workflow_id": (
-        "workflow.update workflow.delete workflow.execute task.create task.update task.delete schedule.create"
+        "workflow.update workflow.delete workflow.execute task.create task.update task.delete task.execute"
+        " schedule.create"
     ),
     "execution_id": (
         "execution.pause execution.resume execution.cancel execution.retry execution.fork execution.delete"
@@ -34,6 +35,7 @@ MEMBERS = {
     ),
     "schedule_id": ("schedule.update schedule.delete schedule.pause schedule.resume schedule.run_now schedule.start"),
     "name": "key.create",
+    "task": "task.define",
     "key_id": "key.revoke key.rotate",
     "policy_id": "policy.put policy.delete",
     "subject": "quota.set quota.reset",
@@ -48,7 +50,7 @@ MEMBERS = {
     ),
     "schema_id": "schema.update schema.delete",
     "model_id": "model.update model.delete",
-    "tool_id": "tool.update tool.delete",
+    "tool_id": "tool.update tool.delete tool.execute tool.define",
     "agent_id": "agent.update agent.delete agent.execute agent.define agent.message session.define",
     "session_id": "session.end session.forget",
     "endpoint_id": "webhook.update webhook.delete webhook.rotate webhook.test webhook.disable",
@@ -72,6 +74,9 @@ COMPOSED: list[tuple[str, dict[str, Any], str]] = [
     ("upstream.revoke", {"server": "shop", "tool": "search"}, "shop/search"),
     ("upstream.call", {"server": "shop", "tool": "search"}, "shop/search"),
     ("graph.query_run", {"graph_id": "crm", "name": "tasks"}, "crm/tasks"),
+    ("memory.put", {"scope": "tenant", "key": "tone", "value": "formal"}, "tenant:tone"),
+    ("memory.delete", {"scope": "principal", "key": "tone"}, "principal:tone"),
+    ("memory.clear", {"scope": "session", "session_id": "s-1"}, "session"),
     ("upstream.define_call", {"server": "shop", "tool": "search"}, "shop/search"),
 ]
 # A new webhook has no name but the id that it gets; retention is about many things, and says how many; a restored file

@@ -13,6 +13,8 @@ from penstock.app.executors.delegates import DelegateExecutor
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.registries.agents import document_of_agent
+from penstock.runtime.executors.agents.executor import AgentExecutor, SdkAgent
+from penstock.runtime.executors.agents.port import AgentTask
 from tests.scenarios.agents import FIND, ScriptedModel, agent, calls, executors, waiting_for
 from tests.scenarios.office import Office, in_office, open_office, staff
 from tests.waiting import SECONDS_MAX
@@ -133,7 +135,7 @@ def test_an_agent_has_one_name_whatever_its_kind_is(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_settings_is_taken(tmp_path: Path) -> None:
-    named = DelegateExecutor(configured=frozenset({"coder"}))
+    named = DelegateExecutor(protocols={"coder": "sdk"})
 
     async def test() -> None:
         async with open_office(tmp_path, executors={"agent_delegate": named}) as office:
@@ -144,6 +146,36 @@ def test_a_name_of_the_settings_is_taken(tmp_path: Path) -> None:
             assert refused.code == "AGENT_NAME_TAKEN"
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
+def test_an_agent_of_the_settings_is_given_work_like_any_other_and_counts_first(tmp_path: Path) -> None:
+    tasks: list[AgentTask] = []
+
+    async def code(task: AgentTask) -> JsonValue:
+        tasks.append(task)
+        return {"done": task.input}
+
+    async def test(office: Office) -> None:
+        await office.hire("clerk", "person", "agent:run")
+        asked: Any = {"agent_id": "coder", "prompt": "Fix it.", "context": {"file": "a.py"}, "sync": True}
+        answer = await office.call("clerk", "agent.execute", **asked)
+        assert (answer["status"], answer["workflow_id"]) == ("completed", "agent:coder"), answer
+        assert answer["output"] == {"done": {"prompt": "Fix it.", "context": {"file": "a.py"}}}
+        refused = await office.refusal("clerk", "agent.execute", agent_id="nobody", prompt="?")
+        assert (refused.code, "the settings have coder" in str(refused.hint)) == ("AGENT_NOT_FOUND", True)
+
+    async def opened() -> None:
+        # An entry of before the settings had the name is not reached by it any more, by nodes and calls alike.
+        async with open_office(tmp_path) as office:
+            await staff(office)
+            await office.call(office.owner, "agent.create", id="coder")
+        agents = AgentExecutor({"coder": SdkAgent(code)})
+        named = DelegateExecutor(agents=agents, protocols={"coder": "sdk"})
+        async with open_office(tmp_path, executors={"agent_delegate": named}) as office:
+            await test(office)
+
+    asyncio.run(asyncio.wait_for(opened(), SECONDS_MAX))
+    assert [task.agent_id for task in tasks] == ["coder"]
 
 
 def test_a_node_delegates_to_an_agent_of_the_server(tmp_path: Path) -> None:

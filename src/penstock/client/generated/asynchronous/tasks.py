@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.client.caller import AsyncCaller
+from penstock.client.generated.views.execution import ExecutionHandle, ExecutionResult
 from penstock.client.generated.views.shared import Deleted
 from penstock.client.generated.views.task import TaskList, TaskView
 
@@ -86,3 +87,42 @@ class AsyncTasks:
             Deleted,
             idempotency_key=idempotency_key,
         )
+
+    async def execute(
+        self,
+        *,
+        workflow_id: str | None = None,
+        task_id: str | None = None,
+        task: Mapping[str, Any] | None = None,
+        input: Any = None,
+        results: Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
+        sync: bool | None = None,
+        wait_seconds: float | None = None,
+        execution_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> ExecutionHandle | ExecutionResult:
+        """Run one task: a node of a workflow, or one that you send.
+
+        Only nodes that do work: a step, a request, a call of a tool, a model or an agent, a query. Its expressions
+        read `input`, `state` and `results` of the call. Nothing that comes before it in its workflow happens,
+        approvals included. Starts a durable execution and answers with a handle at once; with `sync` it waits for a
+        bounded time.
+        """
+        answer: ExecutionHandle | ExecutionResult = await self._caller.invoke_any(
+            "task.execute",
+            {
+                "workflow_id": workflow_id,
+                "task_id": task_id,
+                "task": task,
+                "input": input,
+                "results": results,
+                "state": state,
+                "sync": sync,
+                "wait_seconds": wait_seconds,
+                "execution_id": execution_id,
+            },
+            (ExecutionHandle, ExecutionResult),
+            idempotency_key=idempotency_key,
+        )
+        return answer

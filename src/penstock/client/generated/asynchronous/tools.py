@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
 from penstock.client.caller import AsyncCaller
+from penstock.client.generated.views.execution import ExecutionResult
 from penstock.client.generated.views.shared import Deleted
 from penstock.client.generated.views.tool import ToolPage, ToolView
 
@@ -21,17 +22,29 @@ class AsyncTools:
     async def create(
         self,
         *,
-        kind: Literal["mcp", "step"],
-        name: str,
+        kind: Literal["http", "mcp", "query", "step"],
         id: str,
+        name: str | None = None,
         server: str | None = None,
+        graph: str | None = None,
+        branch: str | None = None,
+        http: Mapping[str, Any] | None = None,
+        secrets: str | Sequence[str] | None = None,
         input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        result: Any = None,
+        timeout: str | None = None,
+        annotations: Mapping[str, Any] | None = None,
+        governance: Mapping[str, Any] | None = None,
+        expose: bool | None = None,
+        title: str | None = None,
         description: str | None = None,
         idempotency_key: str | None = None,
     ) -> ToolView:
         """Register a tool.
 
-        Names a tool of a configured MCP server, or a Python step. Refused if the id is taken.
+        Names a request, a tool of an MCP server, a Python step or a stored query, and what a call of it needs. Call
+        it with tool.execute, in workflows and by agents as tool:ID. Refused if the id is taken.
         """
         return await self._caller.invoke(
             "tool.create",
@@ -39,7 +52,18 @@ class AsyncTools:
                 "kind": kind,
                 "name": name,
                 "server": server,
+                "graph": graph,
+                "branch": branch,
+                "http": http,
+                "secrets": secrets,
                 "input_schema": input_schema,
+                "output_schema": output_schema,
+                "result": result,
+                "timeout": timeout,
+                "annotations": annotations,
+                "governance": governance,
+                "expose": expose,
+                "title": title,
                 "description": description,
                 "id": id,
             },
@@ -50,7 +74,7 @@ class AsyncTools:
     async def get(self, tool_id: str) -> ToolView:
         """Get a tool.
 
-        What performs it, and the schema of its arguments.
+        What performs it, the schemas of its arguments and result, and what a call needs.
         """
         return await self._caller.invoke("tool.get", {"tool_id": tool_id}, ToolView)
 
@@ -71,10 +95,21 @@ class AsyncTools:
         self,
         tool_id: str,
         *,
-        kind: Literal["mcp", "step"],
-        name: str,
+        kind: Literal["http", "mcp", "query", "step"],
+        name: str | None = None,
         server: str | None = None,
+        graph: str | None = None,
+        branch: str | None = None,
+        http: Mapping[str, Any] | None = None,
+        secrets: str | Sequence[str] | None = None,
         input_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        result: Any = None,
+        timeout: str | None = None,
+        annotations: Mapping[str, Any] | None = None,
+        governance: Mapping[str, Any] | None = None,
+        expose: bool | None = None,
+        title: str | None = None,
         description: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
@@ -91,7 +126,18 @@ class AsyncTools:
                 "kind": kind,
                 "name": name,
                 "server": server,
+                "graph": graph,
+                "branch": branch,
+                "http": http,
+                "secrets": secrets,
                 "input_schema": input_schema,
+                "output_schema": output_schema,
+                "result": result,
+                "timeout": timeout,
+                "annotations": annotations,
+                "governance": governance,
+                "expose": expose,
+                "title": title,
                 "description": description,
                 "if_match": if_match,
             },
@@ -102,8 +148,24 @@ class AsyncTools:
     async def delete(self, tool_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
         """Delete a tool.
 
-        Agents that name it cannot use it any more; the server or module keeps it.
+        Workflows and agents that name it cannot use it any more; what performs it stays.
         """
         return await self._caller.invoke(
             "tool.delete", {"tool_id": tool_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
+        )
+
+    async def execute(
+        self, tool_id: str, *, arguments: Mapping[str, Any] | None = None, idempotency_key: str | None = None
+    ) -> ExecutionResult:
+        """Call a registered tool.
+
+        Starts a durable execution of one call and waits with it for a bounded time. If it takes longer, or asks
+        something, the answer says how the execution stands; go on with execution.wait, execution.answer or
+        execution.cancel.
+        """
+        return await self._caller.invoke(
+            "tool.execute",
+            {"tool_id": tool_id, "arguments": arguments},
+            ExecutionResult,
+            idempotency_key=idempotency_key,
         )

@@ -8,7 +8,15 @@ import msgspec
 
 from penstock.client.generated.views.execution import ErrorView, HeldView, QuestionView
 
-__all__ = ["AgentConversationEntry", "AgentLimitsEntry", "AgentPage", "AgentToolEntry", "AgentView", "MessageResult"]
+__all__ = [
+    "AgentConversationEntry",
+    "AgentLimitsEntry",
+    "AgentMemoryEntry",
+    "AgentPage",
+    "AgentToolEntry",
+    "AgentView",
+    "MessageResult",
+]
 
 
 class AgentConversationEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +33,13 @@ class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None = None
     time: str | None = None
     parallel_tools: int | None = None
+
+
+class AgentMemoryEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent may remember beyond its run, by scope."""
+
+    read: list[str] | None = None
+    write: list[str] | None = None
 
 
 class AgentToolEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +74,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a long conversation it reads."""
     ask_user: bool | None = None
     """Whether it may ask a person."""
+    memory: AgentMemoryEntry | None = None
+    """What it may remember beyond its run."""
     description: str | None = None
     """What it is, for people."""
     id: str

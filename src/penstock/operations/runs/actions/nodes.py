@@ -6,7 +6,7 @@
 
 Each has the node and the workflow of the run besides. They are in the group `node`.
 
-Above it: `executions.node_permissions` decides about them, `policy_actions` and the operations on policies list them.
+Above it: `executions.node_permissions` decides about them, the operations on policies list them.
 Below it: `governance.policy`. Imported tools that nodes call are actions of their own (`imported_tools`).
 """
 

@@ -50,6 +50,7 @@ from penstock.runtime.executors.mcp.questions import (
     parked_question,
     resumed,
 )
+from penstock.runtime.executors.mcp.reading import listed_readings, read
 from penstock.runtime.executors.mcp.results import TOOL_RESPONSE, check_result, outcome_of
 from penstock.runtime.executors.mcp.sdk_internals import is_client_unusable, is_connection_closed, is_session_gone
 from penstock.runtime.executors.mcp.session import UNAUTHORIZED, UNSENT, McpSession
@@ -58,7 +59,7 @@ from penstock.runtime.executors.mcp.tool_listing import ServerWatch, listed_tool
 from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.upstreams.oauth.model import AUTHORIZATION_CODES
-from penstock.runtime.upstreams.tools import NoGuard, ToolGuard, UpstreamTool
+from penstock.runtime.upstreams.tools import ImportRules, NoGuard, ToolGuard, UpstreamTool
 
 __all__ = ["McpToolExecutor", "ProgressListener", "ToolProgress"]
 
@@ -101,7 +102,7 @@ class _SendAgain:
 
 
 class McpToolExecutor:
-    """Performs `tool_call` nodes. Tools of the `guarded` servers need acceptance before they may be called."""
+    """Performs `tool_call` nodes. Tools of servers with `imports` need acceptance before they may be called."""
 
     def __init__(  # noqa: PLR0913  # each is a choice of whoever composes the product
         self,
@@ -111,15 +112,16 @@ class McpToolExecutor:
         on_progress: ProgressListener | None = None,
         idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
         guard: ToolGuard | None = None,
-        guarded: frozenset[str] = frozenset(),
+        imports: Mapping[str, ImportRules] | None = None,
         run_ended: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
         self.servers = servers
         self._allowed = frozenset(allow_commands)
         self._on_progress = on_progress
         self._guard: ToolGuard = guard or NoGuard()
+        self._imports = {} if imports is None else imports
         self._connections = McpSessionPool(
-            servers, idle_seconds=idle_seconds, looks={name: self._look for name in guarded}
+            servers, idle_seconds=idle_seconds, looks={name: self._look for name in self._imports}
         )
         self._run_ended = run_ended
         self._parked: dict[str, LiveCall] = {}
@@ -167,7 +169,11 @@ class McpToolExecutor:
         await self._connections.close()
 
     async def _look(self, server: str, client: Client) -> tuple[UpstreamTool, ...]:
-        tools = await listed_tools(server, client)
+        tools, rules = await listed_tools(server, client), self._imports.get(server)
+        if rules is not None and (rules.resources or rules.prompts):
+            # These names mean what the settings say, also if the server has tools that are called like this.
+            kept = [tool for tool in tools if not rules.is_reading(tool.name)]
+            tools = (*kept, *await listed_readings(client, rules))
         await self._guard.tools_listed(server, tools)
         return tools
 
@@ -315,6 +321,10 @@ class McpToolExecutor:
         self, client: Client, call: ActivityCall, wanted: _Wanted, kept: ResumeState
     ) -> CallToolResult | ActivityOutcome:
         """The result of a tool, or the first question of a server that has to be called again with the answers."""
+        rules = self._imports.get(wanted.server)
+        if rules is not None and rules.is_reading(wanted.tool):
+            await call.confirm()  # connecting may have taken a while
+            return await read(client, wanted.server, wanted.tool, wanted.arguments, rules)
         responses, state = kept.input_responses(), kept.state
         for _ in range(_REPEATED_CALLS_MAX):
             result = await self._call_tool(client, call, wanted, responses, state)

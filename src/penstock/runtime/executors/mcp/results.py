@@ -20,7 +20,7 @@ from penstock.runtime.executors.mcp.session import McpSession
 from penstock.runtime.executors.mcp.tool_listing import listed_tools
 from penstock.runtime.executors.outbound.error_text import truncated
 
-__all__ = ["TOOL_RESPONSE", "check_result", "outcome_of"]
+__all__ = ["TOOL_RESPONSE", "check_result", "outcome_of", "taken"]
 
 _COMPLETE, _ASKS = "complete", "input_required"
 
@@ -71,7 +71,12 @@ def outcome_of(server: str, tool: str, result: CallToolResult) -> ActivityOutcom
     if result.is_error:
         message = "\n".join(texts) or f"{who} reported an error without a text"
         return ActivityError(truncated(message), "MCP_TOOL_EXECUTION_ERROR")
-    value = _value(result, texts)
+    return taken(server, tool, _value(result, texts))
+
+
+def taken(server: str, tool: str, value: JsonValue) -> ActivityOutcome:
+    """The outcome of a call that a server answered with a value, if that is not too large."""
+    who = f"{server}/{tool}"
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         message = f"{who}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
         return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)

@@ -120,6 +120,12 @@ class SqliteDatabase:
             raise self._closed()
         await asyncio.get_running_loop().run_in_executor(self._slow_readers, self._checkpoint)
 
+    async def cut_log(self) -> bool:
+        """Copy all of the log into the file and make it empty; False if somebody still reads an older state."""
+        if self._slow_readers is None:
+            raise self._closed()
+        return await asyncio.get_running_loop().run_in_executor(self._slow_readers, self._cut_log)
+
     def log_pages(self) -> int:
         """How many pages the log has. SQLite keeps the number in the index of the log, whose format is documented.
 
@@ -144,6 +150,18 @@ class SqliteDatabase:
             raise explain(error, self.path) from error
         finally:
             self._copying.release()
+
+    def _cut_log(self) -> bool:
+        with self._copying:
+            try:
+                connection = connect(self.path, mode="rw", busy_timeout_ms=self._busy_timeout_ms)
+                try:
+                    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                finally:
+                    connection.close()
+            except sqlite3.Error as error:
+                raise explain(error, self.path) from error
+            return not busy
 
     def _in_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)

@@ -44,7 +44,7 @@ async def read(world: World, name: str, read_limits: ReadLimits | None = None, *
 def on_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Of each run of a statement, whether it was on the event loop's thread."""
     places: list[bool] = []
-    run_read = graph_store.run_read
+    run_read = reading.run_read
 
     def noted(*given: Any) -> Any:
         places.append(threading.current_thread() is threading.main_thread())

@@ -107,7 +107,8 @@ def test_a_file_with_indexes_instead_gets_the_tables(tmp_path: Path) -> None:
         connection.execute(f"DROP TABLE {EDGES}_{suffix}")
         connection.execute(f"CREATE INDEX {EDGES}_{suffix} ON {EDGES} ({near}, br, c_from, c_to, dead, {far})")
     connection.execute(f"ALTER TABLE {EDGES} DROP COLUMN later")
-    connection.execute("DROP TABLE graph_text_indexes")  # came later
+    for later in ("graph_text_indexes", "memory_text", "memory_entries", "memory_staging"):
+        connection.execute(f"DROP TABLE {later}")
     connection.execute("PRAGMA user_version = 15")
     connection.close()
     connection = open_for_writing(str(path))

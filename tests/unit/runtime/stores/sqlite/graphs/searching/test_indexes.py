@@ -150,7 +150,8 @@ def test_a_file_without_text_indexes_gets_them_by_its_migration(tmp_path: Path) 
         async with open_sqlite(path) as store:
             await new_world(store, PLAIN)
         with sqlite3.connect(path) as connection:
-            connection.execute("DROP TABLE graph_text_indexes")
+            for later in ("graph_text_indexes", "memory_text", "memory_entries", "memory_staging"):
+                connection.execute(f"DROP TABLE {later}")
             connection.execute("PRAGMA user_version = 15")
         async with open_sqlite(path) as store:
             schema = schema_of(SEARCHED)

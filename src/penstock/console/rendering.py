@@ -1,0 +1,146 @@
+"""Templates, the headers of every page, and how times, durations and values are shown.
+
+Whatever a template is given is escaped, and characters that would change the order or hide parts of a text are written
+out: what is approved is what is read. There is no script and no inline style, and the content security policy lets
+no other in: texts of people and models are texts.
+
+Above it: `surface`, the pages. Below it: Jinja2.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from penstock.base import limits
+
+__all__ = ["HTML_HEADERS", "Cut", "cut_value", "render", "whole_value"]
+
+_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HTML_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-security-policy", _POLICY.encode()),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_SECONDS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+# Statuses differ by word and by shape, which the stylesheet draws, not only by colour.
+_TONES = {
+    "running": "busy",
+    "completed": "good",
+    "executed": "good",
+    "approved": "good",
+    "failed": "bad",
+    "rejected": "bad",
+    "ambiguous": "bad",
+    "retrying": "busy",
+}
+
+
+# Characters that are not seen, and change how others are: directions, joiners, tags, controls; but not white space.
+_UNSEEN = {
+    number: f"[U+{number:04X}]"
+    for first, last in (
+        (0x00, 0x08),
+        (0x0B, 0x0C),
+        (0x0E, 0x1F),
+        (0x7F, 0x9F),
+        (0xAD, 0xAD),
+        (0x061C, 0x061C),
+        (0x115F, 0x1160),
+        (0x180E, 0x180E),
+        (0x200B, 0x200F),
+        (0x2028, 0x202E),
+        (0x2060, 0x206F),
+        (0x3164, 0x3164),
+        (0xFEFF, 0xFEFF),
+        (0xFFF9, 0xFFFB),
+        (0xE0000, 0xE007F),
+    )
+    for number in range(first, last + 1)
+}
+
+
+class Cut(NamedTuple):
+    """A value as text, and whether some of it is missing."""
+
+    text: str
+    is_cut: bool
+
+
+def whole_value(value: object) -> str:
+    """Return a JSON value as people read it."""
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def cut_value(value: object) -> Cut:
+    """Return a JSON value as people read it, as far as a page shows it."""
+    text, most = whole_value(value), limits.CONSOLE_VALUE_CHARACTERS_MAX
+    return Cut(text[:most], len(text) > most)
+
+
+def _moment(text: str | None) -> str:
+    if text is None:
+        return ""
+    try:
+        return f"{datetime.fromisoformat(text).astimezone(UTC):%d %b %Y, %H:%M:%S} UTC"
+    except ValueError:
+        return text
+
+
+def _took(began: str | None, ended: str | None) -> str:
+    if began is None or ended is None:
+        return ""
+    try:
+        seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    except ValueError:
+        return ""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    unit, size = next((unit, size) for unit, size in _SECONDS if seconds >= size)
+    return f"{seconds / size:.1f} {unit}"
+
+
+def _tone(status: str) -> str:
+    return _TONES.get(status, "wait" if status.startswith("waiting") else "plain")
+
+
+def _visible(value: object) -> object:
+    return value.translate(_UNSEEN) if isinstance(value, str) else value
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("penstock.console"),
+        autoescape=True,
+        finalize=_visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "moment": _moment,
+        "tone": _tone,
+        "shown": cut_value,
+        "segment": lambda text: quote(str(text), safe=""),
+        "words": lambda text: str(text).replace("_", " "),
+    }
+    made.globals["took"] = _took
+    return made
+
+
+_ENVIRONMENT = _environment()
+
+
+def render(template: str, **given: Any) -> bytes:
+    """Return a page. Templates are compiled once."""
+    return _ENVIRONMENT.get_template(template).render(**given).encode()

@@ -1,0 +1,85 @@
+"""A visit of a page: who visits, what they ask for, and calls of operations in their name; and what a page answers.
+
+Above it: `surface`, the pages. Below it: the gate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from penstock.asgi import HttpOrigin
+from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject
+from penstock.console.forms import Fields
+from penstock.operations.catalogue.capability import EventStream
+from penstock.operations.gate.context import Principal, Request
+from penstock.operations.gate.pipeline import Gate, RefusedCall
+
+__all__ = ["Page", "Redirect", "Shown", "Text", "Visit"]
+
+
+class Page(NamedTuple):
+    """A page that is shown: its template, and what it is given."""
+
+    template: str
+    given: dict[str, Any]
+    status: int = 200
+
+
+class Redirect(NamedTuple):
+    """Another page that the browser goes to, after a form was sent."""
+
+    location: str
+
+
+class Text(NamedTuple):
+    """A text on its own, such as a large value."""
+
+    text: str
+
+
+Shown: TypeAlias = Page | Redirect | Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One request of somebody who is signed in."""
+
+    gate: Gate
+    principal: Principal
+    path: dict[str, str]
+    query: Fields
+    form: Fields | None
+    """The fields of the form that was sent; None if a page is asked for."""
+    form_token: str
+    request_id: str
+    remote: str | None
+    origin: HttpOrigin
+    idempotency_key: str | None = field(default=None)
+
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.
+
+        Arguments that are None are left out.
+        """
+        given: JsonObject = {name: value for name, value in arguments.items() if value is not None}
+        outcome = await self.gate.call(
+            Request(
+                operation=operation,
+                arguments=given,
+                principal=self.principal,
+                surface="console",
+                request_id=self.request_id,
+                from_person=True,
+                remote=self.remote,
+                origin=self.origin,
+            )
+        )
+        if isinstance(outcome, RefusedCall):
+            raise outcome.error
+        if isinstance(outcome.reply, EventStream):
+            raise Rejected("STREAM_NOT_SHOWN", "a page cannot show a stream")
+        return msgspec.to_builtins(outcome.reply.value)

@@ -1,0 +1,128 @@
+"""The memory store in the SQLite file.
+
+It shares the database of a run store, so that a change and the audit record of its call are one transaction. A deletion
+comes back when the bytes are overwritten and out of the log, unless there is too much to do that at once, or somebody
+reads an older state of the file; then `forget` does it, which is called once a minute.
+
+Above it: `app` and the conformance suite. Below it: `database`, `entries`, `erasing`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from penstock.base import limits
+from penstock.runtime.ports.memory import MemoryEntry, MemoryOutcome, MemoryPage, MemoryPut, MemoryRoom, MemorySpace
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.stores.sqlite.codec import encode_json
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.memory import entries, erasing
+from penstock.runtime.stores.sqlite.platform import call_records
+
+__all__ = ["SqliteMemoryStore"]
+
+
+class SqliteMemoryStore:
+    """Memory in a database that a run store opens and closes."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self._log_is_left = True  # whoever had the file before may have left it
+
+    async def put(
+        self, space: MemorySpace, entry: MemoryEntry, *, room: MemoryRoom, call: CallRecord | None = None
+    ) -> MemoryOutcome:
+        """Store an entry. What it replaces is overwritten a little later."""
+        value = encode_json(entry.value)
+
+        def apply(connection: sqlite3.Connection) -> MemoryOutcome:
+            outcome, replaced = entries.put_entry(connection, space, entry, value, room)
+            if replaced:
+                erasing.leave_remains(connection)
+            return outcome
+
+        return await call_records.change(
+            self._database.writer, apply, call, happened=lambda outcome: isinstance(outcome, MemoryPut)
+        )
+
+    async def get(self, space: MemorySpace, key: str, *, now: int) -> MemoryEntry | None:
+        """The entry of a key."""
+        return await self._database.read(lambda connection: entries.read_entry(connection, space, key, now))
+
+    async def list_entries(
+        self, space: MemorySpace, *, now: int, limit: int, cursor: str | None = None, prefix: str = ""
+    ) -> MemoryPage:
+        """A page of entries."""
+        return await self._database.read(
+            lambda connection: entries.list_entries(
+                connection, space, now=now, limit=limit, cursor=cursor, prefix=prefix
+            )
+        )
+
+    async def search(self, space: MemorySpace, text: str, *, now: int, limit: int) -> tuple[MemoryEntry, ...]:
+        """Entries with words of a text."""
+        return await self._database.read(
+            lambda connection: entries.search_entries(connection, space, text, now=now, limit=limit)
+        )
+
+    async def delete(self, space: MemorySpace, key: str, *, now: int, call: CallRecord | None = None) -> bool:
+        """Erase the entry of a key."""
+
+        def apply(connection: sqlite3.Connection) -> bool:
+            found = entries.delete_entry(connection, space, key, now)
+            _erase_after(connection, int(found))
+            return found
+
+        found = await call_records.change(self._database.writer, apply, call, happened=bool, is_long=True)
+        if found:
+            await self._cut_log()
+        return found
+
+    async def clear(self, space: MemorySpace, *, now: int, call: CallRecord | None = None) -> int:
+        """Erase all entries of a space."""
+
+        def apply(connection: sqlite3.Connection) -> int:
+            count = entries.clear_space(connection, space, now)
+            _erase_after(connection, count)
+            return count
+
+        count = await call_records.change(self._database.writer, apply, call, happened=bool, is_long=True)
+        if count:
+            await self._cut_log()
+        return count
+
+    async def forget(self, *, now: int, limit: int) -> int:
+        """Erase entries that have ended, and what earlier deletions left."""
+
+        def apply(connection: sqlite3.Connection) -> int:
+            count = entries.forget_ended(connection, now, limit)
+            if count or erasing.is_left(connection):
+                erasing.erase_remains(connection)
+                self._log_is_left = True
+            return count
+
+        if not await self._database.read(lambda connection: _has_work(connection, now)):
+            count = 0
+        else:
+            count = await self._database.writer.submit(apply, is_long=True)
+        if self._log_is_left:
+            await self._cut_log()
+        return count
+
+    async def _cut_log(self) -> None:
+        self._log_is_left = not await self._database.cut_log()
+
+
+def _has_work(connection: sqlite3.Connection, now: int) -> bool:
+    ended = connection.execute("SELECT 1 FROM memory_entries WHERE expires_at <= ? LIMIT 1", (now,)).fetchone()
+    return ended is not None or erasing.is_left(connection)
+
+
+def _erase_after(connection: sqlite3.Connection, deleted: int) -> None:
+    """Overwrite what was deleted, at once if that does not take long."""
+    if not deleted:
+        return
+    if entries.total_bytes(connection) <= limits.MEMORY_ERASED_AT_ONCE_BYTES_MAX:
+        erasing.erase_remains(connection)
+    else:
+        erasing.leave_remains(connection)

@@ -1,0 +1,309 @@
+"""The console in a real browser: signing in, looking, answering, deciding; and what does not get through it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.conformance.mcp_suite.node import node_programs
+from tests.live.mcp.browsers import Browser, browsing
+from tests.live.rest.servers import Answer, LiveServer, serving
+from tests.scenarios.office import ERASE
+
+HOSTILE = '<script>document.title="owned"</script><img src=x onerror="document.title=1">"\'}}{{7*7}} \u202egnp.exe'
+ASKS: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "asks",
+    "description": f"Asks. {HOSTILE}",
+    "input": {"type": "object", "properties": {"what": {"type": "string"}}},
+    "nodes": [
+        {
+            "id": "ask",
+            "type": "interrupt",
+            "message": "Shall we? ${ .input.what }",
+            "answer": {
+                "type": "object",
+                "required": ["amount"],
+                "properties": {"amount": {"type": "integer", "minimum": 1}, "note": {"type": "string"}},
+            },
+        },
+        {"id": "done", "type": "end", "output": "${ .ask }"},
+    ],
+}
+BREAKS: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "breaks",
+    "nodes": [
+        {"id": "choose", "type": "switch", "cases": [{"when": ".input.ok == true", "next": "done"}], "default": "stop"},
+        {"id": "stop", "type": "fail", "code": "BROKEN", "message": HOSTILE},
+        {"id": "done", "type": "end"},
+    ],
+}
+# Serious and critical findings of axe, as `rule: element`.
+AXE = """axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(found.violations
+  .filter(item => ["serious", "critical"].includes(item.impact))
+  .flatMap(item => item.nodes.map(node => item.id + ": " + node.html.slice(0, 120)))))"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        for document in (ASKS, BREAKS, ERASE):
+            running.call("POST", "workflows", {"document": document})
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser that is signed in."""
+    with browsing(tmp_path_factory.mktemp("profile"), whole=True) as running:
+        sign_in(running, server, server.key)
+        yield running
+
+
+def sign_in(browser: Browser, server: LiveServer, key: str, page: str = "/console") -> None:
+    browser.open(f"{server.url}{page}")
+    browser.type_into("#key", key)
+    browser.press("main form button")
+
+
+def heading(browser: Browser) -> str:
+    found: str = browser.evaluate("document.querySelector('h1').textContent.trim()")
+    return found
+
+
+def start(server: LiveServer, workflow: str, **given: Any) -> str:
+    run_id: str = server.call("POST", f"workflows/{workflow}/executions", {"input": given})["execution_id"]
+    return run_id
+
+
+def held(server: LiveServer) -> str:
+    """A call of an agent that waits for approval."""
+    made = server.call("POST", "keys", {"name": "robot", "kind": "agent", "scopes": ["*"]})
+    answer = server.request(
+        "POST", "workflows/erase_customer/executions", {"input": {"customer": HOSTILE}}, key=made["secret"]
+    )
+    draft_id: str = answer.json()["held"]["draft_id"]
+    return draft_id
+
+
+def blocked(browser: Browser) -> list[Any]:
+    """What the browser complained about, such as violations of the content security policy."""
+    return [item["params"] for item in browser.events if item.get("method") == "Log.entryAdded"]
+
+
+# --- looking, answering, deciding -------------------------------------------------------------------------------------
+
+
+def test_a_question_is_answered_and_a_wrong_answer_is_told_and_kept(server: LiveServer, browser: Browser) -> None:
+    run_id = start(server, "asks", what=HOSTILE)
+    browser.open(f"{server.url}/console/runs?status=waiting_input")
+    browser.press(f"a[href$='{run_id}']")
+    assert heading(browser).startswith("asks")
+    browser.evaluate("document.querySelector('.ask form').noValidate = true")
+    browser.type_into("[name='field.note']", "fine")
+    browser.type_into("[name='field.amount']", "0")
+    browser.press(".ask button.main")
+    assert "/amount must be >= 1" in browser.evaluate("document.querySelector('[role=alert]').textContent")
+    assert browser.evaluate("document.querySelector('[name=\"field.note\"]').value") == "fine"
+    browser.evaluate("document.querySelector('[name=\"field.amount\"]').value = ''")
+    browser.type_into("[name='field.amount']", "3")
+    browser.press(".ask button.main")
+    shown = server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")
+    assert (shown["status"], shown["output"]) == ("completed", {"amount": 3, "note": "fine"})
+    browser.open(f"{server.url}/console/runs/{run_id}")
+    assert "completed" in heading(browser)
+
+
+@pytest.mark.parametrize(("button", "status"), [("approve", "executed"), ("reject", "rejected")])
+def test_a_call_that_waits_is_decided_with_the_digest_that_was_shown(
+    server: LiveServer, browser: Browser, button: str, status: str
+) -> None:
+    draft_id = held(server)
+    browser.open(f"{server.url}/console/approvals")
+    browser.press(f"a[href$='{draft_id}']")
+    digest = browser.evaluate("document.querySelector('[name=digest]').value")
+    assert digest == server.call("GET", f"drafts/{draft_id}")["digest"]
+    shown = json.loads(browser.evaluate("document.querySelector('pre').textContent"))["input"]["customer"]
+    assert shown == HOSTILE.replace("\u202e", "[U+202E]")  # as it is sent, not as it would like to be read
+    browser.type_into("#note", "looked at it")
+    browser.press(f"button[value={button}]")
+    assert server.call("GET", f"drafts/{draft_id}")["status"] == status
+    assert status in heading(browser)
+
+
+def test_runs_are_found_by_id_and_by_filters_and_paged_by_address(server: LiveServer, browser: Browser) -> None:
+    run_id = start(server, "breaks")
+    server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")
+    browser.open(f"{server.url}/console/runs?text={run_id}")
+    assert heading(browser).startswith("breaks")
+    assert "BROKEN" in browser.evaluate("document.querySelector('.wrong').textContent")
+    browser.open(f"{server.url}/console/runs?status=failed&workflow_id=breaks")
+    rows = browser.evaluate("[...document.querySelectorAll('tbody tr')].map(row => row.innerText)")
+    assert rows
+    assert all("breaks" in row and "failed" in row for row in rows)
+    browser.open(f"{server.url}/console/runs?workflow_id=nothing_of_that_name")
+    assert "No run fits" in browser.evaluate("document.querySelector('.none').textContent")
+
+
+# --- every page -------------------------------------------------------------------------------------------------------
+
+
+def pages(server: LiveServer) -> list[str]:
+    asks, breaks = start(server, "asks", what=HOSTILE * 200), start(server, "breaks")
+    server.call("GET", f"executions/{breaks}/wait?wait_seconds=10")
+    return [
+        "",
+        "/runs",
+        "/runs?status=completed&text=x",
+        f"/runs/{asks}",
+        f"/runs/{breaks}?after=1",
+        f"/runs/{breaks}/records/1",
+        f"/runs/{breaks}/values/error",
+        "/approvals",
+        "/approvals?status=ended",
+        f"/approvals/{held(server)}",
+        "/workflows",
+        "/workflows/asks",
+        "/nothing-here",
+        "/runs/r_unknown",
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_runs_anything_hostile_breaks_its_policy_or_shuts_anybody_out(
+    server: LiveServer, browser: Browser, scheme: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    axe = (node_programs().modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    pictures = Path(tmp_path_factory.getbasetemp()) / "console"
+    pictures.mkdir(exist_ok=True)
+    browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    problems: list[str] = []
+    for number, page in enumerate(pages(server)):
+        for width in (1280, 375):
+            browser.command(
+                "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+            )
+            browser.open(f"{server.url}/console{page}")
+            if page == "/nothing-here":
+                continue  # a problem document of REST, with no markup
+            problems += [f"{page}: {item['entry']['text']}" for item in blocked(browser) if "404" not in str(item)]
+            if browser.evaluate("document.scrollingElement.scrollWidth > innerWidth"):
+                problems.append(f"{page} at {width}: wider than the screen")
+            if browser.evaluate("document.title") in ("owned", "1") or browser.evaluate("document.images.length"):
+                problems.append(f"{page}: hostile markup is alive")
+            if "\u202e" in browser.evaluate("document.body.textContent") and "/values/" not in page:
+                problems.append(f"{page}: a text turns others around")
+            if not any(part in page for part in ("/records/", "/values/")):
+                browser.evaluate(axe)
+                ran = browser.command("Runtime.evaluate", expression=AXE, awaitPromise=True, returnByValue=True)
+                problems += [f"{page} at {width}, {scheme}: {item}" for item in json.loads(ran["result"]["value"])]
+            taken = browser.command("Page.captureScreenshot", format="png")["data"]
+            (pictures / f"{number:02}-{width}-{scheme}.png").write_bytes(base64.b64decode(taken))
+    browser.command("Emulation.clearDeviceMetricsOverride")
+    assert problems == []
+
+
+# --- who gets in ------------------------------------------------------------------------------------------------------
+
+
+def post(server: LiveServer, path: str, fields: dict[str, str], **headers: str) -> Answer:
+    sent = {"Content-Type": "application/x-www-form-urlencoded", **headers}
+    return server.request("POST", path, urlencode(fields).encode(), key="", headers=sent)
+
+
+def cookie_of(server: LiveServer, key: str) -> str:
+    answer = post(server, "/console/sign-in", {"key": key}, Origin=server.url)
+    assert (answer.status, answer.headers["location"]) == (303, "/console")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert key not in cookie
+    return cookie.partition(";")[0]
+
+
+def get(server: LiveServer, path: str, cookie: str = "", **headers: str) -> Answer:
+    sent = {"Cookie": cookie, **headers} if cookie else headers
+    return server.request("GET", path, key="", headers=sent)
+
+
+def test_somebody_unknown_signs_in_and_comes_back_to_the_page_they_wanted(server: LiveServer) -> None:
+    refused = get(server, "/console/runs?status=failed")
+    assert (refused.status, refused.headers["location"]) == (
+        303,
+        "/console/sign-in?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed",
+    )
+    signed_in = post(server, refused.headers["location"], {"key": server.key}, Origin=server.url)
+    assert signed_in.headers["location"] == "/console/runs?status=failed"
+    elsewhere = post(server, "/console/sign-in?to=//evil.example", {"key": server.key}, Origin=server.url)
+    assert elsewhere.headers["location"] == "/console"
+    wrong = post(server, "/console/sign-in", {"key": "pen_wrong"}, Origin=server.url)
+    assert (wrong.status, "set-cookie" in wrong.headers) == (403, False)
+    assert b'role="alert"' in wrong.body
+
+
+def test_a_link_from_another_site_does_not_look_signed_out(server: LiveServer) -> None:
+    answer = get(server, "/console/approvals", **{"Sec-Fetch-Site": "cross-site"})
+    assert answer.status == 200
+    assert b'http-equiv="refresh"' in answer.body
+
+
+def test_a_session_ends_with_its_key_and_cannot_be_made_up(server: LiveServer) -> None:
+    made = server.call("POST", "keys", {"name": "clerk", "kind": "person", "scopes": ["execution:read"]})
+    cookie = cookie_of(server, made["secret"])
+    assert get(server, "/console/runs", cookie).status == 200
+    changed = cookie[:-6] + ("A" if cookie[-6] != "A" else "B") + cookie[-5:]
+    assert get(server, "/console/runs", changed).status == 303
+    server.call("POST", f"keys/{made['key']['id']}/revoke")
+    assert get(server, "/console/runs", cookie).status == 303
+
+
+def test_a_page_shows_what_its_visitor_may_see_and_says_what_is_closed(server: LiveServer) -> None:
+    made = server.call("POST", "keys", {"name": "clerk", "kind": "person", "scopes": ["execution:read"]})
+    cookie = cookie_of(server, made["secret"])
+    home = get(server, "/console", cookie)
+    assert home.status == 200
+    assert b"Not for you" in home.body
+    assert get(server, "/console/workflows", cookie).status == 403
+
+
+def test_forms_of_other_sites_and_other_sessions_are_refused_and_do_nothing(server: LiveServer) -> None:
+    run_id = start(server, "asks", what="wait")
+    cookie, other = cookie_of(server, server.key), cookie_of(server, server.key)
+    path = f"/console/runs/{run_id}"
+
+    def token(of: str) -> str:
+        page = get(server, path, of).body.decode()
+        return page.partition('name="form_token" value="')[2].partition('"')[0]
+
+    mine, strangers = token(cookie), token(other)
+    assert mine != strangers
+    cancel = {"action": "cancel", "form_token": mine}
+    refused = [
+        post(server, path, cancel, Cookie=cookie, Origin="https://evil.example"),
+        post(server, path, cancel, Cookie=cookie, Origin=server.url, **{"Sec-Fetch-Site": "cross-site"}),
+        post(server, path, cancel, Cookie=cookie),
+        post(server, path, {"action": "cancel"}, Cookie=cookie, Origin=server.url),
+        post(server, path, {**cancel, "form_token": strangers}, Cookie=cookie, Origin=server.url),
+        post(server, path, cancel, Origin=server.url),
+    ]
+    assert [answer.status for answer in refused] == [403] * 6
+    assert server.call("GET", f"executions/{run_id}")["status"] == "waiting_input"
+    done = post(server, path, cancel, Cookie=cookie, Origin=server.url)
+    assert (done.status, done.headers["location"]) == (303, path)
+    assert server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")["status"] == "cancelled"
+
+
+def test_signing_out_forgets_the_session_of_this_browser(server: LiveServer) -> None:
+    cookie = cookie_of(server, server.key)
+    page = get(server, "/console", cookie).body.decode()
+    token = page.partition('name="form_token" value="')[2].partition('"')[0]
+    out = post(server, "/console/sign-out", {"form_token": token}, Cookie=cookie, Origin=server.url)
+    assert out.status == 303
+    assert "Max-Age=0" in out.headers["set-cookie"]

@@ -1,0 +1,28 @@
+"""How pages show texts: escaped, and with everything that would not be seen written out."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from penstock.base import limits
+from penstock.console.rendering import _ENVIRONMENT, cut_value
+
+
+def shown(value: object) -> str:
+    return _ENVIRONMENT.from_string("<p>{{ value }}</p>").render(value=value)
+
+
+def test_markup_is_text_and_unseen_characters_are_written_out() -> None:
+    assert shown("<b>&") == "<p>&lt;b&gt;&amp;</p>"
+    assert shown("a\u202eb\u200bc\x1bd\u2066e\U000e0041") == "<p>a[U+202E]b[U+200B]c[U+001B]d[U+2066]e[U+E0041]</p>"
+    assert shown("Ünïcödé 漢字\n\t日本") == "<p>Ünïcödé 漢字\n\t日本</p>"
+
+
+def test_our_own_markup_stays_markup_but_hides_nothing_either() -> None:
+    assert shown(Markup("<i>a\u202eb</i>")) == "<p><i>a[U+202E]b</i></p>"
+
+
+def test_a_long_value_is_cut_and_says_so() -> None:
+    assert cut_value({"a": 1}) == ('{\n  "a": 1\n}', False)
+    text, is_cut = cut_value("x" * (limits.CONSOLE_VALUE_CHARACTERS_MAX + 1))
+    assert (len(text), is_cut) == (limits.CONSOLE_VALUE_CHARACTERS_MAX, True)
