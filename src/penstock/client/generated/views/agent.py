@@ -6,7 +6,30 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["AgentLimitsEntry", "AgentMemoryEntry", "AgentPage", "AgentToolEntry", "AgentView"]
+__all__ = [
+    "AgentCardView",
+    "AgentCards",
+    "AgentLimitsEntry",
+    "AgentMemoryEntry",
+    "AgentPage",
+    "AgentToolEntry",
+    "AgentView",
+]
+
+
+class AgentCardView(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as strangers to its document are told of it."""
+
+    agent_id: str
+    title: str
+    description: str
+    version: str
+
+
+class AgentCards(msgspec.Struct, frozen=True, kw_only=True):
+    """The agents, by id."""
+
+    items: list[AgentCardView]
 
 
 class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True):
