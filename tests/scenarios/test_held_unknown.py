@@ -35,6 +35,7 @@ MORE: dict[str, dict[str, Any]] = {
     "tool.execute": {},
     "agent.update": {"model": "m", "instructions": "?"},
     "agent.execute": {"prompt": "?"},
+    "memory.delete": {"scope": "tenant", "key": "unknown"},
     "upstream.accept": {"tools": ["search"]},
     "upstream.begin_sign_in": {"redirect_uri": "http://127.0.0.1:40123/callback"},
     "upstream.complete_sign_in": {"state": "s"},
