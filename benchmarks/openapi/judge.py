@@ -45,12 +45,22 @@ def sample(schema: Any, root: Any = None, depth: int = 0) -> Any:
     for word in ("oneOf", "anyOf"):
         if schema.get(word):
             chosen = next((item for item in schema[word] if item.get("type") != "null"), schema[word][0])
-            return sample({**{k: v for k, v in schema.items() if k != word}, **chosen}, root, depth + 1)
+            return sample(_both(schema, chosen, without=word), root, depth + 1)
     if schema.get("allOf"):
         parts = [sample(item, root, depth + 1) for item in schema["allOf"]]
         merged = {key: value for part in parts if isinstance(part, dict) for key, value in part.items()}
         return merged or (parts[0] if parts else {})
     return _of_type(schema, root, depth)
+
+
+def _both(schema: Any, chosen: Any, *, without: str) -> Any:
+    """A schema and the branch of it that was chosen, in one: both hold."""
+    merged = {**{key: value for key, value in schema.items() if key != without}, **chosen}
+    if "required" in schema and "required" in chosen:
+        merged["required"] = list(dict.fromkeys([*schema["required"], *chosen["required"]]))
+    if "properties" in schema and "properties" in chosen:
+        merged["properties"] = {**schema["properties"], **chosen["properties"]}
+    return merged
 
 
 def _of_type(schema: Any, root: Any, depth: int) -> Any:

@@ -247,6 +247,13 @@ _AGENTS: Mapping[str, Note] = {
         "Write `agent.prompt`, or give the input a text `prompt`.",
     ),
     "AGENT_PROVIDER_UNSUITED": Note("The model of a client cannot be given tools.", "Name a model of the server."),
+    "A2A_PROMPT_UNSUITED": Note(
+        "An agent that is offered over A2A is given a text, and its `input` has no `prompt`.",
+        "Give the input a text `prompt`, or offer the agent as a tool.",
+    ),
+    "A2A_WITHOUT_AGENT": Note(
+        "Only agents can be offered over A2A.", "Leave `expose.a2a` out, or write an agent that calls the workflow."
+    ),
     "DUPLICATE_TOOL": Note("A tool is listed twice.", "Keep one of the entries."),
     "TEST_WITHOUT_AGENT": Note(
         "A test scripts a `model`, and the document is no agent.", "Mock its `llm_call` nodes in `mock`."

@@ -1,7 +1,8 @@
 """The command behind `scripts/record-histories`: adds golden histories of the engine as it is now.
 
-Three sources: the test cases of the examples, runs of the simulator (chosen for what they have that others have not),
-and the scripted runs of `scripted`. A history that is there already is left alone, whatever this engine would write.
+Four sources: the test cases of the examples, runs of the simulator (chosen for what they have that others have not),
+the scripted runs of `scripted`, and the agents of `agents`. A history that is there already is left alone, whatever
+this engine would write.
 
 The last line on stdout is one JSON object with the figures.
 """
@@ -28,6 +29,7 @@ from penstock.engine.status import run_status
 from penstock.runtime.host import memory
 from penstock.runtime.simulation.cases import run_case
 from tests.examples.cases import all_cases, load_example, workflows_by_name
+from tests.golden.agents import agent_cases
 from tests.golden.history import HISTORIES, Golden, Heading, due_ids, limited, portrait, row_bytes, step_of, write
 from tests.golden.scripted import scripted_runs
 from tests.simulation.scenario import lived
@@ -99,6 +101,15 @@ def examples() -> Iterator[Recording]:
         recorder = _Recorder(case.name)
         with patch.object(memory, "decide", recorder.decide):
             run_case(load_example(case.example), case.value, workflows=known)
+        yield from recorder.runs.values()
+
+
+def agents() -> Iterator[Recording]:
+    """The runs of agents that say everything that a block may say."""
+    for workflow, case in agent_cases():
+        recorder = _Recorder(f"agent {workflow.name}: {case['name']}")
+        with patch.object(memory, "decide", recorder.decide):
+            run_case(workflow, case)
         yield from recorder.runs.values()
 
 
@@ -177,6 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _everything() -> Iterator[Recording]:
     yield from examples()
+    yield from agents()
     yield from scripted()
     yield from chosen(simulated(range(_SEEDS), torn=False))
     yield from chosen(simulated(range(_TORN_SEEDS), torn=True))

@@ -127,7 +127,8 @@ def test_an_entry_of_the_registry_can_remember_too(tmp_path: Path) -> None:
 
 def test_a_tool_keeps_the_id_of_its_node_unless_the_block_has_memory() -> None:
     """What documents stood for before there was memory must not change."""
-    for block, own in (({}, "memory_get"), ({"memory": EVERYWHERE}, "tool_memory_get")):
+    blocks: list[tuple[dict[str, Any], str]] = [({}, "memory_get"), ({"memory": EVERYWHERE}, "tool_memory_get")]
+    for block, own in blocks:
         document = agent("workflow:memory_get", **block)
         errors = [item for item in validate_document(document) if item.severity is Severity.ERROR]
         assert errors == []

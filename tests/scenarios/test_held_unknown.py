@@ -36,6 +36,7 @@ MORE: dict[str, dict[str, Any]] = {
     "agent.update": {"model": "m", "instructions": "?"},
     "agent.execute": {"prompt": "?"},
     "agent.message": {"message": "?"},
+    "memory.delete": {"scope": "tenant", "key": "unknown"},
     "upstream.accept": {"tools": ["search"]},
     "upstream.begin_sign_in": {"redirect_uri": "http://127.0.0.1:40123/callback"},
     "upstream.complete_sign_in": {"state": "s"},

@@ -67,6 +67,7 @@ VIOLATIONS = {
     "runtime/executors/violation_executor.py": ("import penstock.runtime.host.timers\n", _MEET_AT_PORTS),
     "cli/violation_cli.py": ("import penstock.runtime.host.embedded\n", "Only bootstrap knows the adapters"),
     "app/violation_openwop.py": ("import penstock.openwop.surface\n", "Only the wiring of a server knows OpenWOP"),
+    "app/violation_a2a.py": ("import penstock.a2a.surface\n", "Only the wiring of a server knows A2A"),
     "definitions/nodes/violation_node.py": ("import penstock.definitions.nodes.emit\n", "Node types are independent"),
     "definitions/violation_a.py": ("import penstock.definitions.violation_b\n", "No cycles anywhere"),
     "definitions/violation_b.py": ("import penstock.definitions.violation_a\n", "No cycles anywhere"),

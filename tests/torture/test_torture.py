@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -34,6 +35,16 @@ def test_nothing_is_lost_when_the_process_is_killed_again_and_again(capsys: pyte
     assert (report["suspended_doubled"], report["abandoned_runs"]) == (0, 0)
     assert report["audited_changes"] > 0
     assert (report["acknowledged_without_audit"], report["audit_without_change"]) == (0, 0)
+
+
+def test_an_agent_that_is_killed_repeats_no_turn_and_no_call() -> None:
+    # In a process of its own, because it forks: a fork of a process with threads may wait for a lock forever.
+    command = [sys.executable, "-m", "tests.torture.agents", "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, report["ok"]) == (0, True), (report, done.stderr)
+    assert report["kills"] == report["points"] > 3
+    assert (report["turns_paid_twice"], report["tools_called_twice"], report["other_conversations"]) == (0, 0, 0)
 
 
 def test_two_processes_share_a_file_and_one_takes_over_from_the_other(capsys: pytest.CaptureFixture[str]) -> None:

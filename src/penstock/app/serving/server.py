@@ -24,6 +24,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from penstock import __version__
+from penstock.a2a.surface import a2a_routes
 from penstock.agent_profile.surface import AgentProfileOptions, agent_profile_routes
 from penstock.app.gate import hold_choices, open_gate
 from penstock.app.identity import token_choices
@@ -295,6 +296,8 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         openwop = _openwop(gate, options, mcp) if options.openwop else None
         pages.extend(openwop.routes(busy) if openwop is not None else [])
+        bodies = options.rest.max_body_bytes
+        pages.extend(a2a_routes(gate, busy, max_body_bytes=bodies, server_url=options.public_url))
         if profile.enabled:
             pages.extend(agent_profile_routes(gate, profile, busy, max_body_bytes=options.rest.max_body_bytes))
         sending = open_dispatcher(

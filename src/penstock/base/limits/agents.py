@@ -1,6 +1,8 @@
 """Agents: how long they go on by themselves, how much of a result their model reads, and how they are evaluated."""
 
 __all__ = [
+    "A2A_HEARTBEAT_SECONDS",
+    "A2A_WAIT_SECONDS",
     "AGENT_CONVERSATION_CHARACTERS_DEFAULT",
     "AGENT_CONVERSATION_CHARACTERS_MAX",
     "AGENT_CONVERSATION_CHARACTERS_MIN",
@@ -35,6 +37,11 @@ __all__ = [
     "TOOLS_PER_TENANT_MAX",
 ]
 
+# How long the answer to a message over A2A waits for its task; then the task is told as it stands. Below the minute
+# after which clients and proxies give up.
+A2A_WAIT_SECONDS = 25.0
+# A stream over A2A on which nothing happens says so this often, so that nobody takes it for dead.
+A2A_HEARTBEAT_SECONDS = 15.0
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
 AGENT_TURNS_DEFAULT = 10
 # More than this is no conversation any more; a workflow calls several agents, or one of them several times.

@@ -26,12 +26,11 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.agents.memory import MEMORY_IDS, add_memory
 from penstock.definitions.agents.schemas import answer_schema_of, input_schema_of
+from penstock.definitions.jq.agent_results import ASK_USER, KEEP_RESULTS
 from penstock.definitions.shapes.fields import RESERVED_IDS
 
 __all__ = ["ASK_USER", "OWN_IDS", "STATE", "AgentNodes", "AgentTool", "agent_nodes", "agent_tools"]
 
-ASK_USER = "ask_user"
-"""The tool with which an agent asks a person, if its block allows that."""
 STATE: JsonObject = {
     "type": "object",
     "properties": {
@@ -374,20 +373,5 @@ _QUESTION: JsonObject = {
 _KEEP: JsonObject = {
     "id": "keep",
     "type": "set_state",
-    "set": {
-        "conversation": _jq(
-            "[.turn.tool_calls as $asked | .calls as $found | range(0; $asked | length) as $i | $found[$i] as $result"
-            ' | {role: "tool", id: $asked[$i].id, name: $asked[$i].name}'
-            ' + (if ($result | type) == "object" and ($result | keys) == ["error"]'
-            ' and ($result.error | type) == "object" and ($result.error | has("code") and has("message"))'
-            ' then {error: "\\($result.error.code): \\($result.error.message)"}'
-            f" elif $asked[$i].name == {json.dumps(ASK_USER)}"
-            ' and ($result | type) == "object" and ($result | has("answer"))'
-            " then {content: $result.answer, person: true}"
-            f" elif ($result | tojson | length) > {limits.AGENT_RESULT_CHARACTERS_MAX}"
-            f" then {{content: (($result | tojson | .[0:{limits.AGENT_RESULT_CHARACTERS_MAX}])"
-            f' + " … (cut off: only the first {limits.AGENT_RESULT_CHARACTERS_MAX} characters are shown)")}}'
-            " else {content: $result} end)]"
-        )
-    },
+    "set": {"conversation": _jq(KEEP_RESULTS)},
 }

@@ -20,6 +20,13 @@ _CLIENT = "client"
 def agent_findings(document: JsonObject) -> Iterator[Finding]:
     """Yield what is wrong with an agent, or with the tests of a document that is none."""
     if not is_agent(document):
+        if _is_for_a2a(document):
+            yield Finding(
+                code="A2A_WITHOUT_AGENT",
+                message="only an agent can be offered over A2A, and this document has no `agent`",
+                path="/expose/a2a",
+                hint="leave it out, or write an agent that calls the workflow",
+            )
         for index, test in enumerate(list_or_empty(document.get("tests"))):
             if isinstance(test, dict) and "model" in test:
                 yield Finding(
@@ -46,6 +53,13 @@ def agent_findings(document: JsonObject) -> Iterator[Finding]:
             path="/agent",
             hint='write `prompt: "… ${ .input.NAME }"`, or give the input a text `prompt`',
         )
+    elif "input" in document and "prompt" not in declared and _is_for_a2a(document):
+        yield Finding(
+            code="A2A_PROMPT_UNSUITED",
+            message="over A2A an agent is given a text, so its input has to have a text `prompt`",
+            path="/expose/a2a",
+            hint="give the input a text `prompt`, or offer the agent as a tool",
+        )
     if agent.get("provider") == _CLIENT:
         yield Finding(
             code="AGENT_PROVIDER_UNSUITED",
@@ -54,6 +68,10 @@ def agent_findings(document: JsonObject) -> Iterator[Finding]:
             hint="name a model that is configured on the server",
         )
     yield from _tool_findings(agent)
+
+
+def _is_for_a2a(document: JsonObject) -> bool:
+    return object_or_empty(document.get("expose")).get("a2a") is True
 
 
 def _tool_findings(agent: JsonObject) -> Iterator[Finding]:

@@ -258,6 +258,11 @@ def _expose(old: _Side, new: _Side) -> Iterator[Change]:
             old_fields = {address: old.name(), **object_or_empty(before)}
             new_fields = {address: new.name(), **object_or_empty(after)}
             yield from _exposed_fields(kind, address, old_fields, new_fields)
+    if _is_exposed(was.get("a2a")) != _is_exposed(now.get("a2a")):
+        gone = _is_exposed(was.get("a2a"))
+        message = f"The agent is {'no longer' if gone else 'now'} offered over A2A."
+        effect = Effect(breaking=gone, reason="clients no longer find its card" if gone else _NOT_REPLAYED)
+        yield change_of(Subject.EXPOSE, "/expose/a2a", message, (was.get("a2a"), now.get("a2a")), effect)
     for kind in ("sampling", "elicitation", "roots"):
         if _is_exposed(was.get(kind)) != _is_exposed(now.get(kind)):
             gone = _is_exposed(was.get(kind))

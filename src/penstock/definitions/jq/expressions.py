@@ -24,6 +24,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.jq.agent_results import QUICK_PROGRAMS
 from penstock.definitions.jq.bounds import has_linear_bound
 from penstock.definitions.jq.reads import Reads, project, reads_of
 from penstock.definitions.jq.syntax import parse_program
@@ -202,7 +203,8 @@ def compile_expression(text: str) -> Expression | ExpressionProblem:
         return Expression(text, False, jq.compile(NOT_FINITE_CHECK % text), None, None)
     if may_give_non_finite(tree):
         program = jq.compile(NOT_FINITE_CHECK % text)
-    return Expression(text, has_linear_bound(tree), program, path_of(tree), reads_of(tree))
+    bounded = has_linear_bound(tree) or text in QUICK_PROGRAMS
+    return Expression(text, bounded, program, path_of(tree), reads_of(tree))
 
 
 def evaluate_expression(expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:

@@ -155,6 +155,7 @@ _EXPOSE = Shape(
         optional("tool", _or_true("expose_tool"), "List the workflow as a tool."),
         optional("resource", _or_true("expose_resource"), "List the workflow's result as a resource."),
         optional("prompt", _or_true("expose_prompt"), "List the workflow as a prompt."),
+        optional("a2a", {"const": True}, "Offer the agent to clients of the A2A protocol, with a card of its own."),
         optional(
             "sampling",
             {"const": True},

@@ -30,7 +30,15 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Re
 from penstock.operations.gate.context import Context, Principal, Request, Services
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 
-__all__ = ["DecidedAnswer", "IdempotentCalls", "answered", "answered_by", "derived_id", "digest_arguments"]
+__all__ = [
+    "DecidedAnswer",
+    "IdempotentCalls",
+    "answered",
+    "answered_by",
+    "derived_id",
+    "digest_arguments",
+    "found_by_id",
+]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
@@ -66,6 +74,15 @@ def answered(context: Context, reply: Reply[Any]) -> CallRecord:
     if context.call.claim is not None:
         context.call.answer = _answer_of(reply)
     return context.call
+
+
+def found_by_id(context: Context) -> None:
+    """Store no answer for a call of a node that has started a run, if its id is derived from the key.
+
+    A node looks for that run before it calls again. The claim times out, as that of a process that died does.
+    """
+    if context.request.surface == "run" and context.request.visit is not None and context.call.stored:
+        context.call.answered = True
 
 
 @dataclass(slots=True, eq=False)

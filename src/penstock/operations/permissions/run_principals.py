@@ -18,6 +18,7 @@ from typing import get_args
 from penstock.base.errors import Denied
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.folding.trust import UNTRUSTED
 from penstock.engine.state import RunState
 from penstock.governance.principals import Principal, PrincipalKind
 from penstock.operations.gate.authentication import principal_of
@@ -31,7 +32,8 @@ from penstock.operations.permissions.makers import (
     authority_of_schedule,
     rights_of_maker,
 )
-from penstock.operations.permissions.standing_authority import AUTHORITY, workflow_authority
+from penstock.operations.permissions.standing_authority import AUTHORITY, stored_by_model, workflow_authority
+from penstock.runtime.schedules.scheduler import origin_of
 
 __all__ = ["principal_of_run", "recorded_principal", "rights_of_run", "run_caller"]
 
@@ -106,12 +108,20 @@ def _chain(starter: JsonObject) -> tuple[str, ...]:
 
 
 async def _maker(services: Services, started_by: str, maker: str, tenant: str, workflow: str) -> Principal:
-    if not started_by.startswith(_SCHEDULE):
+    """Return the maker of a trigger; as an agent if a model made it."""
+    by_model, authority = False, None
+    row = None
+    if started_by.startswith(_SCHEDULE):
+        row = await services.scheduler.find(id_in_tenant(tenant, started_by.removeprefix(_SCHEDULE)))
+        authority = None if row is None else await authority_of_schedule(services, row)
+        by_model = row is not None and row.spec.get(UNTRUSTED) is True
+    if row is None or origin_of(row) == "document":
         newest = await services.store.definition_named(workflow, tenant=tenant)
-        return await rights_of_maker(services, maker, tenant, WEBHOOK, await workflow_authority(services, newest))
-    row = await services.scheduler.find(id_in_tenant(tenant, started_by.removeprefix(_SCHEDULE)))
-    authority = None if row is None else await authority_of_schedule(services, row)
-    return await rights_of_maker(services, maker, tenant, SCHEDULE, authority)
+        authority = await workflow_authority(services, newest) if row is None else authority
+        by_model = by_model or await stored_by_model(services, newest)
+    kind = SCHEDULE if started_by.startswith(_SCHEDULE) else WEBHOOK
+    found = await rights_of_maker(services, maker, tenant, kind, authority)
+    return replace(found, kind="agent") if by_model else found
 
 
 async def recorded_principal(services: Services, principal_id: str, tenant: str, starter: JsonObject) -> Principal:

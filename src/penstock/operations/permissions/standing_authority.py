@@ -5,6 +5,9 @@ what its subject may do only in the next token. So whatever starts runs later ke
 was made. That can never become more; it ends after some time, when the subject is revoked, and when its issuer is not
 trusted any more. The same holds for the principal of a pipe, which only the settings of that program know.
 
+It is also kept whether a model stored a workflow with triggers. What these start acts as an agent then: otherwise a
+model could let the clock, or a sender of webhooks, do at once what it may only propose.
+
 Above it: `makers`, `run_principals`, the operations that store schedules and workflows. Below it: the resources of the
 platform store, `governance.kept_authority`.
 """
@@ -30,6 +33,7 @@ __all__ = [
     "keep_workflow_authority",
     "principal_with",
     "schedule_authority",
+    "stored_by_model",
     "workflow_authority",
 ]
 
@@ -37,6 +41,7 @@ AUTHORITY = "authority"
 """The member that holds it: of a schedule's specification, and of what the first record of a run says of its starter.
 """
 _KIND = "standing_authority"
+_BY_MODEL = "stored_by_model"
 
 
 class TriggerKind(NamedTuple):
@@ -59,21 +64,37 @@ def _of(context: Context) -> JsonObject:
 
 async def keep_workflow_authority(context: Context, name: str, definition_hash: str) -> None:
     """Keep what the maker of a workflow with triggers may do, before the workflow is stored."""
-    principal = context.principal
-    if not has_kept_authority(principal.id):
-        return
-    body, now = _of(context), context.now_ms()
+    resource_id = _workflow_id(context.principal.id, name, definition_hash)
+    by_model = context.request.by_model
+    # A person who stores the same version again answers for it.
+    if by_model or await context.services.platform.resource(context.tenant, _BY_MODEL, resource_id) is not None:
+        await _keep(context, _BY_MODEL, resource_id, {"by_model": by_model})
+    if has_kept_authority(context.principal.id):
+        await _keep(context, _KIND, resource_id, _of(context))
+
+
+async def _keep(context: Context, kind: str, resource_id: str, body: JsonObject) -> None:
+    now = context.now_ms()
     row = ResourceRow(
         tenant=context.tenant,
-        kind=_KIND,
-        resource_id=_workflow_id(principal.id, name, definition_hash),
+        kind=kind,
+        resource_id=resource_id,
         body=body,
         etag=body_etag(body),
         created_at=now,
         updated_at=now,
-        updated_by=principal.id,
+        updated_by=context.principal.id,
     )
     await context.services.platform.put_resource(row, expected_etag=ANY_ETAG)
+
+
+async def stored_by_model(services: Services, row: DefinitionRow | None) -> bool:
+    """Whether a model stored a workflow with triggers, as far as that is known."""
+    if row is None or row.created_by is None:
+        return False
+    resource_id = _workflow_id(row.created_by, row.name, row.hash)
+    found = await services.platform.resource(row.tenant, _BY_MODEL, resource_id)
+    return found is not None and found.body.get("by_model") is True
 
 
 async def workflow_authority(services: Services, row: DefinitionRow | None) -> JsonValue:

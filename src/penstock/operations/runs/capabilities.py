@@ -14,6 +14,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, load_schema, violations
 from penstock.definitions.secret_answers import secrets_in, without_values_of
 from penstock.operations.catalogue.capability import Authorization
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
@@ -73,6 +74,7 @@ async def execute(workflow_id: str, definition_hash: str, context: Context, give
     # Keep the progress that its first steps report: the caller can subscribe only after the start.
     with context.services.host.progress.starting():
         row = await started_run(context, ExecuteWorkflow(workflow_id=workflow_id, hash=definition_hash, input=given))
+    idempotency.found_by_id(context)
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
     return await wait_for_result(context, row.run_id, seconds)

@@ -24,6 +24,7 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.declaring import schema_of
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.permissions.starting import UPSTREAM_RUN_SCOPE
 from penstock.operations.runs.capabilities import converted
@@ -198,6 +199,7 @@ async def _execute(server: str, tool: str, repeatable: bool, context: Context, g
             chosen=chosen,
             marks={CALLED_LABEL: chosen[0]},
         )
+    idempotency.found_by_id(context)
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
     return await wait_for_result(context, row.run_id, seconds)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.base.json import JsonObject
 from penstock.cli.evaluation.dataset import BadLine
 from penstock.cli.evaluation.expectations import Check
 from penstock.cli.evaluation.report import CaseResult, Earlier, Report, Spent, earlier_report, report_text, spent_of
@@ -51,7 +52,7 @@ def test_a_bad_line_a_stop_or_no_case_at_all_is_not_ok() -> None:
 def test_a_cost_that_is_not_known_stays_unknown() -> None:
     assert report(result("a"), result("b", cost=None)).spent.cost is None
     assert spent_of(None) == Spent()
-    used = {"input_tokens": 5, "output_tokens": 2, "cost": {"amount": "0.5", "currency": "USD"}}
+    used: JsonObject = {"input_tokens": 5, "output_tokens": 2, "cost": {"amount": "0.5", "currency": "USD"}}
     assert spent_of(used) == Spent(tokens=7, cost=Decimal("0.5"))
     assert spent_of({**used, "cost": None}) == Spent(tokens=7, cost=None)
 

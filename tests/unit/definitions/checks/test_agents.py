@@ -25,6 +25,21 @@ def _agent(document: dict[str, Any] | None = None, **block: Any) -> JsonObject:
         (_agent(limits={"cost": 0}), "INVALID_VALUE", "/agent/limits/cost"),
         (_agent(output_schema={"type": "thing"}), "INVALID_SCHEMA", "/agent/output_schema/type"),
         (_agent(prompt="${ .inptu }"), "UNKNOWN_REFERENCE", "/agent/prompt"),
+        (
+            _agent({"input": {"type": "object", "properties": {"q": {}}}, "expose": {"a2a": True}}, prompt="Hello."),
+            "A2A_PROMPT_UNSUITED",
+            "/expose/a2a",
+        ),
+        (
+            {
+                "penstock": "v1",
+                "name": "x",
+                "nodes": [{"id": "done", "type": "end", "output": 1}],
+                "expose": {"a2a": True},
+            },
+            "A2A_WITHOUT_AGENT",
+            "/expose/a2a",
+        ),
     ],
 )
 def test_a_mistake_is_reported_once_where_it_stands(document: JsonObject, code: str, path: str) -> None:

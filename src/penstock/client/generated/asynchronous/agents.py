@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.agent import AgentPage, AgentView, MessageResult
+from penstock.client.generated.views.agent import AgentCards, AgentPage, AgentView, MessageResult
 from penstock.client.generated.views.execution import ExecutionHandle, ExecutionResult
 from penstock.client.generated.views.shared import Deleted
 
@@ -137,6 +137,14 @@ class AsyncAgents:
         return await self._caller.invoke(
             "agent.delete", {"agent_id": agent_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
         )
+
+    async def cards(self, *, agent_id: str | None = None) -> AgentCards:
+        """List the agents that are offered over A2A.
+
+        Each says what it is for. Its card and its address are under `/a2a/` and its id. Offered are agents whose
+        document has `expose: {a2a: true}`.
+        """
+        return await self._caller.invoke("agent.cards", {"agent_id": agent_id}, AgentCards)
 
     async def execute(
         self,

@@ -9,6 +9,8 @@ import msgspec
 from penstock.client.generated.views.execution import ErrorView, HeldView, QuestionView
 
 __all__ = [
+    "AgentCardView",
+    "AgentCards",
     "AgentConversationEntry",
     "AgentLimitsEntry",
     "AgentMemoryEntry",
@@ -17,6 +19,21 @@ __all__ = [
     "AgentView",
     "MessageResult",
 ]
+
+
+class AgentCardView(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as strangers to its document are told of it."""
+
+    agent_id: str
+    title: str
+    description: str
+    version: str
+
+
+class AgentCards(msgspec.Struct, frozen=True, kw_only=True):
+    """The agents, by id."""
+
+    items: list[AgentCardView]
 
 
 class AgentConversationEntry(msgspec.Struct, frozen=True, kw_only=True):

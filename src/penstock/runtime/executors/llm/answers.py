@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.base.text import clean
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation, is_prompt, violations
 from penstock.runtime.activities.performing import ActivityDone, ActivityError
 from penstock.runtime.executors.llm.port import LlmReply, LlmRequest, LlmToolCall
@@ -134,7 +135,8 @@ def schema_violation(found: tuple[Violation, ...], account: Usage) -> ActivityEr
 
 def repair_text(found: tuple[Violation, ...]) -> str:
     """The message to a model whose answer violates the schema."""
-    named = format_violations(found[: limits.LLM_VIOLATIONS_SHOWN_MAX], "\n- ")
+    # A path names what the model wrote, perhaps as a text from outside told it to: each stays on a line of its own.
+    named = "\n- ".join(clean(format_violations((item,), "")) for item in found[: limits.LLM_VIOLATIONS_SHOWN_MAX])
     return f"Your answer does not fit the required JSON schema:\n- {named}\nAnswer again, with the corrected JSON only."
 
 

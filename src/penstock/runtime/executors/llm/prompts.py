@@ -12,7 +12,6 @@ Above it: `executor`. Below it: `untrusted`, `turns`, and the templates of `defi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +25,7 @@ from penstock.definitions.jq.templates import (
     compile_template,
 )
 from penstock.runtime.activities.performing import ActivityCall
+from penstock.runtime.executors.llm.foreign_tools import described_tool, texts_of
 from penstock.runtime.executors.llm.port import LlmMessage, LlmTool, LlmToolCall
 from penstock.runtime.executors.llm.tool_names import ToolNames
 from penstock.runtime.executors.llm.turns import OfferedTool, Turn, said_calls
@@ -34,9 +34,7 @@ from penstock.runtime.executors.llm.untrusted import Fence, fence_for, text_of
 __all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
 
 # Values that cannot contain an instruction, so there is no need to mark them.
-_HARMLESS = re.compile(r"\s*(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?\s*")
-# The members of a JSON Schema that are texts for its readers.
-_SCHEMA_TEXTS = frozenset({"description", "title", "$comment"})
+_HARMLESS = re.compile(r"(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?")
 # The user message if there are only system instructions (as in the published engine).
 _NOTHING_TO_ADD = "Proceed as instructed."
 
@@ -216,44 +214,23 @@ def _entry(entry: JsonObject, names: ToolNames) -> _Draft | None:
             return None
 
 
-def _described(tool: OfferedTool, marking: Fence | None) -> tuple[str, JsonObject]:
+def _described(tool: OfferedTool, marking: Fence | None, *, mark_untrusted: bool) -> tuple[str, JsonObject]:
     """What a model reads of a tool. Texts of another server are marked, in its schema too."""
-    if marking is None or tool.trusted:
+    if tool.trusted or not mark_untrusted:
         return tool.description, tool.input_schema
     source = f"tool {tool.name}"
-    schema = _with_texts(tool.input_schema, lambda text: marking.wrap(text, source))
-    return marking.wrap(tool.description, source), schema if isinstance(schema, dict) else {}
 
+    def wrapped(text: str) -> str:
+        return text if marking is None or not _to_mark(Segment(text, trusted=False)) else marking.wrap(text, source)
 
-def _with_texts(schema: JsonValue, wrap: Callable[[str], str]) -> JsonValue:
-    """A schema whose texts for readers are wrapped. A property may have such a name, too: its value is a schema."""
-    if isinstance(schema, list):
-        return [_with_texts(item, wrap) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: wrap(value) if name in _SCHEMA_TEXTS and isinstance(value, str) else _with_texts(value, wrap)
-        for name, value in schema.items()
-    }
-
-
-def _schema_texts(schema: JsonValue) -> Iterator[str]:
-    if isinstance(schema, list):
-        for item in schema:
-            yield from _schema_texts(item)
-    elif isinstance(schema, dict):
-        for name, value in schema.items():
-            if name in _SCHEMA_TEXTS and isinstance(value, str):
-                yield value
-            else:
-                yield from _schema_texts(value)
+    return described_tool(tool.description, tool.input_schema, wrapped)
 
 
 def _written(drafts: list[_Draft], turn: Turn | None, *, mark_untrusted: bool) -> Prompts:
     segments = [segment for draft in drafts for segment in draft.segments]
     offered = [tool for tool in turn.tools if not tool.trusted] if turn is not None else []
     for tool in offered:
-        texts = (tool.description, *_schema_texts(tool.input_schema))
+        texts = texts_of(tool.description, tool.input_schema)
         segments += [Segment(text, trusted=False, source=f"tool {tool.name}") for text in texts]
     outside = any(_to_mark(segment) for segment in segments)
     # Sources are included, because an attribute must not contain the mark either.
@@ -263,7 +240,8 @@ def _written(drafts: list[_Draft], turn: Turn | None, *, mark_untrusted: bool) -
     if marking is not None:
         system.append(marking.notice)
     messages = tuple(_message_of(draft, marking) for draft in drafts if draft.role != "system")
-    described = {tool.name: _described(tool, marking) for tool in turn.tools} if turn is not None else {}
+    tools = turn.tools if turn is not None else ()
+    described = {tool.name: _described(tool, marking, mark_untrusted=mark_untrusted) for tool in tools}
     return Prompts(
         system="\n\n".join(system) or None,
         messages=messages,
@@ -293,4 +271,4 @@ def _text(draft: _Draft, marking: Fence | None) -> str:
 
 
 def _to_mark(segment: Segment) -> bool:
-    return not segment.trusted and not _HARMLESS.fullmatch(segment.text)
+    return not segment.trusted and not _HARMLESS.fullmatch(segment.text.strip())

@@ -46,6 +46,8 @@ class BodyPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     encodings: dict[str, MemberEncoding] = {}
     files: tuple[str, ...] = ()
     """Members that are files, which arguments hold as base64."""
+    required: bool = False
+    """Whether there has to be a body, also if none of its members is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ def read_body(document: ApiDocument, schemas: SchemaTranslator, described: JsonV
     files = tuple(name for name, member in flat.members.items() if kind != "json" and _is_file(member))
     members = {name: _file(member) if name in files else member for name, member in flat.members.items()}
     return ReadBody(
-        plan=msgspec.structs.replace(plan, files=files),
+        plan=msgspec.structs.replace(plan, files=files, required=required),
         schema=schema,
         required=required,
         members=members,

@@ -179,8 +179,8 @@ def _body(plan: BodyPlan, given: JsonObject, headers: dict[str, str], boundary: 
 def _body_value(plan: BodyPlan, given: JsonObject) -> JsonValue:
     if plan.argument is not None:
         return given.get(plan.argument)
-    members = {name: given[argument] for argument, name in plan.members.items() if argument in given}
-    return members or None
+    members: JsonObject = {name: given[argument] for argument, name in plan.members.items() if argument in given}
+    return members if members or (plan.required and plan.kind == "json") else None
 
 
 def _form(plan: BodyPlan, body: JsonValue) -> Iterator[str]:

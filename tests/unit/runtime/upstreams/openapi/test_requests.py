@@ -97,7 +97,14 @@ def test_a_body_of_json_has_the_members_that_were_given() -> None:
     made = posted(OBJECT, {"a": {"x": [1]}, "b": None}, "application/json")
     assert msgspec.json.decode(made.content or b"") == {"a": {"x": [1]}, "b": None}
     assert made.headers["content-type"] == "application/json"
-    assert posted(OBJECT, {}, "application/json").content is None
+    assert posted(OBJECT, {}, "application/json").content == b"{}"
+
+
+@pytest.mark.parametrize(("required", "content"), [(True, b"{}"), (False, None)])
+def test_a_body_that_is_required_is_sent_without_members_too(required: bool, content: bytes | None) -> None:
+    schema = {"type": "object", "properties": {"note": {"type": "string"}}}
+    body = {"required": required, "content": {"application/json": {"schema": schema}}}
+    assert request({"requestBody": body}, {}, method="post").content == content
 
 
 def test_a_body_that_is_one_argument_is_sent_as_it_is() -> None:

@@ -1,0 +1,193 @@
+"""The addresses of A2A agents: cards with GET, JSON-RPC with POST.
+
+A caller who is not known, or an agent that is not exposed, is a problem of HTTP; everything behind that is an answer of
+JSON-RPC. Cards need a key as everything does: which agents a tenant has is not for strangers.
+
+Above it: `surface`. Below it: `methods`, `cards`, `exchange`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from penstock.a2a.cards import PROTOCOL_VERSION, card_of
+from penstock.a2a.errors import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    VERSION_NOT_SUPPORTED,
+    RpcError,
+    error_body,
+    rpc_error,
+)
+from penstock.a2a.exchange import Exchange
+from penstock.a2a.methods import METHODS, STREAMS
+from penstock.asgi import request_id_of
+from penstock.base import limits
+from penstock.base.errors import NotFound, PenstockError
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.operations.catalogue.capability import EventStream, StreamEvent
+from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.gate.pipeline import Gate
+from penstock.rest.endpoints import ConcurrencyLimit
+from penstock.rest.responses import method_not_allowed, send_options, send_problem, send_response
+from penstock.rest.sse import send_events
+
+__all__ = ["CardEndpoint", "RpcEndpoint"]
+
+_LOGGER = logging.getLogger("penstock.api")
+_JSON = (b"content-type", b"application/json")
+_VERSION = "a2a-version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Endpoint:
+    """What both kinds of addresses do."""
+
+    gate: Gate
+    busy: ConcurrencyLimit
+    max_body_bytes: int
+    server_url: str | None = None
+
+    async def _answer(self, exchange: Exchange, send: Send) -> None:
+        raise NotImplementedError
+
+    def _allowed(self) -> str:
+        raise NotImplementedError
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        allowed = f"{self._allowed()}, OPTIONS"
+        if scope["method"] == "OPTIONS":
+            await send_options(send, allowed)
+            return
+        held = False
+        try:
+            self.busy.enter()
+            held = True
+            if scope["method"] not in allowed.split(", "):
+                raise method_not_allowed(scope["method"], allowed)
+            exchange = Exchange.of(self.gate, (scope, receive, send), max_body_bytes=self.max_body_bytes)
+            await self._answer(exchange, send)
+        except PenstockError as error:
+            await send_problem(send, scope, error)
+        except Exception:
+            _LOGGER.exception("request %s failed", request_id_of(scope))
+            await send_problem(send, scope, internal_error(request_id_of(scope)))
+        finally:
+            if held:
+                self.busy.leave()
+
+
+async def _exposed(exchange: Exchange) -> dict[str, Any]:
+    """Return what there is to say of the agent of an address; of the only one, where the address names none."""
+    arguments: JsonObject = {"agent_id": exchange.agent_id} if exchange.agent_id else {}
+    cards = (await exchange.call("agent.cards", arguments))["items"]
+    if len(cards) == 1:
+        found: dict[str, Any] = cards[0]
+        return found
+    if exchange.agent_id or not cards:
+        message = f"there is no agent {exchange.agent_id} for A2A" if exchange.agent_id else "no agent is exposed"
+        raise NotFound("AGENT_NOT_FOUND", message, "write `expose: {a2a: true}` into the document of an agent")
+    addresses = ", ".join(f"/a2a/{card['agent_id']}" for card in cards[:10])
+    raise NotFound("AGENT_NOT_FOUND", "there are several agents, each with a card of its own", f"see {addresses}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardEndpoint(_Endpoint):
+    """The card of an agent, or of the only one."""
+
+    def _allowed(self) -> str:
+        return "GET, HEAD"
+
+    async def _answer(self, exchange: Exchange, send: Send) -> None:
+        card = await _exposed(exchange)
+        host = exchange.headers.get("host", "")
+        base_url = self.server_url or f"{exchange.scope.get('scheme', 'http')}://{host}"
+        await _send_json(send, card_of(card, base_url.rstrip("/")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcEndpoint(_Endpoint):
+    """The JSON-RPC address of an agent."""
+
+    def _allowed(self) -> str:
+        return "POST"
+
+    async def _answer(self, exchange: Exchange, send: Send) -> None:
+        content = await exchange.body()
+        await _exposed(exchange)
+        request_id: JsonValue = None
+        try:
+            request = _request(content)
+            request_id = request.get("id")
+            method, params = str(request["method"]), object_or_empty(request.get("params"))
+            _refuse_version(exchange)
+            stream = STREAMS.get(method)
+            if stream is not None:
+                await self._stream(exchange, send, stream(exchange, params), request_id)
+                return
+            found = METHODS.get(method)
+            if found is None:
+                known = ", ".join((*METHODS, *STREAMS))
+                raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:64]}", "METHOD_NOT_FOUND", known)
+            answer: JsonObject = {"jsonrpc": "2.0", "id": request_id, "result": await found(exchange, params)}
+        except RpcError as error:
+            answer = error_body(request_id, error)
+        except PenstockError as error:
+            answer = error_body(request_id, rpc_error(error))
+        await _send_json(send, answer)
+
+    async def _stream(
+        self, exchange: Exchange, send: Send, events: AsyncIterator[JsonObject], request_id: JsonValue
+    ) -> None:
+        """Send a stream. What is refused before it begins is an ordinary answer."""
+        first = await anext(events)
+
+        async def told() -> AsyncIterator[StreamEvent]:
+            try:
+                yield StreamEvent(event="message", data={"jsonrpc": "2.0", "id": request_id, "result": first})
+                async for event in events:
+                    said: JsonObject = {"jsonrpc": "2.0", "id": request_id, "result": event}
+                    yield StreamEvent(event="message", data=said) if event else StreamEvent(event=None)
+            except RpcError as error:
+                yield StreamEvent(event="message", data=error_body(request_id, error))
+            except PenstockError as error:
+                yield StreamEvent(event="message", data=error_body(request_id, rpc_error(error)))
+
+        stream = EventStream(events=told(), retry_ms=limits.STREAM_RETRY_MS)
+        with suppress(StopAsyncIteration):
+            await send_events(stream, exchange.receive, send, self.gate.services.telemetry, "a2a")
+
+
+def _request(content: bytes) -> JsonObject:
+    try:
+        request = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise RpcError(PARSE_ERROR, "the body is not JSON", "MALFORMED_JSON", "send one request in UTF-8") from None
+    if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
+        raise RpcError(
+            INVALID_REQUEST, "the body is no request of JSON-RPC 2.0", "MALFORMED_REQUEST", "send one object"
+        )
+    if "id" in request and not (request["id"] is None or isinstance(request["id"], str | int)):
+        raise RpcError(INVALID_REQUEST, "`id` must be a text or a number", "MALFORMED_REQUEST", "send such an id")
+    found: JsonObject = request
+    return found
+
+
+def _refuse_version(exchange: Exchange) -> None:
+    asked = exchange.headers.get(_VERSION, PROTOCOL_VERSION)
+    if asked.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
+        message = f"version {asked[:20]} of the protocol is not spoken here"
+        raise RpcError(VERSION_NOT_SUPPORTED, message, "VERSION_NOT_SUPPORTED", f"speak {PROTOCOL_VERSION}")
+
+
+async def _send_json(send: Send, body: JsonObject) -> None:
+    await send_response(send, 200, msgspec.json.encode(body), [_JSON, (b"cache-control", b"no-store")])
