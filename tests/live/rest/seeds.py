@@ -69,6 +69,7 @@ def seed(call: Caller) -> Seeds:
     call("POST", "models", {"id": "fast", "provider": "openai", "model": "small"})
     call("POST", "tools", {"id": "search", "name": "search", "kind": "mcp", "server": "files"})
     call("POST", "agents", {"id": "helper", "model": "fast"})
+    call("PUT", "memory/tenant/entries/tone", {"value": "formal"})
     call("POST", "graphs", {"id": "people", "schema": "node Person { name: String @key }"})
     loaded = call("POST", "graphs/people/load", {"data": '{"type": "Person", "data": {"name": "Ada"}}'})
     call("POST", "graphs/people/branches", {"name": "work"})
@@ -89,6 +90,8 @@ def seed(call: Caller) -> Seeds:
         tool_id=["search"],
         agent_id=["helper"],
         graph_id=["people"],
+        scope=["tenant"],
+        key=["tone"],
         commit_id=[loaded["commit"]["commit_id"]],
         name=["find"],
         endpoint_id=[webhook["id"]],
