@@ -86,6 +86,8 @@ BODIES: dict[str, dict[str, Any]] = {
 _NAMED_IN_BODY = {"schedule.create": "workflow_id"}
 # Each tenant counts its own records from one, so that a number names something else in every trail.
 NUMBERS = ("seq",)
+# Memory is found by who calls. Its scopes have the same names everywhere, and a test of their own.
+_FOUND_BY_CALLER = ("scope",)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -107,7 +109,7 @@ class Operation:
     def about(self) -> str | None:
         """The member that names what a call is about; None for operations about nothing that exists."""
         if self.path_names:
-            return None if self.path_names[0] in NUMBERS else self.path_names[0]
+            return None if self.path_names[0] in (*NUMBERS, *_FOUND_BY_CALLER) else self.path_names[0]
         if self.name.startswith("control.") and "execution_id" in self.input_schema["properties"]:
             return None if self.name == "control.workflow_start" else "execution_id"
         return _NAMED_IN_BODY.get(self.name)

@@ -208,6 +208,20 @@ def test_what_another_tenant_has_looks_like_what_nobody_has_over_mcp(
     assert what_is_there(owner, seeds) == before
 
 
+@pytest.mark.parametrize(("tenant", "other"), [pair for pair in PAIRS if pair[1] != "default"])
+def test_the_memory_of_a_tenant_is_not_that_of_another(
+    server: LiveServer, seeded: dict[str, tuple[Member, Seeds]], tenant: str, other: str
+) -> None:
+    owner, _ = seeded[tenant]
+    stranger = member(server, other, "memory:*", name="stranger")
+    assert stranger.request("GET", "memory/tenant/entries/tone").status == 404
+    assert stranger.request("DELETE", "memory/tenant/entries/tone").status == 404
+    assert stranger.call("GET", "memory/tenant/entries")["items"] == []
+    assert stranger.call("GET", "memory/tenant/search?text=formal")["items"] == []
+    assert stranger.call("DELETE", "memory/tenant/entries")["erased"] == 0
+    assert owner.call("GET", "memory/tenant/entries/tone")["value"] == "formal"
+
+
 NOT_THEIRS = ("audit.rotate_key", "key.create")
 
 

@@ -133,8 +133,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
 ) -> AsyncIterator[Gate]:
     """A gate on an open store. Buffered records are written while it is open, and at the end.
 
-    `looks_only` is for callers that change nothing: a store without a secret stays without one. `policy_files` names
-    the files and folders with the policies that hold for all tenants, `graphs` are those that the settings declare.
+    `looks_only`: nothing is changed, and no secret made. `policy_files` hold for all tenants; `graphs` are declared.
     """
     file, platform = _stored_in(storage := penstock.storage)
     pepper = await open_pepper(secret := pepper_file or pepper_path(file), file, platform, looks_only=looks_only)
@@ -185,8 +184,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         is_token_revoked=authenticator.is_token_revoked,
     )
     gate = _governing(penstock, Gate(catalogue, services, authenticator, ExposedWorkflows(services)))
-    if pepper is not None:
-        await _begin(gate, penstock, upstreams, pepper, parts)
+    await _begin(gate, penstock, upstreams, pepper, parts)
     try:
         watching = penstock.upstream.watch_servers(upstreams)
         async with _beside(gate, retention), operator.in_force(gate), watching, _scheduling(penstock, gate):
@@ -277,9 +275,11 @@ def _close(services: Services, penstock: Penstock) -> None:
 
 
 async def _begin(
-    gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry, pepper: bytes, parts: ServerParts
+    gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry, pepper: bytes | None, parts: ServerParts
 ) -> None:
     """Initialise a gate that has the secret of its file: from now on, automatic changes go through the gate too."""
+    if pepper is None:
+        return
     services, act = gate.services, accept_through(gate)
     gate.holds.holder = HeldCalls(services, define_through(gate))
     gate.holds.desk = DraftDeskAtGate(parts.derived_grants)

@@ -127,8 +127,7 @@ class Penstock:
         has the MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, which seals secret
         answers; the default is the file beside the store. With `governed`, schedules and runs start others, and
         approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
-        says whose workflows are trusted. `models` leads the executor of `llm_call` to the models that tenants register.
-        `stand_in` gets what performs all activities, and returns what does so instead: for evaluations with scripts.
+        says whose workflows are trusted. `models` has those that tenants register; `stand_in` replaces what performs.
         """
         storage = storage or in_file(path)
         kept, seals = storage.store, _seals(storage, pepper_file)
@@ -160,13 +159,11 @@ class Penstock:
                 await penstock.register(source)
             if perform:
                 performers = penstock._executors(step_executor, http_executor, executors or {})
-                router: AsyncPerformer = Router(executors=performers, secrets=penstock.secrets, seals=seals)
-                router = router if stand_in is None else stand_in(router)
+                router = (stand_in or _itself)(Router(executors=performers, secrets=penstock.secrets, seals=seals))
                 penstock.child_starts.governed = penstock.held_calls.governed = penstock.nodes.governed = governed
                 waits, starts = _not_yet if governed else None, penstock.child_starts.start
                 driver = Driver(host=host, performer=router, report=_report, escalate=waits, start_child=starts)
-                driver.observe = observe or driver.observe
-                penstock.driver = driver
+                driver.observe, penstock.driver = observe or driver.observe, driver
                 workers = [worker.worker_id for worker in await kept.workers()]
                 await driver.start(gone=gone_workers(workers))
                 penstock.keeps_schedules = family is None
@@ -313,6 +310,11 @@ def _attached(models: ModelLink, storage: Storage, host: RunHost) -> ModelLink:
     """The link to the models that tenants registered, with the store that has them, if there is one."""
     models.attach(None if storage.platform is None else storage.platform(), host.clock)
     return models
+
+
+def _itself(performer: AsyncPerformer) -> AsyncPerformer:
+    """Let what performs activities perform them."""
+    return performer
 
 
 def _http_executor() -> ClosableExecutor:

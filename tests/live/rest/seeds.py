@@ -70,6 +70,7 @@ def seed(call: Caller) -> Seeds:
     call("POST", "tools", {"id": "search", "name": "search", "kind": "mcp", "server": "files"})
     call("POST", "agents", {"id": "helper", "model": "fast"})
     talk = call("POST", "agents/helper/messages", {"message": "Hello?"})
+    call("PUT", "memory/tenant/entries/tone", {"value": "formal"})
     call("POST", "graphs", {"id": "people", "schema": "node Person { name: String @key }"})
     loaded = call("POST", "graphs/people/load", {"data": '{"type": "Person", "data": {"name": "Ada"}}'})
     call("POST", "graphs/people/branches", {"name": "work"})
@@ -91,6 +92,8 @@ def seed(call: Caller) -> Seeds:
         agent_id=["helper"],
         session_id=[talk["session_id"]],
         graph_id=["people"],
+        scope=["tenant"],
+        key=["tone"],
         commit_id=[loaded["commit"]["commit_id"]],
         name=["find"],
         endpoint_id=[webhook["id"]],

@@ -174,11 +174,7 @@ class ServerOptions:
             delivery_timeout_seconds=settings.webhooks.deliver_timeout_seconds,
             delivery_attempts_max=settings.webhooks.max_attempts,
             checkpoints=_checkpoints(settings),
-            retention=Retention(
-                runs_ms=_milliseconds(settings.retention.runs),
-                audit_ms=_milliseconds(settings.audit.retention),
-                deliveries_ms=_milliseconds(settings.webhooks.retention),
-            ),
+            retention=_retention(settings),
             tokens=token_choices(settings),
         )
 
@@ -199,6 +195,14 @@ def _quotas(settings: Settings) -> QuotaChoices:
             tokens_per_day=of_key.tokens_per_day,
             cost_per_day=_micros(of_key.cost_per_day),
         ),
+    )
+
+
+def _retention(settings: Settings) -> Retention:
+    return Retention(
+        runs_ms=_milliseconds(settings.retention.runs),
+        audit_ms=_milliseconds(settings.audit.retention),
+        deliveries_ms=_milliseconds(settings.webhooks.retention),
     )
 
 

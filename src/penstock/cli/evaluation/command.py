@@ -72,17 +72,35 @@ class _Ran:
     stopped: str | None
 
 
+_Against = Annotated[
+    str,
+    typer.Option(
+        "--against", metavar="FILE|NAME", help="The workflow or agent: a file, or the name of one of the project."
+    ),
+]
+_Baseline = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="VERSION|REPORT",
+        help="Compare with a report, an earlier evaluation by its id, another file of the workflow, or a stored "
+        "version of it.",
+    ),
+]
+_Concurrency = Annotated[
+    int,
+    typer.Option(
+        "--concurrency", metavar="N", min=1, max=limits.EVALUATION_AT_ONCE_MAX, help="Cases that run at once."
+    ),
+]
+
+
 def eval_command(  # noqa: PLR0913  # every option is one the user can give
     dataset: Annotated[
         Path, typer.Argument(metavar="DATASET", help="The cases: a file with one JSON object on each line.")
     ],
     *,
-    against: Annotated[
-        str,
-        typer.Option(
-            "--against", metavar="FILE|NAME", help="The workflow or agent: a file, or the name of one of the project."
-        ),
-    ],
+    against: _Against,
     evaluation: Annotated[
         str | None,
         typer.Option("--id", metavar="ID", help="The evaluation; one that exists goes on, and nothing is paid twice."),
@@ -90,24 +108,11 @@ def eval_command(  # noqa: PLR0913  # every option is one the user can give
     judge: Annotated[
         str | None, typer.Option("--judge", metavar="MODEL", help="The model that judges, as documents name it.")
     ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--baseline",
-            metavar="VERSION|REPORT",
-            help="Compare with a report, an earlier evaluation by its id, another file of the workflow, or a stored "
-            "version of it.",
-        ),
-    ] = None,
+    baseline: _Baseline = None,
     fail_under: Annotated[
         float, typer.Option("--fail-under", metavar="SHARE", min=0, max=1, help="The share of cases that must pass.")
     ] = 1.0,
-    concurrency: Annotated[
-        int,
-        typer.Option(
-            "--concurrency", metavar="N", min=1, max=limits.EVALUATION_AT_ONCE_MAX, help="Cases that run at once."
-        ),
-    ] = limits.EVALUATION_AT_ONCE_DEFAULT,
+    concurrency: _Concurrency = limits.EVALUATION_AT_ONCE_DEFAULT,
     max_cost: Annotated[
         float | None,
         typer.Option("--max-cost", metavar="DOLLARS", min=0, help="Start no case once this much is spent."),

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite.schema.edge_tables import add_hop_tables
+from penstock.runtime.stores.sqlite.schema.memory_tables import MEMORY_TABLES
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate"]
 
@@ -417,33 +418,6 @@ _TEXT_INDEX_TABLE = """
         PRIMARY KEY (table_name, column_name)
     ) WITHOUT ROWID
     """
-# Memory of agents and people (`memory`): values under keys, and the index of their words. `place` and `words` are the
-# tokens of the index, whose content is the table. The staging table is empty but while deleted rows are overwritten.
-_MEMORY_COLUMNS = """
-        entry INTEGER PRIMARY KEY,
-        tenant TEXT NOT NULL,
-        scope TEXT NOT NULL,
-        owner TEXT NOT NULL,
-        session TEXT NOT NULL,
-        name TEXT NOT NULL,
-        value BLOB NOT NULL,
-        size INTEGER NOT NULL,
-        created_at INTEGER NOT NULL,
-        updated_at INTEGER NOT NULL,
-        updated_by TEXT,
-        expires_at INTEGER,
-        untrusted INTEGER NOT NULL,
-        place TEXT NOT NULL,
-        words TEXT NOT NULL
-    """
-_MEMORY_TABLES = f"""
-    CREATE TABLE memory_entries ({_MEMORY_COLUMNS});
-    CREATE UNIQUE INDEX memory_by_name ON memory_entries (tenant, scope, owner, session, name);
-    CREATE INDEX memory_by_end ON memory_entries (expires_at) WHERE expires_at IS NOT NULL;
-    CREATE TABLE memory_staging ({_MEMORY_COLUMNS});
-    CREATE VIRTUAL TABLE memory_text USING fts5
-        (place, words, content = 'memory_entries', content_rowid = 'entry', tokenize = 'ascii', detail = 'column');
-    """
 
 MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
@@ -463,7 +437,7 @@ MIGRATIONS: dict[int, str] = {
     15: _GRAPH_TABLES,
     16: "",
     17: _TEXT_INDEX_TABLE,
-    18: _MEMORY_TABLES,
+    18: MEMORY_TABLES,
 }
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {16: add_hop_tables}
