@@ -45,8 +45,8 @@ NOT_FINDINGS = frozenset(
         "RETRY_NOT_ALLOWED",
         # with which runs of agents end, and what models are told of their calls
         *("AGENT_TURNS_SPENT", "AGENT_TOKENS_SPENT", "AGENT_COST_SPENT", "AGENT_COST_UNKNOWN", "AGENT_TIME_SPENT"),
-        *("TOOL_UNKNOWN", "TOOL_ARGUMENTS_INVALID", "TOOL_CALL_DECLINED", "OUTPUT_SCHEMA_VIOLATION"),
         "MEMORY_SCOPE_NOT_ALLOWED",
+        *("TOOL_UNKNOWN", "TOOL_ARGUMENTS_INVALID", "TOOL_CALL_DECLINED", "OUTPUT_SCHEMA_VIOLATION"),
         "SCHEMA_DEFAULTS_EXCEEDED",  # of a value that is sent, not of a document
         "CONNECTION_FAILED",
         "MCP_ERROR",

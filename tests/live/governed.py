@@ -91,6 +91,7 @@ ATTEMPTS: dict[str, list[dict[str, Any]]] = {
         {"operation": "grant.delete", "arguments": {"grant_id": "<grant_id>"}},
         {"operation": "workflow.delete", "arguments": {"workflow_id": "erase_customer"}},
     ],
+    "task.execute": [{"workflow_id": "erase_customer", "task_id": "done"}],
     "graph.create": [{"id": "people", "schema": "node Person { name: String @key }"}],
     "schema.create": [{"id": "order", "schema": {}}],
     "token.revoke": [

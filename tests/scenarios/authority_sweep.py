@@ -88,7 +88,7 @@ _POLICY: Final = (
     'forbid (principal is Agent, action in Action::"write", resource) when { context.time.hour > 24 };'
 )
 # Wait for the run to end, or need two checkpoints.
-_ASKED_WITH: Final = {"graph.diff": "?source=main"}
+_ASKED_WITH: Final = {"graph.diff": "?source=main", "memory.search": "?text=planted"}
 _NOT_ASKED: Final = frozenset({"execution.wait", "execution.stream", "audit.consistency"})
 
 
@@ -358,6 +358,7 @@ async def _plant(world: World) -> dict[str, str]:
     assert started.status == 202, started
     talk = await world.client("POST", "agents/planted/messages", {"message": _MARK})
     assert talk.status == 202, talk
+    await do("memory.put", scope="tenant", key="planted", value=_MARK)
     agent = f"key:{key.key.id}"
     hold = await do("audit.hold", reason=_MARK, principal=agent)
     grant = await do("grant.create", principal=agent, capabilities=["workflow:dangerous"], expires_in="2h", note=_MARK)
@@ -397,6 +398,8 @@ async def _plant(world: World) -> dict[str, str]:
         "revocation_id": revoked.id,
         "seq": str(checkpoint.size),
         "version": "1",
+        "scope": "tenant",
+        "key": "planted",
     }
 
 

@@ -120,6 +120,8 @@ PAGES: Final[Mapping[str, str]] = {
     "/mcp/messages": "where these clients send their messages",
     "/answer": "where whoever has a key is let in to the page of a question",
     "/answer/{token}": "a page that answers one question; `execution.answer` does the same",
+    "/console": "the first page of the console",
+    "/console/*": "pages of the console for people; whatever they show or do is an operation",
     "/hooks/{path:path}": "webhooks that come in; their address is their workflow's choice, `trigger.list` lists them",
 }
 # Arguments that a command expresses with another option.

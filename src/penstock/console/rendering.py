@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from penstock.base import limits
+from penstock.base.lazy_import import lazy_import
 
-__all__ = ["HTML_HEADERS", "Cut", "cut_value", "render", "whole_value"]
+if TYPE_CHECKING:
+    import jinja2
+else:
+    jinja2 = lazy_import("jinja2")
+
+__all__ = ["HTML_HEADERS", "Cut", "cut_value", "environment", "render", "whole_value"]
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -117,12 +122,14 @@ def _visible(value: object) -> object:
     return value.translate(_UNSEEN) if isinstance(value, str) else value
 
 
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("penstock.console"),
+@cache
+def environment() -> jinja2.Environment:
+    """Return how templates are rendered. It is made with the first page: a server starts without it."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("penstock.console"),
         autoescape=True,
         finalize=_visible,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
@@ -138,9 +145,6 @@ def _environment() -> Environment:
     return made
 
 
-_ENVIRONMENT = _environment()
-
-
 def render(template: str, **given: Any) -> bytes:
     """Return a page. Templates are compiled once."""
-    return _ENVIRONMENT.get_template(template).render(**given).encode()
+    return environment().get_template(template).render(**given).encode()

@@ -69,7 +69,8 @@ def seed(call: Caller) -> Seeds:
     call("POST", "models", {"id": "fast", "provider": "openai", "model": "small"})
     call("POST", "tools", {"id": "search", "name": "search", "kind": "mcp", "server": "files"})
     call("POST", "agents", {"id": "helper", "model": "fast"})
-    talk = call("POST", "agents/helper/messages", {"message": "Hello?"})
+    # Nothing is under way when this returns: some tests look twice whether something has changed.
+    talk = call("POST", "agents/helper/messages", {"message": "Hello?", "sync": True})
     call("PUT", "memory/tenant/entries/tone", {"value": "formal"})
     call("POST", "graphs", {"id": "people", "schema": "node Person { name: String @key }"})
     loaded = call("POST", "graphs/people/load", {"data": '{"type": "Person", "data": {"name": "Ada"}}'})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from penstock.base import limits
-from penstock.console.rendering import _ENVIRONMENT, cut_value
+from penstock.console.rendering import cut_value, environment
 
 
 def shown(value: object) -> str:
-    return _ENVIRONMENT.from_string("<p>{{ value }}</p>").render(value=value)
+    return environment().from_string("<p>{{ value }}</p>").render(value=value)
 
 
 def test_markup_is_text_and_unseen_characters_are_written_out() -> None:
