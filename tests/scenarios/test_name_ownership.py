@@ -100,7 +100,7 @@ async def test_a_file_of_an_older_release_gives_names_to_whom_had_them_first(tmp
         await penstock.register(workflow("zebra", **wanted))
     connection = sqlite3.connect(path)
     for number in range(VERSION_WITHOUT_NAMES + 1, migrations.SCHEMA_VERSION + 1):
-        for table in re.findall(r"CREATE TABLE (\w+)", migrations.MIGRATIONS[number]):
+        for table in re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", migrations.MIGRATIONS[number]):
             connection.execute(f"DROP TABLE {table}")
         for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", migrations.MIGRATIONS[number]):
             connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
