@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,6 +42,7 @@ from penstock.base.json import JsonObject
 from penstock.operations.gate.context import GateLimits, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.executors.llm.executor import LlmExecutor
+from penstock.runtime.executors.llm.port import LlmRequest
 from penstock.runtime.executors.llm.pydantic_ai import LlmProviderConfig, PydanticProvider
 
 __all__ = ["measure"]
@@ -86,6 +88,10 @@ class _Scripted(PydanticProvider):
 
     async def _client(self, model: str) -> Model[Any]:
         return _MODEL
+
+    async def _response(self, model: Model[Any], request: LlmRequest) -> ModelResponse:
+        # A scripted model writes nothing piece by piece, and the bare loop does not ask for that either.
+        return await super()._response(model, replace(request, on_text=None))
 
 
 def _bare() -> Callable[[], Awaitable[None]]:
