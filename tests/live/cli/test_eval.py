@@ -90,7 +90,8 @@ def test_an_evaluation_that_was_killed_goes_on_and_no_case_is_paid_twice(shop: S
     assert (report["ok"], report["passed"], report["total"]) == (True, 4, 4)
     asked = ["".join(name for name in CAPITALS if name in json.dumps(item.body["messages"])) for item in server.asked]
     # Only the turn that was under way is asked again: nobody can know whether it was answered.
-    assert asked == ["France", "Italy", "Spain", "Spain", "Chad"]
+    assert asked[:3] == ["France", "Italy", "Spain"]
+    assert sorted(asked[3:]) == ["Chad", "Spain"]  # they are asked at the same time
     again = evaluated(shop, "--id", "first")
     assert len(server.asked) == 5
     assert again == report
