@@ -95,6 +95,9 @@ def _artifact(result: dict[str, Any]) -> JsonObject | None:
     if result["status"] != "completed":
         return None
     output = result.get("output")
-    only_text = isinstance(output, dict) and set(output) == {"text"} and isinstance(output["text"], str)
-    part: JsonObject = {"text": output["text"]} if only_text else {"data": output}  # type: ignore[index]  # it is a dict
+    match output:
+        case {"text": str(text), **others} if not others:
+            part: JsonObject = {"text": text}
+        case _:
+            part = {"data": output}
     return {"artifactId": _RESULT, "name": _RESULT, "parts": [part]}

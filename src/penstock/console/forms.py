@@ -5,7 +5,6 @@ Above it: `surface`, the pages. Below it: ASGI.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.types import Receive, Scope
@@ -20,24 +19,12 @@ _FORM = "application/x-www-form-urlencoded"
 _OWN_SITES = ("same-origin", "none")
 
 
-class Fields(Mapping[str, list[str]]):
-    """Fields by name. A field that is not there is empty."""
-
-    def __init__(self, given: Mapping[str, list[str]]) -> None:
-        self._given = given
-
-    def __getitem__(self, name: str) -> list[str]:
-        return self._given[name]
-
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._given)
-
-    def __len__(self) -> int:
-        return len(self._given)
+class Fields(dict[str, list[str]]):
+    """The values of fields by name."""
 
     def text(self, name: str) -> str:
-        """Return the first value of a field without white space around it."""
-        return self._given.get(name, [""])[0].strip()
+        """Return the first value of a field without white space around it; nothing if it is not there."""
+        return self.get(name, [""])[0].strip()
 
 
 def query_of(scope: Scope) -> Fields:

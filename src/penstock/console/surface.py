@@ -181,7 +181,7 @@ class _Console:
         query = query_of(scope)
         wanted = _own_page(query.text("to"))
         problem: str | None = "Your session has expired. Sign in again." if query.text("expired") else None
-        status, cookie = 200, None
+        status = 200
         if scope["method"] == "POST":
             try:
                 refuse_foreign_form(scope)
@@ -195,7 +195,7 @@ class _Console:
                 await _send(send, Redirect(wanted), 303, "POST", {}, cookie)
                 return
         given = {"problem": problem, "wanted": wanted}
-        await _send(send, Page("sign_in.html", given), status, scope["method"], self._common(None, None), cookie)
+        await _send(send, Page("sign_in.html", given), status, scope["method"], self._common(None, None), None)
 
     async def _authenticated(self, scope: Scope, key: str) -> Session:
         principal = await self.gate.authenticate(

@@ -5,7 +5,7 @@ Above it: `surface`, the pages. Below it: the gate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -58,7 +58,6 @@ class Visit:
     request_id: str
     remote: str | None
     origin: HttpOrigin
-    idempotency_key: str | None = field(default=None)
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.
