@@ -1,5 +1,6 @@
 """Every generated file of the source, by its path from the root of the project."""
 
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -8,18 +9,32 @@ from pathlib import Path
 
 from docs.generator.client.resources import client_files
 from docs.generator.operations import operations_file
+from penstock.runtime.stores.sqlite.schema.current import STATEMENTS_FILE, statements_of
+from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, migrate_by_steps
+from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 
 __all__ = ["sources"]
 
 ROOT = Path(__file__).parents[2]
 _CLIENT = "src/penstock/client"
+_FORMAT = f"src/penstock/runtime/stores/sqlite/schema/{STATEMENTS_FILE}"
 _SECONDS_MAX = 60
 
 
 def sources() -> Mapping[str, str]:
     """The content that every generated file should have, formatted with the project's settings."""
     made = {f"{_CLIENT}/{name}": text for name, text in client_files().items()}
-    return {f"{_CLIENT}/operations.json": operations_file(), **_formatted(made)}
+    return {f"{_CLIENT}/operations.json": operations_file(), _FORMAT: _format_text(), **_formatted(made)}
+
+
+def _format_text() -> str:
+    """What an empty store file is made with, which is what all steps together make of one."""
+    connection = sqlite3.connect(":memory:")
+    register_functions(connection)
+    migrate_by_steps(connection, 0)
+    text = statements_of(connection, SCHEMA_VERSION)
+    connection.close()
+    return text
 
 
 def _formatted(files: Mapping[str, str]) -> dict[str, str]:

@@ -182,6 +182,7 @@ def test_an_sqlite_without_an_index_of_texts_is_named(tmp_path: Path, monkeypatc
         "MIGRATIONS",
         {**migrations.MIGRATIONS, 4: "CREATE VIRTUAL TABLE t USING no_such_module (a)"},
     )
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", 4)
 
     async def scenario() -> None:
         with pytest.raises(Unavailable, match="STORE_UNSUITABLE"):

@@ -1,7 +1,8 @@
 """The format of the SQLite file: every step from an empty file to the current version, and how a file is migrated.
 
 A released step is never changed; later changes are new steps. A file of another program is refused before anything in
-it is changed. A file of a newer release is refused; an older one is migrated in one transaction.
+it is changed. A file of a newer release is refused; an older one is migrated in one transaction. An empty file is given
+its tables at once (`current`).
 
 Above it: `files`, `vacuum`, `maintenance`. The connection must have `sql_functions` registered, which two of the steps
 call.
@@ -13,10 +14,12 @@ import sqlite3
 from collections.abc import Callable
 
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.stores.sqlite.schema.current import new_file_statements
 from penstock.runtime.stores.sqlite.schema.edge_tables import add_hop_tables
+from penstock.runtime.stores.sqlite.schema.graph_tables import GRAPH_TABLES, TEXT_INDEX_TABLE
 from penstock.runtime.stores.sqlite.schema.memory_tables import MEMORY_TABLES
 
-__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate"]
+__all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
 SCHEMA_VERSION = 18
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
@@ -327,98 +330,6 @@ _POLICY_TABLES = """
     CREATE INDEX policy_uses_by_action ON policy_uses (tenant, action, field, at, principal, resource, run, amount);
     CREATE INDEX policy_uses_by_time ON policy_uses (at);
     """
-# The tables of node and edge types are made with each graph (`graphs.type_tables`). Numbers of graphs and branches are
-# never used twice, because statements and snapshots name them.
-_GRAPH_TABLES = """
-    CREATE TABLE graphs (
-        graph INTEGER PRIMARY KEY AUTOINCREMENT,
-        tenant TEXT NOT NULL,
-        name TEXT NOT NULL,
-        next_seq INTEGER NOT NULL,
-        schema_version INTEGER NOT NULL,
-        oldest_schema INTEGER NOT NULL DEFAULT 1,
-        created_at INTEGER NOT NULL,
-        created_by TEXT,
-        deleted INTEGER NOT NULL DEFAULT 0
-    );
-    CREATE UNIQUE INDEX graphs_by_name ON graphs (tenant, name) WHERE deleted = 0;
-    CREATE TABLE graph_schemas (
-        graph INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        source TEXT NOT NULL,
-        schema BLOB NOT NULL,
-        layout BLOB NOT NULL,
-        PRIMARY KEY (graph, version)
-    );
-    CREATE TABLE graph_branches (
-        branch INTEGER PRIMARY KEY AUTOINCREMENT,
-        graph INTEGER NOT NULL,
-        name TEXT NOT NULL,
-        head_seq INTEGER NOT NULL,
-        oldest_seq INTEGER NOT NULL DEFAULT 0,
-        load_id TEXT,
-        created_at INTEGER NOT NULL,
-        created_by TEXT,
-        updated_at INTEGER NOT NULL,
-        deleted INTEGER NOT NULL DEFAULT 0
-    );
-    CREATE UNIQUE INDEX graph_branches_by_name ON graph_branches (graph, name) WHERE deleted = 0;
-    CREATE TABLE graph_lineage (
-        branch INTEGER NOT NULL,
-        from_seq INTEGER NOT NULL,
-        parent INTEGER,
-        fork_seq INTEGER,
-        PRIMARY KEY (branch, from_seq)
-    ) WITHOUT ROWID;
-    CREATE INDEX graph_lineage_by_parent ON graph_lineage (parent) WHERE parent IS NOT NULL;
-    CREATE TABLE graph_commits (
-        graph INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        commit_id TEXT NOT NULL,
-        branch INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        parent_seq INTEGER,
-        merged_seq INTEGER,
-        actor TEXT,
-        message TEXT,
-        at INTEGER NOT NULL,
-        PRIMARY KEY (graph, seq)
-    ) WITHOUT ROWID;
-    CREATE UNIQUE INDEX graph_commits_by_id ON graph_commits (graph, commit_id);
-    CREATE INDEX graph_commits_by_branch ON graph_commits (branch, seq);
-    CREATE TABLE graph_loads (
-        load_id TEXT PRIMARY KEY,
-        graph INTEGER NOT NULL,
-        branch INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        purpose TEXT NOT NULL,
-        mode TEXT,
-        base_branch TEXT,
-        branch_created INTEGER NOT NULL,
-        records INTEGER NOT NULL,
-        counts BLOB NOT NULL,
-        ended INTEGER NOT NULL DEFAULT 0,
-        touched_at INTEGER NOT NULL
-    ) WITHOUT ROWID;
-    CREATE TABLE graph_garbage (
-        table_name TEXT NOT NULL,
-        column_name TEXT NOT NULL,
-        PRIMARY KEY (table_name, column_name)
-    ) WITHOUT ROWID;
-    """
-# The text indexes of columns (`graphs.searching`): with which tables of Unicode their words were made, and up to
-# which row they are complete.
-_TEXT_INDEX_TABLE = """
-    CREATE TABLE graph_text_indexes (
-        table_name TEXT NOT NULL,
-        column_name TEXT NOT NULL,
-        unicode TEXT NOT NULL,
-        built_to INTEGER NOT NULL,
-        PRIMARY KEY (table_name, column_name)
-    ) WITHOUT ROWID
-    """
-
 MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
     2: _PAYLOAD_TABLES,
@@ -434,13 +345,27 @@ MIGRATIONS: dict[int, str] = {
     12: _EVIDENCE_TABLES,
     13: _USAGE_TABLES,
     14: _POLICY_TABLES,
-    15: _GRAPH_TABLES,
+    15: GRAPH_TABLES,
     16: "",
-    17: _TEXT_INDEX_TABLE,
+    17: TEXT_INDEX_TABLE,
     18: MEMORY_TABLES,
 }
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {16: add_hop_tables}
+
+
+def migrate_by_steps(connection: sqlite3.Connection, version: int) -> None:
+    """Run every step after a version, in the transaction that is open."""
+    for number in range(version + 1, SCHEMA_VERSION + 1):
+        _execute(connection, MIGRATIONS[number])
+        if number in _FUNCTIONS:
+            _FUNCTIONS[number](connection)
+
+
+def _execute(connection: sqlite3.Connection, text: str) -> None:
+    for statement in text.split(";"):
+        if statement.strip():
+            connection.execute(statement)
 
 
 def identify(connection: sqlite3.Connection, path: str) -> int:
@@ -477,12 +402,12 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again: another process may have migrated the file while this one waited for the lock.
-        for number in range(identify(connection, path) + 1, SCHEMA_VERSION + 1):
-            for statement in MIGRATIONS[number].split(";"):
-                if statement.strip():
-                    connection.execute(statement)
-            if number in _FUNCTIONS:
-                _FUNCTIONS[number](connection)
+        version = identify(connection, path)
+        statements = new_file_statements(SCHEMA_VERSION) if version == 0 else None
+        if statements is None:
+            migrate_by_steps(connection, version)
+        else:
+            _execute(connection, statements)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute("COMMIT")
