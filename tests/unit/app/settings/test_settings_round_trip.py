@@ -28,25 +28,15 @@ BOUNDED = run(deadline=None, suppress_health_check=list(HealthCheck))
 
 @BOUNDED
 @given(chosen=settings())
-def test_settings_written_to_a_file_are_read_back(chosen: Settings) -> None:
+def test_settings_are_read_back_from_a_file_and_from_the_environment_and_can_be_looked_at(chosen: Settings) -> None:
+    """One test for all, because settings take longer to draw than to write and read."""
     document = settings_document(chosen)
     SCHEMA.validate(document)
     with TemporaryDirectory() as folder, chdir(folder):
+        assert load_settings(environment=settings_environment(chosen)).settings == chosen
         text = yaml.dump(document, Dumper=Quoting, allow_unicode=True)
         Path("penstock.yaml").write_text(text, encoding="utf-8")
         assert load_settings(environment={}).settings == chosen
-
-
-@BOUNDED
-@given(chosen=settings())
-def test_settings_written_to_the_environment_are_read_back(chosen: Settings) -> None:
-    with TemporaryDirectory() as folder, chdir(folder):
-        assert load_settings(environment=settings_environment(chosen)).settings == chosen
-
-
-@BOUNDED
-@given(chosen=settings())
-def test_settings_to_look_at_are_json_and_have_every_key(chosen: Settings) -> None:
     view = settings_view(chosen)
-    assert set(view) == set(settings_document(chosen))
+    assert set(view) == set(document)
     json.dumps(view)
