@@ -90,7 +90,7 @@ _POLICY: Final = (
 )
 # Wait for the run to end, or need two checkpoints.
 _ASKED_WITH: Final = {"graph.diff": "?source=main", "memory.search": "?text=planted"}
-_NOT_ASKED: Final = frozenset({"execution.wait", "execution.stream", "audit.consistency"})
+_NOT_ASKED: Final = frozenset({"execution.wait", "execution.stream", "execution.changes", "audit.consistency"})
 
 
 @dataclass(frozen=True)

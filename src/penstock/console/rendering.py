@@ -1,8 +1,8 @@
 """Templates, the headers of every page, and how times, durations and values are shown.
 
 Whatever a template is given is escaped, and characters that would change the order or hide parts of a text are written
-out: what is approved is what is read. There is no script and no inline style, and the content security policy lets
-no other in: texts of people and models are texts.
+out: what is approved is what is read. The content security policy lets in only scripts that carry the nonce of the
+page, and no inline style; what a script makes of a text is a text.
 
 Above it: `surface`, the pages. Below it: Jinja2.
 """
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 else:
     jinja2 = lazy_import("jinja2")
 
-__all__ = ["HTML_HEADERS", "Cut", "cut_value", "environment", "render", "whole_value"]
+__all__ = ["Cut", "cut_value", "environment", "html_headers", "render", "whole_value"]
 
 _POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script';"
+    " trusted-types htmx"
 )
-HTML_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-type", b"text/html; charset=utf-8"),
-    (b"content-security-policy", _POLICY.encode()),
     (b"referrer-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -79,6 +80,11 @@ class Cut(NamedTuple):
 
     text: str
     is_cut: bool
+
+
+def html_headers(nonce: str) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a page whose scripts carry a nonce."""
+    return [*_HEADERS, (b"content-security-policy", _POLICY.format(nonce=nonce).encode())]
 
 
 def whole_value(value: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from importlib.resources import files
+from secrets import token_urlsafe
 from typing import TypeAlias, assert_never
 from urllib.parse import quote
 
@@ -28,8 +28,10 @@ from penstock.base.errors import (
     Unavailable,
 )
 from penstock.console import pages
+from penstock.console.assets import assets_version, send_asset
+from penstock.console.events import refused_stream, send_changes
 from penstock.console.forms import Fields, query_of, read_form, refuse_foreign_form
-from penstock.console.rendering import HTML_HEADERS, render
+from penstock.console.rendering import html_headers, render
 from penstock.console.sessions import Session, Sessions
 from penstock.console.visits import Page, Redirect, Shown, Text, Visit
 from penstock.operations.gate.context import Credentials, Principal
@@ -47,7 +49,6 @@ _STATUSES: tuple[tuple[type[PenstockError], int], ...] = (
     (Unavailable, 503),
     (Rejected, 400),
 )
-_STYLE = files("penstock.console").joinpath("static", "console.css").read_bytes()
 _TEXT_HEADERS = (
     (b"content-type", b"text/plain; charset=utf-8"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -60,7 +61,8 @@ def console_routes(gate: Gate) -> list[BaseRoute]:
     """Return the routes of the console."""
     console = _Console(gate)
     routes: list[BaseRoute] = [
-        Route(f"{PATH}/static/console.css", _Endpoint(_stylesheet)),
+        Route(f"{PATH}/static/{{version}}/{{name}}", _Endpoint(send_asset)),
+        Route(f"{PATH}/events", _Endpoint(console.events)),
         Route(_SIGN_IN, _Endpoint(console.sign_in)),
         Route(f"{PATH}/sign-out", _Endpoint(console.sign_out)),
     ]
@@ -80,11 +82,6 @@ class _Endpoint:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         return self.serve(scope, receive, send)
-
-
-async def _stylesheet(scope: Scope, receive: Receive, send: Send) -> None:
-    headers = [(b"content-type", b"text/css; charset=utf-8"), (b"cache-control", b"max-age=3600")]
-    await send_body(send, 200, [*headers, (b"content-length", str(len(_STYLE)).encode())], _STYLE)
 
 
 @dataclass(slots=True)
@@ -114,6 +111,23 @@ class _Console:
             await _send(send, shown, status, scope["method"], self._common(principal, session), cookie)
 
         return serve
+
+    async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say which runs move, as long as the browser listens."""
+        session = self.sessions.read(header(scope, b"cookie"), self.gate.services.clock.now_ms())
+        principal = None if session is None else await self.sessions.principal(session)
+        if session is None or principal is None:
+            await refused_stream(send, Denied("SIGNED_OUT", "you are signed out"))
+            return
+        scope.setdefault("state", {}).update({"principal": principal, "stream": True})
+        try:
+            visit = await self._visit(scope, receive, session, principal)
+            after = visit.query.text("after") or header(scope, b"last-event-id")
+            stream = await visit.stream("execution.changes", last_event_id=after)
+        except PenstockError as error:
+            await refused_stream(send, error)
+            return
+        await send_changes(stream, receive, send)
 
     async def _shown(
         self, handler: Handler, scope: Scope, receive: Receive, who: tuple[Session, Principal]
@@ -256,7 +270,9 @@ async def _send(
     headers: list[tuple[bytes, bytes]]
     match shown:
         case Page(template, given):
-            body, headers = render(template, **common, **given), [*HTML_HEADERS]
+            nonce = token_urlsafe(18)
+            body = render(template, nonce=nonce, static=f"{PATH}/static/{assets_version()}", **common, **given)
+            headers = html_headers(nonce)
         case Redirect(location):
             status, body = 303, b""
             headers = [(b"location", location.encode("latin-1", "replace")), (b"cache-control", b"no-store")]

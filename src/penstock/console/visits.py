@@ -14,7 +14,7 @@ from penstock.asgi import HttpOrigin
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
 from penstock.console.forms import Fields
-from penstock.operations.catalogue.capability import EventStream
+from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 
@@ -64,6 +64,19 @@ class Visit:
 
         Arguments that are None are left out.
         """
+        reply = await self._answered(operation, arguments)
+        if isinstance(reply, EventStream):
+            raise Rejected("STREAM_NOT_SHOWN", "a page cannot show a stream")
+        return msgspec.to_builtins(reply.value)
+
+    async def stream(self, operation: str, **arguments: Any) -> EventStream:
+        """Open a stream as whoever visits. Whoever sends it must close it."""
+        reply = await self._answered(operation, arguments)
+        if not isinstance(reply, EventStream):
+            raise Rejected("STREAM_EXPECTED", f"{operation} answers with no stream")
+        return reply
+
+    async def _answered(self, operation: str, arguments: dict[str, Any]) -> Reply[Any] | EventStream:
         given: JsonObject = {name: value for name, value in arguments.items() if value is not None}
         outcome = await self.gate.call(
             Request(
@@ -79,6 +92,4 @@ class Visit:
         )
         if isinstance(outcome, RefusedCall):
             raise outcome.error
-        if isinstance(outcome.reply, EventStream):
-            raise Rejected("STREAM_NOT_SHOWN", "a page cannot show a stream")
-        return msgspec.to_builtins(outcome.reply.value)
+        return outcome.reply

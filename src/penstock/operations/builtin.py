@@ -63,6 +63,7 @@ _ORDER = (
     "executions.changes",
     "executions.messages",
     "executions.streams",
+    "executions.moves",
     "schedules.operations",
     "graphs.graphs",
     "graphs.schemas",

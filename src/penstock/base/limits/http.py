@@ -1,6 +1,10 @@
 """The server for HTTP: requests, streams, and what happens when it stops."""
 
 __all__ = [
+    "CHANGES_HEARTBEAT_SECONDS",
+    "CHANGES_NAMED_MAX",
+    "CHANGES_PAUSE_SECONDS",
+    "CHANGES_PER_READ",
     "CONSOLE_FIELDS_MAX",
     "CONSOLE_FORM_BYTES_MAX",
     "CONSOLE_HISTORY_ROWS",
@@ -43,6 +47,13 @@ STREAMS_PER_KEY = 2_000
 STREAM_READS_AT_ONCE = 2
 # Records that a stream reads in one go; a slow reader holds no more than that.
 STREAM_RECORDS_PER_READ = 50
+# How often a stream of changes looks for more, which is at most ten events a second, and how many rows it reads.
+CHANGES_PAUSE_SECONDS = 0.1
+CHANGES_PER_READ = 500
+# Executions that one event names; a page that shows lists reads them again anyway, whichever they are.
+CHANGES_NAMED_MAX = 100
+# A page waits three times as long for a sign of life before it asks by itself.
+CHANGES_HEARTBEAT_SECONDS = 5.0
 # After a signal to stop, what is under way may finish for this long: within the 30 s that supervisors commonly grant.
 DRAIN_SECONDS = 20.0
 # After that, how long closing the store and everything else may take; then the process ends in any case.

@@ -434,3 +434,12 @@ class Executions:
             "execution.stream",
             {"execution_id": execution_id, "events": events, "after": after, "last_event_id": last_event_id},
         )
+
+    def changes(self, *, last_event_id: str | None = None) -> Iterator[StreamEvent]:
+        """Follow which executions change.
+
+        A stream of `changed` events, each with the ids of executions that moved, at most ten a second; `many` says
+        that there were more than the event names. It begins with what moved in the last minute. Read the executions
+        to know how they stand now.
+        """
+        return self._caller.events("execution.changes", {"last_event_id": last_event_id})

@@ -1,0 +1,71 @@
+"""The stream of a browser: which runs moved, as server-sent events.
+
+It is the operation `execution.changes`, opened as whoever is signed in. Heartbeats are events too, because a script
+cannot see comments, and the page says when it has heard nothing for a while.
+
+Above it: `surface`. Below it: the gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import msgspec
+from starlette.types import Receive, Send
+
+from penstock.asgi import client_left
+from penstock.base import limits
+from penstock.base.errors import PenstockError
+from penstock.operations.catalogue.capability import EventStream, StreamEvent
+
+__all__ = ["refused_stream", "send_changes"]
+
+_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+    (b"x-content-type-options", b"nosniff"),
+)
+_encode = msgspec.json.Encoder().encode
+
+
+async def send_changes(stream: EventStream, receive: Receive, send: Send) -> None:
+    """Send a stream until it ends, or its reader leaves or takes nothing."""
+    sending = asyncio.ensure_future(_send_all(stream, send))
+    leaving = asyncio.ensure_future(client_left(receive))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (leaving, sending):
+            task.cancel()
+            # A reader that is too slow is cut off; it connects again where it was.
+            with suppress(asyncio.CancelledError, TimeoutError):
+                await task
+
+
+async def _send_all(stream: EventStream, send: Send) -> None:
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+        async for event in stream.events:
+            async with asyncio.timeout(limits.STREAM_SEND_SECONDS_MAX):
+                await send({"type": "http.response.body", "body": _frame(event), "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    finally:
+        close = getattr(stream.events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def refused_stream(send: Send, error: PenstockError) -> None:
+    """Send a stream that only says why there is none. With another status, a browser would ask again and again."""
+    told = StreamEvent(event="closed", data={"code": error.code, "message": error.message})
+    await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
+    await send({"type": "http.response.body", "body": _frame(told)})
+
+
+def _frame(event: StreamEvent) -> bytes:
+    if event.event is None:
+        return b"event: beat\ndata: 1\n\n"
+    at = b"" if event.id is None else f"id: {event.id}\n".encode()
+    return at + b"event: " + event.event.encode() + b"\ndata: " + _encode(event.data) + b"\n\n"

@@ -1,0 +1,4 @@
+// What makes pages live. Each of these is an addition: every page works without any of them.
+import "./choices.js";
+import "./keyboard.js";
+import "./live.js";

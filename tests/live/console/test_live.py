@@ -1,0 +1,146 @@
+"""Pages that stay current: what moves is shown, a lost connection is told, and keys, themes and tabs work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.live.console.test_console import ASKS, BREAKS, blocked, heading, sign_in, start
+from tests.live.mcp.browsers import Browser, browsing
+from tests.live.rest.servers import LiveServer, serving
+from tests.waiting import wait_until
+
+TABS = 7
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        for document in (ASKS, BREAKS):
+            running.call("POST", "workflows", {"document": document})
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browsing(tmp_path_factory.mktemp("profile"), whole=True) as running:
+        sign_in(running, server, server.key)
+        yield running
+
+
+def shown(browser: Browser, script: str) -> None:
+    """Wait until a condition holds on the page."""
+    wait_until(lambda: browser.evaluate(script))
+
+
+def is_live(browser: Browser) -> None:
+    shown(browser, "document.querySelector('#freshness').dataset.state === 'live'")
+
+
+def press_key(browser: Browser, *keys: str) -> None:
+    for key in keys:
+        for kind in ("keyDown", "keyUp"):
+            text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
+            code = {"windowsVirtualKeyCode": 27} if key == "Escape" else {}
+            browser.command("Input.dispatchKeyEvent", type=kind, key=key, **text, **code)
+
+
+@contextmanager
+def other_tab(browser: Browser, url: str) -> Iterator[str]:
+    """Another tab of the same browser; the block speaks to it by its session."""
+    before, browser.session = browser.session, ""
+    target = browser.command("Target.createTarget", url="about:blank")["targetId"]
+    session: str = browser.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    browser.session = session
+    browser.command("Page.enable")
+    browser.open(url)
+    try:
+        yield session
+    finally:
+        browser.session = ""
+        browser.command("Target.closeTarget", targetId=target)
+        browser.session = before
+
+
+def open_streams(server: LiveServer) -> float:
+    lines = server.request("GET", "/metrics").body.decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("penstock_stream_active_connections"))
+
+
+def test_a_page_shows_what_moves_and_says_when_it_cannot(server: LiveServer, browser: Browser) -> None:
+    browser.open(f"{server.url}/console")
+    is_live(browser)
+    browser.evaluate("window.untouched = true")
+    run_id = start(server, "asks", what="now")
+    shown(browser, f"document.querySelector('main').innerText.includes('{run_id}')")
+    server.kill()
+    shown(browser, "document.querySelector('#freshness').innerText.startsWith('Connection lost')")
+    shown(browser, "/trying again in [0-9]+ s/.test(document.querySelector('#freshness').innerText)")
+    assert browser.evaluate(f"document.querySelector('main').innerText.includes('{run_id}')")  # what was shown stays
+    server.start()
+    later = start(server, "asks", what="later")
+    is_live(browser)
+    shown(browser, f"document.querySelector('main').innerText.includes('{later}')")
+    assert browser.evaluate("window.untouched") is True  # the page was never left
+    assert [item for item in blocked(browser) if "Security" in str(item) or "Trusted" in str(item)] == []
+
+
+def test_seven_tabs_have_one_stream_and_all_are_live(server: LiveServer, browser: Browser) -> None:
+    browser.open(f"{server.url}/console")
+    is_live(browser)
+    tabs: list[Any] = []
+    try:
+        for _ in range(TABS - 1):
+            tabs.append(other_tab(browser, f"{server.url}/console"))
+            tabs[-1].__enter__()
+            is_live(browser)
+        wait_until(lambda: open_streams(server) == 1)
+        run_id = start(server, "asks", what="everywhere")
+        shown(browser, f"document.querySelector('main').innerText.includes('{run_id}')")
+    finally:
+        for tab in reversed(tabs):
+            tab.__exit__(None, None, None)
+    is_live(browser)
+
+
+def test_keys_go_to_pages_search_and_are_explained(server: LiveServer, browser: Browser) -> None:
+    browser.open(f"{server.url}/console")
+    press_key(browser, "?")
+    assert browser.evaluate("document.querySelector('#keys').open") is True
+    press_key(browser, "Escape")
+    shown(browser, "!document.querySelector('#keys').open")
+    browser.events.clear()
+    press_key(browser, "g", "r")
+    browser.wait_for("Page.loadEventFired")
+    assert heading(browser) == "Runs"
+    press_key(browser, "/")
+    assert browser.evaluate("document.activeElement.type") == "search"
+    press_key(browser, "g", "r")  # these are letters of a search now
+    assert browser.evaluate("document.activeElement.value") == "gr"
+
+
+def test_a_theme_is_kept_in_the_browser(server: LiveServer, browser: Browser) -> None:
+    browser.open(f"{server.url}/console/runs")
+    choose = "const list = document.querySelector('#theme'); list.value = {}; list.dispatchEvent(new Event('change'))"
+    browser.evaluate("{" + choose.format(json.dumps("dark")) + "}")
+    browser.open(f"{server.url}/console")
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 23, 29)"
+    browser.evaluate("{" + choose.format(json.dumps("system")) + "}")
+
+
+def test_pages_work_without_script(server: LiveServer, browser: Browser) -> None:
+    run_id = start(server, "asks", what="plainly")
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(f"{server.url}/console/runs?status=waiting_input")
+        browser.press(f"a[href$='{run_id}']")
+        assert heading(browser).startswith("asks")
+        browser.type_into("[name='field.amount']", "3")
+        browser.press(".ask button.main")
+        assert server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")["status"] == "completed"
+    finally:
+        browser.command("Emulation.setScriptExecutionDisabled", value=False)
