@@ -115,7 +115,8 @@ def test_how_a_run_ended_is_read_from_memory_until_it_is_deleted_or_made_again()
         given = inputs.StartRun(at=3, run_id="r", input="third")
         assert isinstance(await other.start(given, workflow_hash=workflow.hash), Accepted)
         state = await host.read("r")
-        assert state is not None and state.result == "third"
+        assert state is not None
+        assert state.result == "third"
 
     asyncio.run(body())
 
