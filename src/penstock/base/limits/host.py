@@ -8,6 +8,8 @@ __all__ = [
     "CLOCK_SETTLES_MS",
     "CLOCK_STEP_MS_MAX",
     "DECIDED_AT_ONCE",
+    "ENDED_RUNS_MAX",
+    "ENDED_RUN_BYTES_MAX",
     "FOLDED_AT_ONCE",
     "FOREIGN_CHANGE_POLL_SECONDS",
     "LIVE_RUNS_BYTES_MAX",
@@ -27,6 +29,10 @@ LIVE_RUNS_MAX = 1_000
 # What these states may take together: a thousand ordinary ones take a tenth of it, and a hundred with a megabyte each
 # fit. Runs that somebody is busy with are kept in any case.
 LIVE_RUNS_BYTES_MAX = 134_217_728
+# Runs whose last state is kept for a while after they ended, because whoever called them reads it next; and how large
+# the history of such a run may be. Together they take a few megabytes.
+ENDED_RUNS_MAX = 128
+ENDED_RUN_BYTES_MAX = 32_768
 # Records of a decision that is made between two turns of the event loop; one that makes more is made in a thread.
 DECIDED_AT_ONCE = 100
 # Values in a request, or in what is given to a run, that are looked through between two turns of the event loop; more

@@ -217,9 +217,12 @@ async def _call(gate: Gate, call: ActivityCall, caller: _Caller, wanted: _Wanted
     )
     # The key of the principal may have been replaced since an earlier attempt, and its id with it.
     earlier = replace(caller.principal, id=call.principal or caller.principal.id)
-    known = _run_id(msgspec.structs.replace(request, principal=earlier))
-    run_id = known if await gate.services.store.row(known) is not None else _run_id(request)
-    if await gate.services.store.row(run_id) is None:
+    run_id, found = _run_id(request), None
+    if earlier.id != caller.principal.id:
+        known = _run_id(msgspec.structs.replace(request, principal=earlier))
+        found = await gate.services.store.row(known)
+        run_id = run_id if found is None else known
+    if found is None and await gate.services.store.row(run_id) is None:
         await call.confirm()  # reading may have taken a while
         outcome = await _answered(gate, request)
         if isinstance(outcome, RefusedCall):
@@ -229,6 +232,8 @@ async def _call(gate: Gate, call: ActivityCall, caller: _Caller, wanted: _Wanted
         own = begun is not None and id_in_tenant(call.tenant, begun) == run_id
         if not own:
             return _done(outcome.reply)
+        if isinstance(value, ExecutionResult) and value.status == RunStatus.COMPLETED and value.output is not None:
+            return _completed(value)  # the gate has shown it as its caller may see it
     return await _followed(gate, call, request, run_id)
 
 
@@ -279,6 +284,13 @@ async def _followed(gate: Gate, call: ActivityCall, request: Request, run_id: st
     message = failure.message if failure is not None else state.cancel_reason or "it was cancelled"
     code = failure.code if failure is not None else "CANCELLED"
     return ActivityError(call.masked(message), code, retryable=False, extra=_trust(state))
+
+
+def _completed(result: ExecutionResult) -> ActivityDone:
+    """Return the result of a call whose run has ended before the gate answered."""
+    called: JsonObject = {"calledExecutionId": result.execution_id}
+    extra: JsonObject = {**called, "untrusted": True} if result.untrusted else called
+    return ActivityDone(msgspec.to_builtins(result.output), extra)
 
 
 def _trust(state: RunState) -> JsonObject:

@@ -39,7 +39,7 @@ from penstock.runtime.activities.progress import ProgressBroadcast
 from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.host.deciding import Decider, SlicedFold
 from penstock.runtime.host.definitions import StoredWorkflows
-from penstock.runtime.host.live_runs import LiveRuns
+from penstock.runtime.host.live_runs import EndedRuns, LiveRuns
 from penstock.runtime.host.waiters import RunWatch, Transcripts, moved_within
 from penstock.runtime.host.writes import FastPath, first_row, first_write, next_write, usage_of
 from penstock.runtime.ports.commits import Commit, commit_of, in_this_context
@@ -87,6 +87,7 @@ class EmbeddedHost(StoredWorkflows):
     seals: Sealer = field(default_factory=AnswerSeals)  # for the secret parts of answers
     on_commit: Callable[[Committed], None] = _no_listener
     _live: LiveRuns = field(default_factory=LiveRuns)
+    _ended: EndedRuns = field(default_factory=EndedRuns)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
     _outdated: set[str] = field(default_factory=set)  # runs that moved while they were being loaded
     _transcripts: Transcripts = field(default_factory=Transcripts)
@@ -288,6 +289,7 @@ class EmbeddedHost(StoredWorkflows):
         self.on_commit(committed)
         if live.row.terminal and not live.tasks:
             self._live.drop(live.row.run_id)
+            self._ended.keep(live.state)
         else:
             self._live.note(live)
 
@@ -391,6 +393,8 @@ class EmbeddedHost(StoredWorkflows):
         # During a transition, its records may already be stored while its state is not yet known here.
         if live is not None and self._owns(live) and not live.lock.locked():
             return live.state
+        if run_id in self._ended and (ended := self._ended.still(run_id, await self.store.row(run_id))) is not None:
+            return ended
         stored = await self.store.load(run_id)
         return None if stored is None else await self.folding.fold(stored.records)
 

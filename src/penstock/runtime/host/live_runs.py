@@ -16,8 +16,9 @@ import msgspec
 from penstock.base import limits
 from penstock.engine.state import RunState
 from penstock.runtime.ports.host import LiveRun
+from penstock.runtime.ports.runs import RunRow
 
-__all__ = ["LiveRuns", "MemoryUse", "memory_of"]
+__all__ = ["EndedRuns", "LiveRuns", "MemoryUse", "memory_of"]
 
 # Bytes of memory per byte of JSON if the JSON is pure structure.
 _FACTOR_MAX = 32
@@ -108,3 +109,27 @@ class LiveRuns(OrderedDict[str, LiveRun]):
             self.drop(item.state.run_id)
             if not self._are_too_many():
                 return
+
+
+class EndedRuns(OrderedDict[str, RunState]):
+    """The last states of runs that ended here a moment ago, oldest first: whoever called one reads it next.
+
+    The history of an ended run takes no more records, but the run can be deleted, by any process. So a state counts
+    only together with the index row of now.
+    """
+
+    def keep(self, state: RunState) -> None:
+        """Remember how a run ended, unless that is large."""
+        if state.history_bytes > limits.ENDED_RUN_BYTES_MAX:
+            return
+        self[state.run_id] = state
+        if len(self) > limits.ENDED_RUNS_MAX:
+            self.popitem(last=False)
+
+    def still(self, run_id: str, row: RunRow | None) -> RunState | None:
+        """Return the state of a run if the row says that it is the stored one; otherwise forget it."""
+        state = self.get(run_id)
+        if state is not None and row is not None and (row.seq, row.updated_at) == (state.seq, state.updated_at):
+            return state
+        self.pop(run_id, None)
+        return None

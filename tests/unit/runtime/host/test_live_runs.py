@@ -14,7 +14,8 @@ from penstock.engine import inputs
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.live_runs import MemoryUse, memory_of
+from penstock.runtime.host.live_runs import EndedRuns, MemoryUse, memory_of
+from penstock.runtime.ports.runs import StoredRun
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 
 WAITING: JsonObject = {
@@ -25,6 +26,23 @@ WAITING: JsonObject = {
         {"id": "done", "type": "end", "output": "${ .input | length }"},
     ],
 }
+
+
+ENDING: JsonObject = {
+    "penstock": "v1",
+    "name": "ending",
+    "nodes": [{"id": "done", "type": "end", "output": "${ .input }"}],
+}
+
+
+class CountingStore(MemoryRunStore):
+    """Counts how often a history is read."""
+
+    loads = 0
+
+    async def load(self, run_id: str) -> StoredRun | None:
+        self.loads += 1
+        return await super().load(run_id)
 
 
 @pytest.mark.parametrize(
@@ -72,3 +90,42 @@ def test_runs_that_take_much_are_forgotten_and_go_on_all_the_same(monkeypatch: p
         assert decision.state.result == 20_000
 
     asyncio.run(body())
+
+
+def test_how_a_run_ended_is_read_from_memory_until_it_is_deleted_or_made_again() -> None:
+    async def body() -> None:
+        store, clock = CountingStore(), ManualClock()
+        host = EmbeddedHost(store=store, clock=clock, worker_id="w", performs=False)
+        workflow = build_workflow(ENDING)
+        await host.register(workflow)
+
+        async def ended(at: int, value: JsonValue) -> None:
+            given = inputs.StartRun(at=at, run_id="r", input=value)
+            assert isinstance(await host.start(given, workflow_hash=workflow.hash), Accepted)
+
+        await ended(1, "first")
+        state = await host.read("r")
+        assert (state and state.result, store.loads) == ("first", 0)
+        assert await store.delete_runs(["r"]) == 1
+        assert await host.read("r") is None
+        # Another process makes a run with the same id and a history of the same length.
+        other = EmbeddedHost(store=store, clock=clock, worker_id="v", performs=False)
+        await ended(2, "second")
+        assert await store.delete_runs(["r"]) == 1
+        given = inputs.StartRun(at=3, run_id="r", input="third")
+        assert isinstance(await other.start(given, workflow_hash=workflow.hash), Accepted)
+        state = await host.read("r")
+        assert state is not None
+        assert state.result == "third"
+
+    asyncio.run(body())
+
+
+def test_few_and_small_runs_are_kept_when_they_have_ended() -> None:
+    ended = EndedRuns()
+    for number in range(limits.ENDED_RUNS_MAX + 5):
+        ended.keep(RunState(run_id=f"r{number}", history_bytes=100))
+    assert len(ended) == limits.ENDED_RUNS_MAX
+    assert "r0" not in ended
+    ended.keep(RunState(run_id="large", history_bytes=limits.ENDED_RUN_BYTES_MAX + 1))
+    assert "large" not in ended
