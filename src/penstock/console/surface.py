@@ -18,15 +18,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, CODE, HttpOrigin, header, remote_of, request_id_of, send_body
-from penstock.base.errors import (
-    Conflict,
-    Denied,
-    LimitExceeded,
-    NotFound,
-    PenstockError,
-    Rejected,
-    Unavailable,
-)
+from penstock.asgi.refusals import note_refusal, page_status
+from penstock.base.errors import Denied, PenstockError, Rejected
 from penstock.console import pages
 from penstock.console.assets import assets_version, send_asset
 from penstock.console.events import refused_stream, send_changes
@@ -41,14 +34,6 @@ __all__ = ["console_routes"]
 
 PATH = "/console"
 _SIGN_IN = f"{PATH}/sign-in"
-_STATUSES: tuple[tuple[type[PenstockError], int], ...] = (
-    (NotFound, 404),
-    (Denied, 403),
-    (Conflict, 409),
-    (LimitExceeded, 429),
-    (Unavailable, 503),
-    (Rejected, 400),
-)
 _TEXT_HEADERS = (
     (b"content-type", b"text/plain; charset=utf-8"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -203,7 +188,7 @@ class _Console:
                 session = await self._authenticated(scope, form.text("key"))
             except PenstockError as error:
                 scope["state"].update({CODE: error.code, AUDITED: error.on_record or isinstance(error, Denied)})
-                problem, status = error.message, _status_of(error)
+                problem, status = error.message, page_status(error)
             else:
                 cookie = self.sessions.cookie(session, secure=_is_secure(scope))
                 await _send(send, Redirect(wanted), 303, "POST", {}, cookie)
@@ -253,15 +238,11 @@ def _own_page(wanted: str) -> str:
     return wanted if is_own and wanted.isprintable() and "\\" not in wanted else PATH
 
 
-def _status_of(error: PenstockError) -> int:
-    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
-
-
 def _error_page(scope: Scope, error: PenstockError) -> tuple[Page, int]:
     """Return the page that says what was refused, and why."""
-    scope.setdefault("state", {}).update({CODE: error.code, **({AUDITED: True} if error.on_record else {})})
+    note_refusal(scope, error)
     given = {"code": error.code, "message": error.message, "hint": error.hint, "request_id": request_id_of(scope)}
-    return Page("error.html", given), _status_of(error)
+    return Page("error.html", given), page_status(error)
 
 
 async def _send(

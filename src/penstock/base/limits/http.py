@@ -5,8 +5,6 @@ __all__ = [
     "CHANGES_NAMED_MAX",
     "CHANGES_PAUSE_SECONDS",
     "CHANGES_PER_READ",
-    "CONSOLE_FIELDS_MAX",
-    "CONSOLE_FORM_BYTES_MAX",
     "CONSOLE_HISTORY_ROWS",
     "CONSOLE_ROWS",
     "CONSOLE_SESSION_IDLE_MS",
@@ -16,6 +14,8 @@ __all__ = [
     "DRAIN_CLOSING_SECONDS",
     "DRAIN_SECONDS",
     "DRAIN_WAIT_SECONDS",
+    "FORM_BYTES_MAX",
+    "FORM_FIELDS_MAX",
     "GZIP_BYTES_MIN",
     "QUERY_PARAMETERS_MAX",
     "REQUESTS_AT_ONCE_MAX",
@@ -89,10 +89,10 @@ CONSOLE_SESSION_IDLE_MS = 12 * 3_600_000
 CONSOLE_SESSION_MAX_MS = 7 * 24 * 3_600_000
 # How old a session is before its end is moved: not with every request, as that would be a new cookie for each.
 CONSOLE_SESSION_RENEWED_MS = 3_600_000
-# A form of the console: the largest field is an answer to a question.
-CONSOLE_FORM_BYTES_MAX = 1_048_576
+# A form of a page: the largest field is an answer to a question.
+FORM_BYTES_MAX = 1_048_576
 # Fields of a form or an address.
-CONSOLE_FIELDS_MAX = 1_000
+FORM_FIELDS_MAX = 1_000
 # Rows of a list, and records of a history on one page: a hundred rows are 3 kB compressed, 500 records 7 kB.
 CONSOLE_ROWS = 100
 CONSOLE_HISTORY_ROWS = 500

@@ -16,11 +16,12 @@ import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
-from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, CODE, HttpOrigin, remote_of, request_id_of, send_body
+from penstock.asgi.forms import query_of, read_form
+from penstock.asgi.refusals import note_refusal, page_status, page_title
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.html_form import AnswerForm, UnreadableField, answer_form
@@ -38,8 +39,6 @@ from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["AnswerPage"]
 
-_FORM = b"application/x-www-form-urlencoded"
-_FIELDS_MAX = 1_000
 _MISSING = re.compile(r"must have required property '(.+)'")
 _STYLE = (
     ":root{color-scheme:light dark}"
@@ -105,9 +104,8 @@ def _error_page(error: PenstockError) -> _Page:
     """Build the page for somebody who is refused."""
     if isinstance(error, NotFound):
         return _INVALID_LINK
-    if isinstance(error, Denied):
-        return _Page(403, "Not allowed", f"<p>{escape(error.message)}.</p>")
-    return _Page(503, "Not now", f"<p>{escape(error.message)}. Try again in a moment.</p>")
+    hint = f"<p>{escape(error.hint[:1].upper() + error.hint[1:])}.</p>" if error.hint else ""
+    return _Page(page_status(error), page_title(error), f"<p>{escape(error.message)}.</p>{hint}")
 
 
 class AnswerPage:
@@ -127,7 +125,7 @@ class AnswerPage:
             await _send(send, _Page(405, "Not this way", "<p>Open the page with a browser.</p>"), head=False)
             return
         token = str(scope.get("path_params", {}).get("token", ""))
-        state = scope.setdefault("state", {})
+        scope.setdefault("state", {})
         try:
             asked = await self._find_question(token, scope) if token else None
             if asked is None:
@@ -137,20 +135,16 @@ class AnswerPage:
             else:
                 shown = asked
         except PenstockError as error:
-            state[CODE] = error.code
-            if error.on_record:
-                state[AUDITED] = True
+            note_refusal(scope, error)
             shown = _error_page(error)
         await _send(send, shown, head=method == "HEAD")
 
     async def _authenticate(self, scope: Scope, receive: Receive) -> _Page:
         """Redirect somebody with a key of their own to the page of the question that they name."""
-        given = await self._form_data(scope, receive)
-        if isinstance(given, _Page):
-            return given
-        wanted = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-        execution_id, named = wanted.get("execution", [""])[0], wanted.get("question", [""])[0]
-        credentials = Credentials(bearer=given.get("key", [""])[0].strip())
+        given = await read_form(scope, receive, self._body_bytes_max)
+        wanted = query_of(scope)
+        execution_id, named = wanted.text("execution"), wanted.text("question")
+        credentials = Credentials(bearer=given.text("key"))
         request_id, remote = request_id_of(scope), remote_of(scope)
         try:
             principal = await self._gate.authenticate(
@@ -194,9 +188,7 @@ class AnswerPage:
         return Caller(principal=principal, request_id=request_id, remote=remote, origin=HttpOrigin(scope))
 
     async def _submit_answer(self, asked: _OpenQuestion, scope: Scope, receive: Receive) -> _Page:
-        given = await self._form_data(scope, receive)
-        if isinstance(given, _Page):
-            return given
+        given = await read_form(scope, receive, self._body_bytes_max)
         declined: JsonValue = asked.question.decline if given.get("decline") else None
         form = answer_form(asked.question.answer_schema)
         answer = form.answer(given) if declined is None else declined
@@ -210,34 +202,13 @@ class AnswerPage:
         try:
             await call_operation(self._gate, asked.caller, "execution.answer", arguments, from_person=True)
         except PenstockError as error:
-            scope["state"].update({CODE: error.code, AUDITED: error.on_record})
+            note_refusal(scope, error)
             if error.code in ALREADY_ANSWERED:
                 return _TOO_LATE
             if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
                 raise
             return _page(asked, given, _mistakes(error) or {"": [error.message]})
         return _DONE
-
-    async def _form_data(self, scope: Scope, receive: Receive) -> dict[str, list[str]] | _Page:
-        kinds = [value for name, value in scope["headers"] if name == b"content-type"]
-        if not kinds or kinds[0].partition(b";")[0].strip().lower() != _FORM:
-            return _Page(415, "Not this way", "<p>Open the page with a browser.</p>")
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return _INVALID_LINK
-            body += message.get("body", b"")
-            if len(body) > self._body_bytes_max:
-                return _Page(413, "Too much", "<p>The answer is too large.</p>")
-            if not message.get("more_body"):
-                break
-        try:
-            return parse_qs(
-                body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=_FIELDS_MAX
-            )
-        except ValueError:
-            return _Page(400, "Not this way", "<p>Open the page with a browser.</p>")
 
 
 def _mistakes(error: PenstockError) -> dict[str, list[str]]:

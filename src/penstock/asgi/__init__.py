@@ -1,5 +1,7 @@
 """Plain ASGI helpers that the HTTP surfaces share: request state, reading a request, sending a response.
 
+`forms` reads what a browser sent, and `refusals` says how a page for people refuses. Read `forms` first.
+
 The middleware of `rest` wraps every surface. It reads from the request state what the surface wrote there; the keys in
 this module are the contract between the two.
 """

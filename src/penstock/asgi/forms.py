@@ -1,0 +1,59 @@
+"""What a browser sent: the query of an address, and the fields of a form.
+
+Above it: the console, the page on which a question is answered. Below it: ASGI. Whether the sender may send it is not
+decided here.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from starlette.types import Receive, Scope
+
+from penstock.asgi import header
+from penstock.base import limits
+from penstock.base.errors import Rejected
+
+__all__ = ["Fields", "query_of", "read_form"]
+
+_FORM = "application/x-www-form-urlencoded"
+
+
+class Fields(dict[str, list[str]]):
+    """The values of fields by name."""
+
+    def text(self, name: str) -> str:
+        """Return the first value of a field without white space around it; nothing if it is not there."""
+        return self.get(name, [""])[0].strip()
+
+
+def query_of(scope: Scope) -> Fields:
+    """Return the fields of the address."""
+    return _parsed(scope.get("query_string", b""), strict=False)
+
+
+async def read_form(scope: Scope, receive: Receive, bytes_max: int = limits.FORM_BYTES_MAX) -> Fields:
+    """Return the fields of a form that was sent; raise `Rejected` if it is none, too large, or not whole."""
+    kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+    if kind != _FORM:
+        raise Rejected("UNSUPPORTED_MEDIA_TYPE", "the page takes forms only", "open it with a browser")
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Rejected("MALFORMED_REQUEST", "the form did not arrive as a whole", "send it again")
+        body += message.get("body", b"")
+        if len(body) > bytes_max:
+            raise Rejected("BODY_TOO_LARGE", f"a form has at most {bytes_max} bytes", "write less")
+        if not message.get("more_body", False):
+            return _parsed(bytes(body), strict=bool(body))
+
+
+def _parsed(data: bytes, *, strict: bool) -> Fields:
+    try:
+        found = parse_qs(
+            data.decode(), keep_blank_values=True, strict_parsing=strict, max_num_fields=limits.FORM_FIELDS_MAX
+        )
+    except ValueError:
+        raise Rejected("MALFORMED_REQUEST", "the fields cannot be read", "open the page again") from None
+    return Fields(found)
