@@ -83,6 +83,7 @@ ATTEMPTS: dict[str, list[dict[str, Any]]] = {
         {"action": "workflow.delete", "arguments": {"workflow_id": "erase_customer"}, "key": "<key_id>"},
         {"action": "execution.cancel", "arguments": {"execution_id": "<draft_id>"}},
     ],
+    "policy.tools": [{}, {"key": "<key_id>"}],
     "policy.replay": [{"text": BODIES["policy.put"]["text"], "last": 500}],
     "preflight.run": [
         {"operation": "workflow:erase_customer", "arguments": {"input": {"customer": "C-1"}}},

@@ -14,6 +14,8 @@ __all__ = ["BODIES", "NUMBERS", "Member", "Operation", "member", "operations", "
 BODIES: dict[str, dict[str, Any]] = {
     "workflow.update": {"tasks": [{"id": "done", "type": "end"}]},
     "workflow.diff": {},
+    "workflow.test": {},
+    "workflow.simulate": {"input": {"number": 1}},
     "workflow.execute": {"input": {"number": 1}},
     "task.create": {"task": {"id": "extra", "type": "wait", "duration": "1s"}},
     "task.execute": {"workflow_id": "count", "task_id": "note"},

@@ -88,6 +88,7 @@ EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
             "policy.list",
             "policy.put",
             "policy.replay",
+            "policy.tools",
             "quota.reset",
             "quota.set",
             "token.list_revoked",

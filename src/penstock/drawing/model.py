@@ -34,6 +34,8 @@ class Figure:
     notes: str = ""
     tooltip: str = ""
     panels: tuple[Panel, ...] = ()
+    node_id: str | None = None
+    """The id as the document has it; None for a figure that stands for no node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +209,7 @@ def _figure(key: int, node: OutlineNode, panels: tuple[Panel, ...]) -> Figure:
         category=Category.MISSING if kind is None else kind.category,
         tooltip="\n".join(line for line in (clean(node.id), caption, *about) if line),
         panels=panels,
+        node_id=node.id,
     )
 
 

@@ -8,7 +8,7 @@ Above it: `svg`. It does not know documents.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from penstock.definitions.node_parts.kind import Category
 
@@ -21,6 +21,7 @@ __all__ = [
     "inner_of",
     "inside_label",
     "look",
+    "page_rules",
     "shape_of",
     "style",
 ]
@@ -148,6 +149,20 @@ def _attributes(values: Mapping[str, str]) -> str:
 
 def style() -> str:
     """The style sheet: only colours, and only for viewers that support variables."""
+    return (
+        "@supports (fill:var(--ink)){"
+        f".penstock-drawing{{{_variables(_LIGHT)}}}"
+        f"@media (prefers-color-scheme:dark){{.penstock-drawing{{{_variables(_DARK)}}}}}{''.join(_rules())}}}"
+    )
+
+
+def page_rules() -> tuple[str, ...]:
+    """The rules for the stylesheet of a page, one for each line: colours follow the colour scheme of the page."""
+    colours = "".join(f"--{name}:light-dark({value}, {_DARK[name]});" for name, value in _LIGHT.items())
+    return (f".penstock-drawing{{{colours}}}", *_rules())
+
+
+def _rules() -> Iterator[str]:
     rules = [(f".{classes.replace(' ', '.')}", values) for classes, values in _LOOKS.items()]
     rules += [
         (f".label.{kind} {tag}", values)
@@ -155,12 +170,7 @@ def style() -> str:
     ]
     for category in _COLOURS:
         rules += [(f".{category}>.shape", _shape(category)), (f".{category}>.inner", _inner(category))]
-    coloured = "".join(f".penstock-drawing {place}{{{_colours(values)}}}" for place, values in rules)
-    return (
-        "@supports (fill:var(--ink)){"
-        f".penstock-drawing{{{_variables(_LIGHT)}}}"
-        f"@media (prefers-color-scheme:dark){{.penstock-drawing{{{_variables(_DARK)}}}}}{coloured}}}"
-    )
+    return (f".penstock-drawing {place}{{{_colours(values)}}}" for place, values in rules)
 
 
 def _colours(values: Mapping[str, str]) -> str:

@@ -1,13 +1,17 @@
-"""Workflows as self-contained SVG pictures: no fonts, no scripts, light or dark by the viewer's setting.
+"""Workflows as SVG pictures: as files that stand alone, light or dark by the viewer's setting, or as parts of a page.
 
-Above it: `penstock graph`. Below it: `model` says what is drawn, `layout` where. Every text from a document goes
-through `escape`; nothing else of a document reaches the markup.
+A picture for a page has no styles of its own, because the page's content security policy would refuse them:
+`style.page_rules` is for its stylesheet. Its nodes are links to `#node-ID`, and may carry a state.
+
+Above it: `penstock graph`, `workflow.draw`. Below it: `model` says what is drawn, `layout` where. Every text from a
+document goes through `escape`, and ids in links are quoted; nothing else of a document reaches the markup.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from urllib.parse import quote
 from xml.sax.saxutils import escape as escape_markup
 
 from penstock.base.json import JsonObject
@@ -29,7 +33,7 @@ from penstock.drawing.style import (
     style,
 )
 
-__all__ = ["to_svg"]
+__all__ = ["to_page_svg", "to_svg"]
 
 _LINE_HEIGHTS = {"name": 19.0, "caption": 16.0, "notes": 15.0}
 _TEXT_WIDTH_MIN, _TEXT_WIDTH_MAX = 76.0, 244.0
@@ -46,18 +50,40 @@ _DOT_RADIUS = 7.0
 _ARROW_LENGTH, _ARROW_WIDTH = 8.0, 8.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Medium:
+    """Where a picture is shown."""
+
+    in_page: bool = False
+    states: Mapping[str, str] = field(default_factory=dict)
+    """States of nodes by their ids, for pages; each is a class of the stylesheet."""
+
+    def opening(self, figure: Figure) -> str:
+        """The tag that opens a figure."""
+        if not self.in_page or figure.node_id is None:
+            return f'<g class="figure {figure.category}">'
+        state = self.states.get(figure.node_id, "")
+        shown = f" state-{escape(state)}" if state else ""
+        label = escape(", ".join(part for part in (figure.name, figure.caption, state) if part))
+        place = f"#node-{quote(figure.node_id, safe='')}"
+        return f'<a href="{place}" class="figure {figure.category}{shown}" aria-label="{label}">'
+
+    def closing(self, figure: Figure) -> str:
+        """The tag that closes a figure."""
+        return "</a>" if self.in_page and figure.node_id is not None else "</g>"
+
+
 def to_svg(document: JsonObject) -> str:
     """Draw a document in either format; a broken one as far as it can be understood."""
     picture = picture_of(document)
-    root = _lay_out(picture.root, is_root=True)
+    root = _lay_out(picture.root, _Medium(), is_root=True)
     heading = list(_heading(picture))
     heading_height = _TITLE_HEIGHT if heading else 0.0
     drawing = root.arrangement
     width = max(drawing.width, _heading_width(picture)) + 2 * _MARGIN
     height = drawing.height + heading_height + 2 * _MARGIN
-    label = escape(" ".join(part for part in ("Workflow", picture.name, picture.version) if part))
     lines = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock-drawing" role="img" aria-label="{label}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock-drawing" role="img" aria-label="{_label(picture)}" '
         f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
         f"<style>{style()}</style>",
         f'<rect {look("page")} width="{width:.0f}" height="{height:.0f}"/>',
@@ -70,6 +96,26 @@ def to_svg(document: JsonObject) -> str:
         "",
     )
     return "\n".join(lines)
+
+
+def to_page_svg(document: JsonObject, states: Mapping[str, str] | None = None) -> str:
+    """Draw a document for a page that has the rules of `style.page_rules`: its nodes are links to `#node-ID`."""
+    picture = picture_of(document)
+    root = _lay_out(picture.root, _Medium(in_page=True, states=states or {}), is_root=True)
+    drawing = root.arrangement
+    width, height = drawing.width + _MARGIN, drawing.height + _MARGIN
+    lines = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="penstock-drawing" role="group" aria-label="{_label(picture)}" '
+        f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
+        *_moved(root.markup(drawing.height, is_root=True), (_MARGIN / 2, _MARGIN / 2)),
+        "</svg>",
+        "",
+    )
+    return "\n".join(lines)
+
+
+def _label(picture: Picture) -> str:
+    return escape(" ".join(part for part in ("Workflow", picture.name, picture.version) if part))
 
 
 def escape(text: str) -> str:
@@ -126,8 +172,8 @@ class _LaidOut:
         yield from _labels(self)
 
 
-def _lay_out(panel: Panel, *, is_root: bool) -> _LaidOut:
-    figures = {figure.key: _draw_figure(figure) for figure in panel.figures}
+def _lay_out(panel: Panel, medium: _Medium, *, is_root: bool) -> _LaidOut:
+    figures = {figure.key: _draw_figure(figure, medium) for figure in panel.figures}
     border = _DOT_RADIUS * 2 if is_root else 0.0
     boxes = [Box(key=key, width=figure.width, height=figure.height) for key, figure in figures.items()]
     boxes.sort(key=lambda box: box.key != panel.entry)
@@ -212,22 +258,22 @@ def _moved(markup: Iterable[str], place: tuple[float, float]) -> Iterator[str]:
 # Figures
 
 
-def _draw_figure(figure: Figure) -> _Drawn:
-    return _draw_group(figure) if figure.panels else _draw_leaf(figure)
+def _draw_figure(figure: Figure, medium: _Medium) -> _Drawn:
+    return _draw_group(figure, medium) if figure.panels else _draw_leaf(figure, medium)
 
 
-def _draw_leaf(figure: Figure) -> _Drawn:
+def _draw_leaf(figure: Figure, medium: _Medium) -> _Drawn:
     lines = _lines(figure)
     is_pointed = figure.category in (Category.DECISION, Category.TERMINAL, Category.FAILURE, Category.TIME)
     padding = _SIDE_PADDING + (_POINT_PADDING if is_pointed else 0)
     width = max(_TEXT_WIDTH_MIN, _text_width(lines)) + 2 * padding
     height = sum(_LINE_HEIGHTS[name] for name, _, _ in lines) + 2 * _TOP_PADDING
     markup = (
-        f'<g class="figure {figure.category}">',
+        medium.opening(figure),
         *_tooltip(figure),
         _outline(figure, width, height),
         *_texts(lines, width / 2, _TOP_PADDING),
-        "</g>",
+        medium.closing(figure),
     )
     return _Drawn(width=width, height=height, markup=markup)
 
@@ -286,9 +332,9 @@ def _outline(figure: Figure, width: float, height: float) -> str:
             return f'<rect {shape} width="{w}" height="{h}" rx="8"/>'
 
 
-def _draw_group(figure: Figure) -> _Drawn:
+def _draw_group(figure: Figure, medium: _Medium) -> _Drawn:
     """Draw a node with bodies: a box with a head and its panels side by side."""
-    panels = [(panel, _lay_out(panel, is_root=False)) for panel in figure.panels]
+    panels = [(panel, _lay_out(panel, medium, is_root=False)) for panel in figure.panels]
     widths = [max(_panel_width(panel), inside.arrangement.width + 2 * _PANEL_PADDING) for panel, inside in panels]
     panels_width = sum(widths) + _PANEL_GAP * (len(widths) - 1)
     lines = _lines(figure, max(panels_width, _HEAD_WIDTH_MAX))
@@ -298,8 +344,8 @@ def _draw_group(figure: Figure) -> _Drawn:
     width = content_width + 2 * _GROUP_PADDING
     head_height = sum(_LINE_HEIGHTS[name] for name, _, _ in lines) + _TOP_PADDING + 6
     height = head_height + panel_height + _GROUP_PADDING
-    markup = [f'<g class="figure {figure.category}">', *_tooltip(figure), _outline(figure, width, height)]
-    markup.extend((*_texts(lines, width / 2, _TOP_PADDING - 2), "</g>"))
+    markup = [medium.opening(figure), *_tooltip(figure), _outline(figure, width, height)]
+    markup.extend((*_texts(lines, width / 2, _TOP_PADDING - 2), medium.closing(figure)))
     x = _GROUP_PADDING
     for (panel, inside), natural_width in zip(panels, widths, strict=True):
         size = (natural_width + (content_width - panels_width) / len(panels), panel_height)

@@ -26,6 +26,7 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.mcp_surface.answer_page.page import AnswerPage
 from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
 from penstock.mcp_surface.options import GRAPH_PATH, MESSAGES_PATH, SSE_PATH, McpOptions
+from penstock.mcp_surface.tools.offering import offer_tools
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.pages import PageAnswer, page
 
@@ -103,6 +104,8 @@ class McpMount:
         self._closing: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
         gate.services.open_streams.listen(self._close_on_shutdown)
+        if options.enabled:
+            offer_tools(gate, options)
 
     def _close_on_shutdown(self) -> None:
         """Close the streams of clients first when the server stops, so that the shutdown does not wait for them."""

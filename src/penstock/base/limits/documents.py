@@ -17,7 +17,10 @@ __all__ = [
     "GUESS_COMPARISONS_MAX",
     "LOOP_ITERATIONS_MAX",
     "SIGNATURES_KEPT",
+    "WORKFLOW_DRAWN_NODES_MAX",
+    "WORKFLOW_LISTED_NODES_MAX",
     "WORKFLOW_NAME_CHARACTERS_MAX",
+    "WORKFLOW_TEST_CASES_MAX",
 ]
 
 # A workflow document is written by people; the largest real ones are a few hundred kilobytes.
@@ -54,3 +57,9 @@ DOCUMENT_EXPRESSIONS_MAX = 1_000
 WORKFLOW_NAME_CHARACTERS_MAX = 128
 # Signatures whose verdict is remembered, so that each is verified once; a server has fewer workflows.
 SIGNATURES_KEPT = 10_000
+# Nodes of a picture for a page: laying out so many takes up to a second, and nobody reads a larger one.
+WORKFLOW_DRAWN_NODES_MAX = 200
+# Nodes that are listed in words: a list of more is no longer looked through by people.
+WORKFLOW_LISTED_NODES_MAX = 1_000
+# Test cases that one call runs: each is a dry run, and a thousand of them take longer than a call may.
+WORKFLOW_TEST_CASES_MAX = 200

@@ -36,6 +36,7 @@ __all__ = ["call_and_show", "call_operation", "every_page", "operation_command",
 _VERDICTS: Final[Mapping[str, tuple[str, bool]]] = {
     "workflow.validate": ("valid", True),
     "workflow.diff": ("breaking_for_callers", False),
+    "workflow.test": ("passed", True),
     "audit.verify": ("intact", True),
     "system.health": ("ready", True),
 }

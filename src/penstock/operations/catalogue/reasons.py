@@ -91,6 +91,7 @@ REASONS: dict[str, Reason] = {
     INTERNAL_ERROR: Reason(PenstockError, "A bug; the request id helps to find it."),
     # Workflows and tasks.
     "INVALID_DOCUMENT": Reason(Rejected, "The workflow document has mistakes; every one is listed."),
+    "TEST_CASE_NOT_FOUND": Reason(NotFound, "The workflow has no test case of that name."),
     "SIGNATURE_REQUIRED": Reason(Rejected, "The workflow is not signed, and only signed ones are taken here."),
     "SIGNATURE_INVALID": Reason(Rejected, "The workflow was changed after it was signed, or its signature is none."),
     "SIGNER_NOT_TRUSTED": Reason(Rejected, "The workflow is signed with a key that is not trusted here."),

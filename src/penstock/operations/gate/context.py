@@ -28,6 +28,7 @@ from penstock.governance.keys import ParsedKey
 from penstock.governance.policy.outcomes import PolicyOutcome
 from penstock.governance.principals import Principal, TokenReference
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
+from penstock.operations.catalogue.offers import McpOffer
 from penstock.operations.gate.caller import Caller
 from penstock.operations.gate.chosen_limits import CapabilityLimit, GateLimits
 from penstock.operations.gate.lru_cache import LruCache
@@ -331,6 +332,8 @@ class Services:
     """The models that the settings have. No tenant can register one of their names."""
     delegates: Mapping[str, str] = field(default_factory=dict)
     """The agents that the settings name for `agent_delegate` nodes, each with the protocol that it is reached by."""
+    mcp: McpOffer = field(default_factory=McpOffer)
+    """What is known of MCP, once it is served."""
     sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
     """The MCP servers that we sign in to."""
     base_path: str = "/api/v0"

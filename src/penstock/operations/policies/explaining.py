@@ -28,8 +28,9 @@ from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint
 from penstock.operations.policies.reading import stage_of
 from penstock.operations.policies.targets import Called, find_called
 
-__all__ = ["OPERATIONS", "outcome_word"]
+__all__ = ["OPERATIONS", "CallerKey", "ExplainedPrincipal", "explained_principal", "outcome_word"]
 
+CallerKey = Annotated[str, Meta(description="The key that calls, by its id or name; you without it.")]
 Word = Literal["permitted", "forbidden", "approval", "scope_missing", "arguments_unfit"]
 
 
@@ -56,7 +57,7 @@ class ExplainCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ),
     ]
     arguments: Annotated[dict[str, Any], Meta(description="The arguments of the call.")] = {}
-    key: Annotated[str, Meta(description="The key that calls, by its id or name; you without it.")] | None = None
+    key: CallerKey | None = None
     principal: Annotated[ExplainedPrincipal, Meta(description="Who calls, instead of a key.")] | None = None
     surface: Annotated[
         Literal["rest", "mcp", "cli", "sdk", "console", "webhook", "schedule", "run"],
@@ -120,7 +121,7 @@ async def policy_explain(context: Context, given: ExplainCall) -> ExplainedCall:
     Nothing is called.
     """
     stage = stage_of(context)
-    principal = await _principal(context, given)
+    principal = await explained_principal(context, given.key, given.principal)
     called = await find_called(context, given.action, given.arguments)
     missing = missing_scope(principal.scopes, called.scopes)
     policies = await stage.of(context.tenant)
@@ -176,9 +177,9 @@ def _explained(  # the parts of one answer
     )
 
 
-async def _principal(context: Context, given: ExplainCall) -> Principal:
-    if given.principal is not None:
-        named = given.principal
+async def explained_principal(context: Context, key: str | None, named: ExplainedPrincipal | None) -> Principal:
+    """Return who is asked about: somebody who may not exist, the holder of a key, or the caller."""
+    if named is not None:
         return Principal(
             id=named.id,
             tenant=context.tenant,
@@ -188,7 +189,7 @@ async def _principal(context: Context, given: ExplainCall) -> Principal:
             attributes={**named.attributes},
             acting_for=tuple(named.acting_for),
         )
-    return context.principal if given.key is None else await _holder(context, given.key)
+    return context.principal if key is None else await _holder(context, key)
 
 
 async def _holder(context: Context, named: str) -> Principal:

@@ -35,6 +35,7 @@ __all__ = [
     "UpdateWorkflow",
     "ValidateWorkflow",
     "Validation",
+    "VersionHash",
     "WorkflowPage",
     "WorkflowSummary",
     "WorkflowVersions",
@@ -48,6 +49,8 @@ Document = Annotated[dict[str, Any], Meta(description="The workflow document as 
 Source = Annotated[
     str, Meta(description="The workflow document as text, YAML or JSON.", max_length=limits.DOCUMENT_BYTES_MAX)
 ]
+
+VersionHash = Annotated[str, Meta(description="A version by its hash; the newest without.", max_length=80)]
 
 
 class SignatureView(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +133,7 @@ class GetWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which workflow, and perhaps which version of it."""
 
     workflow_id: WorkflowId
-    hash: Annotated[str, Meta(description="A version by its hash; the newest without.", max_length=80)] | None = None
+    hash: VersionHash | None = None
 
 
 class ListWorkflows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

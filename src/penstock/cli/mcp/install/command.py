@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -18,16 +17,7 @@ from typing import Annotated, Literal
 import typer
 
 from penstock.base.json import JsonObject
-from penstock.cli.mcp.install.clients import (
-    CLIENTS,
-    Connection,
-    HttpConnection,
-    InstallEnvironment,
-    McpClient,
-    PipeConnection,
-    Scope,
-)
-from penstock.cli.mcp.install.files import Addition, Written, snippet, write_addition
+from penstock.cli.mcp.install.files import Written, write_addition
 from penstock.cli.mcp.servers import (
     AsOwnerOption,
     GraphOption,
@@ -40,6 +30,16 @@ from penstock.cli.terminal.exits import exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import KEY_VARIABLE
 from penstock.definitions.source.findings import nearest
+from penstock.operations.system.clients import (
+    CLIENTS,
+    Addition,
+    Connection,
+    InstallEnvironment,
+    McpClient,
+    PipeConnection,
+    Scope,
+    snippet,
+)
 
 __all__ = ["install_command", "install_environment"]
 
@@ -106,22 +106,16 @@ def install_command(  # noqa: PLR0913  # every option is one the user can give
                 raise UsageError("--server goes without --config, --db, --workflows and --as-owner: it has its own")
             address = mcp_address(server, tools)
             bridge = ("mcp", "--profile", name, *listed)
-            connection = _to_server(known, address, key_env, PipeConnection(command=program, arguments=bridge))
+            connection = known.to_server(address, key_env, PipeConnection(command=program, arguments=bridge))
         else:
             placed = _Placed(here.project, known.workspace if chosen == "project" else None)
             files = _files(placed, config, database, workflows or [])
             owner = ("--as-owner",) if as_owner else ()
             connection = PipeConnection(command=program, arguments=("mcp", *files, *listed, *owner))
-        addition = Addition(
-            name=name,
-            entry=known.entry(connection, name),
-            members=known.members,
-            beside=known.beside(connection, name),
-            form=known.form,
-        )
+        addition = Addition.of(known, connection, name)
         path = known.places[chosen](here)
         written = write_addition(path, addition, replaces=replace) if write else None
-        todo = _next_steps(known, connection, server, name, key_env)
+        todo = known.next_steps(connection, server, name, key_env)
         _tell(client, path, addition, written, todo, as_json=as_json)
         return 0
 
@@ -203,22 +197,6 @@ def _files(placed: _Placed, config: str | None, database: str | None, workflows:
         database = _DATABASE
     named = (("--config", config), ("--db", database), *(("--workflows", path) for path in workflows))
     return tuple(word for name, path in named if path is not None for word in (name, placed.path(path)))
-
-
-def _to_server(client: McpClient, address: str, key_variable: str, bridge: PipeConnection) -> Connection:
-    return HttpConnection(url=address, key_variable=key_variable) if client.speaks_http else bridge
-
-
-def _next_steps(
-    client: McpClient, connection: Connection, server: str | None, name: str, key_variable: str
-) -> list[str]:
-    steps = []
-    if server is not None and not client.speaks_http:
-        added = shlex.join(["penstock", "profile", "add", name, "--server", server])
-        steps.append(f"Say where the key is: {added} --key-file FILE")
-    elif isinstance(connection, HttpConnection) and not client.asks_for_key:
-        steps.append(f"Put the key into {key_variable} where {client.title} is started.")
-    return [*steps, client.afterwards]
 
 
 def _tell(

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.cli.mcp.install.clients import CLIENTS, InstallEnvironment, McpClient
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.values import parse_json
+from penstock.operations.system.clients import CLIENTS, InstallEnvironment, McpClient
 
 __all__ = ["Entry", "entry_checks", "find_entries"]
 

@@ -3,7 +3,7 @@
 A file that cannot be parsed is not touched. The new file replaces the old one in one step and keeps its permissions; a
 symbolic link is followed.
 
-Above it: `command`. Below it: the file system. It knows no client.
+Above it: `command`. Below it: the file system, the form of entries. It knows no client.
 """
 
 from __future__ import annotations
@@ -13,29 +13,17 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.terminal.values import UsageError, parse_json
+from penstock.operations.system.clients import Addition, snippet, toml_key
 
-__all__ = ["Addition", "Written", "snippet", "write_addition"]
+__all__ = ["Written", "write_addition"]
 
 _BACKUPS_MAX = 1_000
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
-    """A named entry, where it goes in a file, and what else the file needs for it."""
-
-    name: str
-    entry: JsonObject
-    members: tuple[str, ...]
-    beside: Mapping[str, list[JsonObject]]
-    form: Literal["json", "toml"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +33,6 @@ class Written:
     path: Path
     changed: bool
     backup: Path | None
-
-
-def snippet(addition: Addition) -> str:
-    """The text of a file that holds only the entry."""
-    if addition.form == "toml":
-        return _toml_table((*addition.members, addition.name), addition.entry)
-    return json.dumps(_merged({}, addition, replaces=False), indent=2, ensure_ascii=False) + "\n"
 
 
 def write_addition(path: Path, addition: Addition, *, replaces: bool) -> Written:
@@ -159,7 +140,7 @@ def _rest(content: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 
 def _without_table(text: str, keys: tuple[str, ...]) -> str:
     """The text without a table and the tables in it."""
-    header = ".".join(map(_toml_key, keys))
+    header = ".".join(map(toml_key, keys))
     kept, inside = [], False
     for line in text.splitlines(keepends=True):
         stripped = line.strip()
@@ -168,17 +149,6 @@ def _without_table(text: str, keys: tuple[str, ...]) -> str:
         if not inside:
             kept.append(line)
     return "".join(kept)
-
-
-def _toml_table(keys: tuple[str, ...], entry: JsonObject) -> str:
-    lines = [f"[{'.'.join(map(_toml_key, keys))}]"]
-    # Strings and lists of strings look the same in JSON and in TOML.
-    lines += [f"{_toml_key(name)} = {json.dumps(value, ensure_ascii=False)}" for name, value in entry.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _toml_key(name: str) -> str:
-    return name if name and _BARE.issuperset(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _backed_up(path: Path) -> Path:

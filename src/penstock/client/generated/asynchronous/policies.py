@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.policy import CheckedPolicy, ExplainedCall, PolicyDocument, PolicyList, Replay
+from penstock.client.generated.views.policy import (
+    CheckedPolicy,
+    ExplainedCall,
+    PolicyDocument,
+    PolicyList,
+    Replay,
+    SeenTools,
+)
 from penstock.client.generated.views.shared import Deleted
 
 __all__ = ["AsyncPolicies"]
@@ -98,3 +105,22 @@ class AsyncPolicies:
         permitted, and which could not be decided because only a digest of their arguments is kept.
         """
         return await self._caller.invoke("policy.replay", {"text": text, "last": last}, Replay)
+
+    async def tools(
+        self,
+        *,
+        key: str | None = None,
+        principal: Mapping[str, Any] | None = None,
+        toolset: str | None = None,
+        operations: bool | None = None,
+    ) -> SeenTools:
+        """Explain which tools somebody sees over MCP.
+
+        The list as the client of a key would get it now, with its size, and why workflows and tools that it lacks
+        are hidden: a missing scope, policies, or the toolset. Nothing is called.
+        """
+        return await self._caller.invoke(
+            "policy.tools",
+            {"key": key, "principal": principal, "toolset": toolset, "operations": operations},
+            SeenTools,
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.system import Health, Information, Metrics, Operations
+from penstock.client.generated.views.system import ClientEntries, Health, Information, Metrics, Operations
 
 __all__ = ["AsyncSystem"]
 
@@ -46,3 +46,11 @@ class AsyncSystem:
         scopes and REST path.
         """
         return await self._caller.invoke("system.operations", {}, Operations)
+
+    async def clients(self, *, address: str) -> ClientEntries:
+        """List how assistants are connected to this server.
+
+        For each assistant that is known the entry for its file, where the file is, and what to do afterwards. No
+        key is in it: each entry says where its client finds the key.
+        """
+        return await self._caller.invoke("system.clients", {"address": address}, ClientEntries)

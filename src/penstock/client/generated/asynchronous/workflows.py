@@ -11,7 +11,10 @@ from penstock.client.generated.views.shared import Deleted
 from penstock.client.generated.views.workflow import (
     Bundle,
     Difference,
+    Drawing,
     Imported,
+    SimulatedRun,
+    TestReport,
     Validation,
     WorkflowPage,
     WorkflowSummary,
@@ -255,3 +258,41 @@ class AsyncWorkflows:
             idempotency_key=idempotency_key,
         )
         return answer
+
+    async def draw(self, workflow_id: str, *, hash: str | None = None) -> Drawing:
+        """Draw a workflow.
+
+        An SVG picture without styles and scripts, for pages that have the styles, and its nodes and routes as a
+        list.
+        """
+        return await self._caller.invoke("workflow.draw", {"workflow_id": workflow_id, "hash": hash}, Drawing)
+
+    async def test(self, workflow_id: str, *, hash: str | None = None, case: str | None = None) -> TestReport:
+        """Run the test cases of a workflow.
+
+        The cases in its document (`tests`), in memory: activities give what the case says, and nothing is called.
+        Child workflows are taken as they are stored now.
+        """
+        return await self._caller.invoke(
+            "workflow.test", {"workflow_id": workflow_id, "hash": hash, "case": case}, TestReport
+        )
+
+    async def simulate(
+        self,
+        workflow_id: str,
+        *,
+        hash: str | None = None,
+        input: Any = None,
+        mocks: Mapping[str, Any] | None = None,
+        answers: Mapping[str, Any] | None = None,
+    ) -> SimulatedRun:
+        """Run a workflow dry.
+
+        Says which nodes a run with this input would visit and how it would end. Nothing is called and nothing is
+        stored; it goes as far as it can without the results of activities, unless `mocks` has them.
+        """
+        return await self._caller.invoke(
+            "workflow.simulate",
+            {"workflow_id": workflow_id, "hash": hash, "input": input, "mocks": mocks, "answers": answers},
+            SimulatedRun,
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.client.caller import Caller
-from penstock.client.generated.views.system import Health, Information, Metrics, Operations
+from penstock.client.generated.views.system import ClientEntries, Health, Information, Metrics, Operations
 
 __all__ = ["System"]
 
@@ -46,3 +46,11 @@ class System:
         scopes and REST path.
         """
         return self._caller.invoke("system.operations", {}, Operations)
+
+    def clients(self, *, address: str) -> ClientEntries:
+        """List how assistants are connected to this server.
+
+        For each assistant that is known the entry for its file, where the file is, and what to do afterwards. No
+        key is in it: each entry says where its client finds the key.
+        """
+        return self._caller.invoke("system.clients", {"address": address}, ClientEntries)

@@ -13,6 +13,8 @@ __all__ = [
     "PolicyView",
     "Replay",
     "ReplayedCall",
+    "SeenTool",
+    "SeenTools",
 ]
 
 
@@ -117,3 +119,27 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     changes: list[ReplayedCall]
     version: str
     problems: list[PolicyProblemView] = msgspec.field(default_factory=list)
+
+
+class SeenTool(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is a tool for some callers."""
+
+    operation: str
+    kind: str
+    title: str
+    name: str | None
+    hidden: str | None
+    because: list[str]
+    bytes: int
+
+
+class SeenTools(msgspec.Struct, frozen=True, kw_only=True):
+    """What a principal sees, and what not."""
+
+    principal: str
+    toolset: str
+    listed: int
+    bytes: int
+    tokens: int
+    bytes_per_token: int
+    items: list[SeenTool]

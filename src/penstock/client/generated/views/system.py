@@ -6,7 +6,26 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Health", "Information", "Metrics", "OperationView", "Operations"]
+__all__ = ["ClientEntries", "ClientEntry", "Health", "Information", "Metrics", "OperationView", "Operations"]
+
+
+class ClientEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How one assistant is connected."""
+
+    client: str
+    title: str
+    format: str
+    snippet: str
+    files: list[str]
+    steps: list[str]
+    command: str
+
+
+class ClientEntries(msgspec.Struct, frozen=True, kw_only=True):
+    """How assistants are connected."""
+
+    url: str
+    items: list[ClientEntry]
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,15 @@ import msgspec
 __all__ = [
     "Bundle",
     "Difference",
+    "Drawing",
+    "DrawnNode",
+    "DrawnRoute",
     "FindingView",
     "Imported",
     "SignatureView",
+    "SimulatedRun",
+    "TestReport",
+    "TestedCase",
     "Validation",
     "WorkflowPage",
     "WorkflowSummary",
@@ -32,6 +38,32 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     breaking_for_callers: bool
     safe_for_runs_in_flight: bool
     changes: list[dict[str, Any]]
+
+
+class DrawnRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """A way on from a node."""
+
+    kind: str
+    target: str | None
+    label: str
+
+
+class DrawnNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of a workflow, as the picture shows it."""
+
+    id: str
+    type: str
+    inside: str | None
+    routes: list[DrawnRoute]
+
+
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow as a picture, and the same in words."""
+
+    hash: str
+    svg: str | None
+    nodes: list[DrawnNode]
+    nodes_total: int
 
 
 class FindingView(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +93,34 @@ class SignatureView(msgspec.Struct, frozen=True, kw_only=True):
     key_id: str | None = None
     code: str | None = None
     message: str | None = None
+
+
+class SimulatedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do, as far as it can be known without calling anything."""
+
+    hash: str
+    status: str
+    path: list[str]
+    result: Any
+    error: dict[str, Any] | None
+    waiting_for: list[dict[str, Any]]
+
+
+class TestedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """How a test case came out."""
+
+    name: str
+    outcome: str
+    differences: list[dict[str, Any]]
+    unused: list[str]
+
+
+class TestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How the test cases of a document came out."""
+
+    hash: str
+    passed: bool
+    cases: list[TestedCase]
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True):

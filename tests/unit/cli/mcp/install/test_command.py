@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cli.mcp.install.clients import CLIENTS
+from penstock.operations.system.clients import CLIENTS
 
 RUNNER = CliRunner()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.mcp.install.clients import InstallEnvironment
 from penstock.cli.mcp.install.entries import entry_checks
+from penstock.operations.system.clients import InstallEnvironment
 
 URL = "http://127.0.0.1:5151/mcp"
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from penstock.cli.mcp.install.clients import CLIENTS, HttpConnection, InstallEnvironment, PipeConnection, Scope
 from penstock.cli.mcp.install.command import install_environment
+from penstock.operations.system.clients import CLIENTS, HttpConnection, InstallEnvironment, PipeConnection, Scope
 
 HOME, PROJECT, DATA = Path("/people/ada"), Path("/places/shop"), Path("/people/ada/AppData/Roaming")
 System = Literal["linux", "macos", "windows"]

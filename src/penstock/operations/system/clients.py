@@ -1,13 +1,15 @@
-"""The assistants that `penstock mcp install` knows: where each keeps its servers, and how an entry is written there.
+"""The assistants that Penstock can be connected to: where each keeps its servers, and how an entry is written there.
 
 No entry holds a key. Each says where the key is, in the way its client offers: an environment variable, or a question
 that the client asks. A client that offers neither starts the bridge with a profile, which says where the key is.
 
-Above it: `command`. Below it: nothing; it reads and writes no file.
+Above it: `connecting`, `penstock mcp install`. Below it: nothing; it reads and writes no file.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,16 +19,21 @@ from penstock.base.json import JsonObject
 
 __all__ = [
     "CLIENTS",
+    "Addition",
     "Connection",
     "HttpConnection",
     "InstallEnvironment",
     "McpClient",
     "PipeConnection",
     "Scope",
+    "System",
+    "snippet",
+    "toml_key",
 ]
 
 Scope: TypeAlias = Literal["user", "project"]
 System: TypeAlias = Literal["linux", "macos", "windows"]
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +110,64 @@ class McpClient:
     """How the folder of a project is written in its file; empty if programs are started there anyway."""
     afterwards: str = ""
     """What the user does next."""
+
+    def to_server(self, url: str, key_variable: str, bridge: PipeConnection) -> Connection:
+        """Return how it reaches a server: at its address, or by a bridge if it cannot."""
+        return HttpConnection(url=url, key_variable=key_variable) if self.speaks_http else bridge
+
+    def next_steps(self, connection: Connection, server: str | None, name: str, key_variable: str) -> list[str]:
+        """Return what the user does after the entry is in its file."""
+        steps = []
+        if server is not None and not self.speaks_http:
+            added = shlex.join(["penstock", "profile", "add", name, "--server", server])
+            steps.append(f"Say where the key is: {added} --key-file FILE")
+        elif isinstance(connection, HttpConnection) and not self.asks_for_key:
+            steps.append(f"Put the key into {key_variable} where {self.title} is started.")
+        return [*steps, self.afterwards]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """A named entry, where it goes in a file, and what else the file needs for it."""
+
+    name: str
+    entry: JsonObject
+    members: tuple[str, ...]
+    beside: Mapping[str, list[JsonObject]]
+    form: Literal["json", "toml"]
+
+    @classmethod
+    def of(cls, client: McpClient, connection: Connection, name: str) -> Addition:
+        """Return what the file of a client needs for a connection."""
+        return cls(
+            name=name,
+            entry=client.entry(connection, name),
+            members=client.members,
+            beside=client.beside(connection, name),
+            form=client.form,
+        )
+
+
+def snippet(addition: Addition) -> str:
+    """Return the text of a file that holds only the entry."""
+    if addition.form == "toml":
+        lines = [f"[{'.'.join(map(toml_key, (*addition.members, addition.name)))}]"]
+        # Strings and lists of strings look the same in JSON and in TOML.
+        lines += [
+            f"{toml_key(name)} = {json.dumps(value, ensure_ascii=False)}" for name, value in addition.entry.items()
+        ]
+        return "\n".join(lines) + "\n"
+    inner: JsonObject = {addition.name: addition.entry}
+    for member in reversed(addition.members):
+        inner = {member: inner}
+    # Inputs come before the entry that uses them, where the order is free.
+    content: JsonObject = {**{name: list(wanted) for name, wanted in addition.beside.items()}, **inner}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def toml_key(name: str) -> str:
+    """Return a name as TOML writes it."""
+    return name if name and _BARE.issuperset(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _started(connection: PipeConnection) -> JsonObject:
