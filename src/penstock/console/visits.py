@@ -58,6 +58,8 @@ class Visit:
     request_id: str
     remote: str | None
     origin: HttpOrigin
+    server_address: str = ""
+    """The address that the browser reached the server at."""
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.

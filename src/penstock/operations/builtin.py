@@ -64,6 +64,7 @@ _ORDER = (
     "executions.messages",
     "executions.streams",
     "executions.moves",
+    "executions.pictures",
     "schedules.operations",
     "graphs.graphs",
     "graphs.schemas",

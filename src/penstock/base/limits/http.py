@@ -5,6 +5,8 @@ __all__ = [
     "CHANGES_NAMED_MAX",
     "CHANGES_PAUSE_SECONDS",
     "CHANGES_PER_READ",
+    "CONSOLE_BULK_MAX",
+    "CONSOLE_EXPORT_RECORDS_MAX",
     "CONSOLE_HISTORY_ROWS",
     "CONSOLE_ROWS",
     "CONSOLE_SESSION_IDLE_MS",
@@ -14,6 +16,7 @@ __all__ = [
     "DRAIN_CLOSING_SECONDS",
     "DRAIN_SECONDS",
     "DRAIN_WAIT_SECONDS",
+    "DRAWN_NODES_MAX",
     "FORM_BYTES_MAX",
     "FORM_FIELDS_MAX",
     "GZIP_BYTES_MIN",
@@ -33,6 +36,8 @@ __all__ = [
     "STREAM_RECORDS_PER_READ",
     "STREAM_RETRY_MS",
     "STREAM_SEND_SECONDS_MAX",
+    "TIMELINE_BARS_MAX",
+    "TIMELINE_LANES_MAX",
 ]
 
 # A silent stream says that it lives before proxies cut it (commonly after 30 to 60 s).
@@ -96,5 +101,14 @@ FORM_FIELDS_MAX = 1_000
 # Rows of a list, and records of a history on one page: a hundred rows are 3 kB compressed, 500 records 7 kB.
 CONSOLE_ROWS = 100
 CONSOLE_HISTORY_ROWS = 500
+# Runs that one form cancels, retries or forks: as many as somebody looks at before pressing the button.
+CONSOLE_BULK_MAX = 100
+# Records of a file that a page exports; the command line exports all of a history.
+CONSOLE_EXPORT_RECORDS_MAX = 20_000
+# Nodes of a workflow that is drawn with the states of a run: more takes seconds, and nobody finds anything in it.
+DRAWN_NODES_MAX = 300
+# Bars and lanes of a timeline; beyond that a bar stands for several visits.
+TIMELINE_BARS_MAX = 300
+TIMELINE_LANES_MAX = 100
 # Characters of a value that a page shows; the whole of it is a page of its own. More makes browsers slow.
 CONSOLE_VALUE_CHARACTERS_MAX = 50_000

@@ -1,26 +1,48 @@
-"""Home: what needs somebody, what runs, and what failed lately."""
+"""Home: what needs somebody, what runs, what failed, and how the last hour went; and first steps on a new server.
+
+A list that the visitor may not read is said to be closed, not shown as empty.
+
+Above it: `pages`. Below it: `visits`.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from statistics import median
 from typing import Any
 
-from penstock.base.errors import Denied
-from penstock.console.visits import Page, Visit
+from penstock.base import limits
+from penstock.base.errors import Denied, PenstockError
+from penstock.console.visits import Page, Shown, Visit
 
 __all__ = ["home"]
 
 _FEW = 8
 _NEEDS_PEOPLE = ("waiting_input", "waiting_approval", "waiting_decision")
+_QUARANTINED = ("changed", "new")
 
 
-async def home(visit: Visit) -> Page:
-    """Show what needs attention. A list that the visitor may not read is said to be closed, not shown as empty."""
+async def home(visit: Visit) -> Shown:
+    """Show what needs attention, and how things go."""
     waiting = await _allowed(visit, "execution.list", status=list(_NEEDS_PEOPLE), limit=_FEW)
     drafts = await _allowed(visit, "draft.list", status="open", limit=_FEW)
     running = await _allowed(visit, "execution.list", status=["running"], limit=_FEW)
     failed = await _allowed(visit, "execution.list", status=["failed"], limit=_FEW)
     lists = {"waiting": waiting, "drafts": drafts, "running": running, "failed": failed}
-    return Page("home.html", {"section": "home", **lists})
+    newest = await _allowed(visit, "execution.list", limit=1)
+    return Page(
+        "home/home.html",
+        {
+            "section": "home",
+            **lists,
+            "schedules": await _failing_schedules(visit),
+            "tools": await _quarantined_tools(visit),
+            "hour": await _last_hour(visit),
+            "cost": await _cost_today(visit),
+            "is_new": newest["refused"] is None and not newest["items"],
+            "address": visit.server_address,
+        },
+    )
 
 
 async def _allowed(visit: Visit, operation: str, **arguments: Any) -> dict[str, Any]:
@@ -29,3 +51,57 @@ async def _allowed(visit: Visit, operation: str, **arguments: Any) -> dict[str, 
     except Denied as error:
         return {"items": [], "next_cursor": None, "refused": error.message}
     return {**page, "refused": None}
+
+
+async def _failing_schedules(visit: Visit) -> dict[str, Any]:
+    """Schedules whose last start was refused, or whose last run failed."""
+    page = await _allowed(visit, "schedule.list", limit=limits.CONSOLE_ROWS)
+    failing = [
+        item
+        for item in page["items"]
+        if item["refused"] is not None or (item["last_run"] is not None and item["last_run"]["status"] == "failed")
+    ]
+    return {**page, "items": failing[:_FEW]}
+
+
+async def _quarantined_tools(visit: Visit) -> dict[str, Any]:
+    """Tools of other servers that are new or have changed, and are in the catalogue only once somebody accepts them."""
+    servers = await _allowed(visit, "upstream.list")
+    found = [
+        {"server": server["server"], "status": status, "count": server["tools"][status]}
+        for server in servers["items"]
+        for status in _QUARANTINED
+        if server["tools"].get(status)
+    ]
+    return {**servers, "items": found[:_FEW], "next_cursor": None}
+
+
+async def _last_hour(visit: Visit) -> dict[str, Any]:
+    """How many runs were started in the last hour, how they ended, and how long they took: of the newest ones only."""
+    now = datetime.fromtimestamp(visit.gate.services.clock.now_ms() / 1000, UTC)
+    since = (now - timedelta(hours=1)).isoformat()
+    page = await _allowed(visit, "execution.list", created_after=since, limit=limits.PAGE_LIMIT_MAX)
+    rows = page["items"]
+    took = sorted(
+        (datetime.fromisoformat(row["updated_at"]) - datetime.fromisoformat(row["created_at"])).total_seconds()
+        for row in rows
+        if row["status"] == "completed"
+    )
+    return {
+        "refused": page["refused"],
+        "started": len(rows),
+        "is_cut": page["next_cursor"] is not None,
+        "completed": len(took),
+        "failed": sum(row["status"] == "failed" for row in rows),
+        "median_seconds": median(took) if took else None,
+        "slow_seconds": took[int(len(took) * 0.95)] if took else None,
+    }
+
+
+async def _cost_today(visit: Visit) -> dict[str, Any] | None:
+    """What models used today, as far as the visitor may know."""
+    try:
+        found: dict[str, Any] = (await visit.call("quota.get", subject="tenant"))["used"]
+    except PenstockError:
+        return None
+    return found

@@ -9,6 +9,7 @@ from penstock.client.caller import AsyncCaller
 from penstock.client.events import StreamEvent
 from penstock.client.generated.views.execution import (
     ActivityView,
+    Drawing,
     ExecutionHandle,
     ExecutionPage,
     ExecutionResult,
@@ -17,6 +18,7 @@ from penstock.client.generated.views.execution import (
     HistoryPage,
     QueryAnswer,
     RecordView,
+    Timeline,
     UpdateAnswer,
 )
 from penstock.client.generated.views.shared import Deleted
@@ -445,3 +447,19 @@ class AsyncExecutions:
         to know how they stand now.
         """
         return self._caller.events("execution.changes", {"last_event_id": last_event_id})
+
+    async def drawing(self, execution_id: str) -> Drawing:
+        """Draw an execution.
+
+        The workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style sheet.
+        Workflows with very many nodes are not drawn.
+        """
+        return await self._caller.invoke("execution.drawing", {"execution_id": execution_id}, Drawing)
+
+    async def timeline(self, execution_id: str, *, at: str | None = None) -> Timeline:
+        """Look at the visits of an execution along time.
+
+        A lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the
+        records in the history that say so. Where there are very many visits, a bar stands for several in a row.
+        """
+        return await self._caller.invoke("execution.timeline", {"execution_id": execution_id, "at": at}, Timeline)

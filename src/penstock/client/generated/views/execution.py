@@ -8,8 +8,10 @@ import msgspec
 
 __all__ = [
     "ActivityView",
+    "Bar",
     "ChildView",
     "Cost",
+    "Drawing",
     "ErrorView",
     "ExecutionHandle",
     "ExecutionPage",
@@ -18,12 +20,14 @@ __all__ = [
     "ExecutionView",
     "HeldView",
     "HistoryPage",
+    "Lane",
     "NodeView",
     "QueryAnswer",
     "QuestionView",
     "RecordView",
     "SignalWaitView",
     "StartedBy",
+    "Timeline",
     "TimerView",
     "UpdateAnswer",
     "Usage",
@@ -51,6 +55,20 @@ class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
     leased_until: str | None = None
 
 
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A visit of a node, or several in a row if there are too many to show one by one."""
+
+    visit: int
+    visits: int
+    status: str
+    attempts: int
+    begun_seq: int
+    ended_seq: int | None
+    begun_at: str | None
+    ended_at: str | None
+    waits_for: str | None = None
+
+
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
     """A child execution that has not ended."""
 
@@ -65,6 +83,13 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     amount: str
     currency: str
+
+
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow as SVG, for a page that brings the style sheet."""
+
+    svg: str | None
+    nodes: int
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,10 +294,31 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool = False
 
 
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """The visits of one node."""
+
+    node_id: str
+    bars: list[Bar]
+
+
 class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an expression gave."""
 
     value: Any
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The visits of an execution along time, in the order in which its nodes were first visited."""
+
+    began_at: str | None
+    updated_at: str | None
+    sequence: int
+    lanes: list[Lane]
+    lanes_left_out: int
+    first_failure: int | None
+    last_failure: int | None
+    waits: list[int]
+    at_sequence: int | None = None
 
 
 class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):

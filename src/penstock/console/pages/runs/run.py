@@ -1,0 +1,177 @@
+"""One run: what it waits for, its drawing and timeline, its values and a window of its history; and its buttons.
+
+Everything that moves is in parts of the page that are read again when the run does. A part that the visitor may not
+read says so.
+
+Above it: `pages`. Below it: `timeline`, `visits`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from markupsafe import Markup
+
+from penstock.base import limits
+from penstock.base.errors import Denied, PenstockError, Rejected
+from penstock.base.json import JsonValue
+from penstock.console.forms import Fields
+from penstock.console.pages.runs.timeline import drawn_timeline
+from penstock.console.rendering import cut_value
+from penstock.console.visits import Page, Redirect, Shown, Visit
+from penstock.html_form import UnreadableField, answer_form
+
+__all__ = ["VALUES", "run"]
+
+VALUES = ("input", "output", "state", "error")
+_CHILDREN = 10
+_SUMMARY_CHARACTERS = 160
+_DIGITS_MAX = 16
+_BEFORE_RECORD = 20  # a record that somebody jumps to is shown with what led to it
+# What a button of the page does, by the name in its form.
+_ACTIONS = {
+    "cancel": "execution.cancel",
+    "pause": "execution.pause",
+    "resume": "execution.resume",
+    "retry": "execution.retry",
+}
+_ENDED = ("completed", "failed", "cancelled")
+
+
+async def run(visit: Visit) -> Shown:
+    """Show a run; take an answer to one of its questions, or do what a button says."""
+    execution_id = visit.path["execution_id"]
+    if visit.form is None:
+        return await _run_page(visit, execution_id)
+    if visit.form.text("action") == "answer":
+        return await _answer(visit, execution_id, visit.form)
+    if visit.form.text("action") == "signal":
+        await visit.call("execution.signal", execution_id=execution_id, **_signal(visit.form))
+        return Redirect(f"/console/runs/{quote(execution_id, safe='')}")
+    if visit.form.text("action") == "fork":
+        at = visit.form.text("at_sequence")
+        made = await visit.call(
+            "execution.fork", execution_id=execution_id, at_sequence=int(at) if at.isdecimal() else 0
+        )
+        return Redirect(f"/console/runs/{quote(made['execution_id'], safe='')}")
+    operation = _ACTIONS.get(visit.form.text("action"))
+    if operation is None:
+        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+    reason = visit.form.text("reason") or None
+    arguments = {"reason": reason} if operation in ("execution.cancel", "execution.pause") else {}
+    went_on = await visit.call(operation, execution_id=execution_id, **arguments)
+    return Redirect(f"/console/runs/{quote(went_on['execution_id'], safe='')}")  # a retry is a run of its own
+
+
+def _signal(form: Fields) -> dict[str, Any]:
+    """What a signal brings: JSON if it is some, else the text itself."""
+    text = form.text("payload")
+    payload: JsonValue = None
+    if text:
+        try:
+            payload = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            payload = text
+    return {"name": form.text("name"), "payload": payload}
+
+
+async def _answer(visit: Visit, execution_id: str, form: Fields) -> Shown:
+    shown = await visit.call("execution.status", execution_id=execution_id)
+    questions = shown["waiting_for"]["questions"]
+    asked = next((item for item in questions if item["interrupt_id"] == form.text("interrupt_id")), None)
+    if asked is None:
+        return await _run_page(visit, execution_id, notice="This question has been answered already.", status=409)
+    fields = answer_form(asked["answer_schema"])
+    answer = asked["decline"] if form.text("decline") else fields.answer(form)
+    if isinstance(answer, UnreadableField):
+        mistakes = {asked["interrupt_id"]: (form, {answer.path: [answer.message]})}
+        return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
+    try:
+        await visit.call(
+            "execution.answer", execution_id=execution_id, interrupt_id=asked["interrupt_id"], answer=answer
+        )
+    except PenstockError as error:
+        if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
+            raise
+        mistakes = {asked["interrupt_id"]: (form, {"": [error.message]})}
+        return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
+    return Redirect(f"/console/runs/{execution_id}")
+
+
+async def _run_page(
+    visit: Visit,
+    execution_id: str,
+    *,
+    notice: str | None = None,
+    mistakes: dict[str, tuple[Fields, dict[str, list[str]]]] | None = None,
+    status: int = 200,
+) -> Page:
+    shown = await visit.call("execution.status", execution_id=execution_id)
+    at = visit.query.text("at") or None
+    timeline = await visit.call("execution.timeline", execution_id=execution_id, at=at)
+    after = _window(visit, timeline)
+    history = await visit.call(
+        "execution.history", execution_id=execution_id, after=after, limit=limits.CONSOLE_HISTORY_ROWS
+    )
+    records = [
+        {**item, "summary": msgspec.json.encode(item["payload"]).decode()[:_SUMMARY_CHARACTERS]}
+        for item in history["items"]
+    ]
+    children = await visit.call("execution.list", parent_id=execution_id, limit=_CHILDREN)
+    return Page(
+        "runs/run.html",
+        {
+            "section": "runs",
+            "run": shown,
+            "questions": _questions(shown, mistakes or {}),
+            "drawing": await _drawing(visit, execution_id),
+            "timeline": drawn_timeline(timeline),
+            "marks": timeline,
+            "values": [
+                {"name": name, "cut": cut_value(shown[name])}
+                for name in VALUES
+                if shown[name] not in (None, {}, [], "")
+            ],
+            "children": children,
+            "records": records,
+            "after": after,
+            "more": records[-1]["seq"] if history["next_cursor"] and records else None,
+            "window": limits.CONSOLE_HISTORY_ROWS,
+            "ended": shown["status"] in _ENDED,
+            "notice": notice,
+        },
+        status,
+    )
+
+
+def _window(visit: Visit, timeline: dict[str, Any]) -> int:
+    """Where the window of the history begins: after a record, around a record, or at a time."""
+    after, around = visit.query.text("after"), visit.query.text("record")
+    if timeline["at_sequence"] is not None:
+        return max(int(timeline["at_sequence"]) - 1, 0)
+    if around.isdecimal() and len(around) < _DIGITS_MAX:
+        return max(int(around) - _BEFORE_RECORD, 0)
+    return int(after) if after.isdecimal() and len(after) < _DIGITS_MAX else 0
+
+
+async def _drawing(visit: Visit, execution_id: str) -> dict[str, Any]:
+    """The drawing, or why there is none. Its markup is made by us, with every text of the document escaped."""
+    try:
+        drawing = await visit.call("execution.drawing", execution_id=execution_id)
+    except Denied as error:
+        return {"svg": None, "problem": f"Not for you: {error.message}."}
+    if drawing["svg"] is None:
+        return {"svg": None, "problem": f"The workflow has {drawing['nodes']} nodes, which are too many to draw."}
+    return {"svg": Markup(drawing["svg"]), "problem": None}  # noqa: S704  # see above
+
+
+def _questions(shown: dict[str, Any], mistakes: dict[str, tuple[Fields, dict[str, list[str]]]]) -> list[dict[str, Any]]:
+    questions = []
+    for asked in shown["waiting_for"]["questions"]:
+        given, wrong = mistakes.get(asked["interrupt_id"], (Fields({}), {}))
+        fields = answer_form(asked["answer_schema"]).html(given, wrong)
+        general = [message for place, messages in wrong.items() if not place for message in messages]
+        questions.append({**asked, "fields": fields, "mistakes": general})
+    return questions

@@ -1,0 +1,238 @@
+"""An execution at a glance: its workflow as a drawing with the status of every node, and its visits along time.
+
+Both are made from the whole history, and made again only when the execution has moved. Neither has values in it: those
+are in the records that the bars name.
+
+Above it: the catalogue. Below it: `drawing`, the visits of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base import limits
+from penstock.base.errors import NotFound
+from penstock.definitions.model import Workflow
+from penstock.drawing.svg import to_page_svg
+from penstock.engine.records import Record
+from penstock.engine.visits import RunVisits, Visit, VisitStatus, visits_of
+from penstock.operations.catalogue.capability import Capability, Example, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import instant, milliseconds
+from penstock.operations.executions.inputs import ExecutionId, NamedExecution
+from penstock.operations.executions.reads import execution_view
+from penstock.operations.gate.context import Context
+from penstock.operations.runs.handles import visible_run
+from penstock.runtime.ports.runs import RunRow
+
+__all__ = ["OPERATIONS"]
+
+_WORST_FIRST = (
+    VisitStatus.FAILED,
+    VisitStatus.RUNNING,
+    VisitStatus.RETRYING,
+    VisitStatus.WAITING,
+    VisitStatus.CANCELLED,
+    VisitStatus.COMPLETED,
+)
+
+
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow as SVG, for a page that brings the style sheet."""
+
+    svg: str | None
+    """None if there are too many nodes to draw."""
+    nodes: int
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A visit of a node, or several in a row if there are too many to show one by one."""
+
+    visit: int
+    visits: int
+    status: str
+    attempts: int
+    begun_seq: int
+    ended_seq: int | None
+    begun_at: str | None
+    ended_at: str | None
+    waits_for: str | None = None
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """The visits of one node."""
+
+    node_id: str
+    bars: list[Bar]
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The visits of an execution along time, in the order in which its nodes were first visited."""
+
+    began_at: str | None
+    updated_at: str | None
+    sequence: int
+    lanes: list[Lane]
+    lanes_left_out: int
+    first_failure: int | None
+    """The record of the first visit or attempt that failed."""
+    last_failure: int | None
+    waits: list[int]
+    """The records with which open waits began."""
+    at_sequence: int | None = None
+    """The last record up to the time that was asked for."""
+
+
+class LookAtTimeline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which execution, and a time to find in its history."""
+
+    execution_id: ExecutionId
+    at: Annotated[
+        Annotated[str, Meta(max_length=200)] | None,
+        Meta(description="Find the record at this time: RFC 3339 with an offset."),
+    ] = None
+
+
+@operation(
+    "execution.drawing",
+    route=Route(method="GET", path="/executions/{execution_id}/drawing"),
+    scopes=("execution:read", "workflow:read"),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND",),
+    examples=(Example(arguments={"execution_id": "order-1042"}),),
+)
+async def execution_drawing(context: Context, given: NamedExecution) -> Drawing:
+    """Draw an execution.
+
+    The workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style sheet.
+    Workflows with very many nodes are not drawn.
+    """
+    row = await visible_run(context, given.execution_id)
+    services, key = context.services, ("drawing", row.run_id, row.definition_hash, row.seq)
+    known: Drawing | None = services.execution_views.get(key)
+    if known is not None:
+        return known
+    workflow = await services.host.workflow(row.definition_hash)
+    if workflow is None:
+        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {given.execution_id} is gone")
+    view = await execution_view(context, row)
+    states = {node.node_id: node.status for node in view.nodes}
+    if len(workflow.nodes) > limits.DRAWN_NODES_MAX:
+        drawing = Drawing(svg=None, nodes=len(workflow.nodes))
+    else:
+        svg = await services.view_threads.run(context.principal.id, _drawn, workflow, states)
+        drawing = Drawing(svg=svg, nodes=len(workflow.nodes))
+    services.execution_views.put(key, drawing)
+    return drawing
+
+
+def _drawn(workflow: Workflow, states: dict[str, str]) -> str:
+    return to_page_svg(workflow.document, states)
+
+
+@operation(
+    "execution.timeline",
+    route=Route(method="GET", path="/executions/{execution_id}/timeline", query=("at",)),
+    scopes=("execution:read",),
+    reads=True,
+    subject="execution_id",
+    errors=("EXECUTION_NOT_FOUND",),
+    examples=(Example(arguments={"execution_id": "order-1042"}),),
+)
+async def execution_timeline(context: Context, given: LookAtTimeline) -> Timeline:
+    """Look at the visits of an execution along time.
+
+    A lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the records in
+    the history that say so. Where there are very many visits, a bar stands for several in a row.
+    """
+    row = await visible_run(context, given.execution_id)
+    at = milliseconds(given.at, "at")
+    timeline = await _timeline(context, row)
+    if at is None:
+        return timeline
+    return msgspec.structs.replace(timeline, at_sequence=await _sequence_at(context, row, at))
+
+
+async def _timeline(context: Context, row: RunRow) -> Timeline:
+    services, key = context.services, ("timeline", row.run_id, row.created_at, row.seq)
+    known: Timeline | None = services.execution_views.get(key)
+    if known is not None:
+        return known
+    stored = await services.store.load(row.run_id)
+    if stored is None:
+        raise NotFound("EXECUTION_NOT_FOUND", "the execution is gone")
+    if len(stored.records) <= limits.FOLDED_AT_ONCE:
+        timeline = _timeline_of(stored.records)
+    else:
+        timeline = await services.view_threads.run(context.principal.id, _timeline_of, stored.records)
+    services.execution_views.put(key, timeline)
+    return timeline
+
+
+async def _sequence_at(context: Context, row: RunRow, at: int) -> int:
+    """Return the last record up to a time, found by halving: records are in the order of time."""
+    low, high = 1, row.seq
+    while low < high:
+        middle = (low + high + 1) // 2
+        found = await context.services.host.history(row.run_id, after_seq=middle - 1, limit=1)
+        low, high = (middle, high) if found and found[0].at <= at else (low, middle - 1)
+    return low
+
+
+def _timeline_of(records: Sequence[Record]) -> Timeline:
+    visits = visits_of(records)
+    by_node: dict[str, list[Visit]] = {}
+    for visit in visits.visits.values():
+        by_node.setdefault(visit.node_id, []).append(visit)
+    shown = dict(list(by_node.items())[: limits.TIMELINE_LANES_MAX])
+    most = max(1, limits.TIMELINE_BARS_MAX // max(1, len(shown)))
+    if sum(map(len, shown.values())) <= limits.TIMELINE_BARS_MAX:
+        most = limits.TIMELINE_BARS_MAX
+    failures = [record.seq for record in records if record.name in ("FailNode", "ActivityFailed", "ExecutionFailed")]
+    return Timeline(
+        began_at=instant(visits.begun_at),
+        updated_at=instant(visits.updated_at),
+        sequence=visits.seq,
+        lanes=[Lane(node_id=name, bars=list(_bars(found, most))) for name, found in shown.items()],
+        lanes_left_out=len(by_node) - len(shown),
+        first_failure=failures[0] if failures else None,
+        last_failure=failures[-1] if failures else None,
+        waits=_waits(visits),
+    )
+
+
+def _waits(visits: RunVisits) -> list[int]:
+    found = (visit.begun_seq for visit in visits.open_leaves() if visit.wait is not None)
+    return sorted(found)[: limits.TIMELINE_BARS_MAX]
+
+
+def _bars(visits: list[Visit], most: int) -> Iterable[Bar]:
+    """Return at most so many bars: one for each visit, or each for several in a row."""
+    size = -(-len(visits) // most)
+    for first in range(0, len(visits), size):
+        yield _bar(visits[first : first + size])
+
+
+def _bar(several: list[Visit]) -> Bar:
+    first, last = several[0], several[-1]
+    statuses = {visit.status for visit in several}
+    is_open = any(visit.is_open for visit in several)
+    return Bar(
+        visit=first.ordinal,
+        visits=len(several),
+        status=str(next(status for status in _WORST_FIRST if status in statuses)),
+        attempts=sum(visit.attempts for visit in several),
+        begun_seq=first.begun_seq,
+        ended_seq=None if is_open else last.ended_seq,
+        begun_at=instant(first.begun_at),
+        ended_at=None if is_open else instant(max(visit.ended_at or 0 for visit in several)),
+        waits_for=None if last.wait is None else str(last.wait.kind),
+    )
+
+
+OPERATIONS: tuple[Capability, ...] = (execution_drawing, execution_timeline)
