@@ -57,6 +57,10 @@ SURFACES: Final = ("rest", "cli", "client", "mcp")
 _FOR_PEOPLE: Final = "for people who run the server: an assistant must not make keys, read the trail or trust others"
 # Operations that a surface leaves out on purpose, by surface and name, with the reason.
 EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
+    ("cli", "execution.changes"): "for pages that stay current; `penstock runs watch` follows runs at a terminal",
+    ("cli", "execution.drawing"): "markup for a page; `penstock graph` draws a workflow, `penstock runs show` a run",
+    ("cli", "execution.timeline"): "bars for a page; `penstock runs show` and `history` say the same as text",
+    ("mcp", "execution.changes"): "tools answer once; subscriptions tell that an execution changed",
     ("mcp", "execution.stream"): "tools answer once; progress, tasks and resources tell how an execution goes on",
     **{
         ("mcp", name): _FOR_PEOPLE

@@ -125,7 +125,9 @@ def _tone(status: str) -> str:
 
 
 def _visible(value: object) -> object:
-    return value.translate(_UNSEEN) if isinstance(value, str) else value
+    if not isinstance(value, str) or (value.isascii() and value.isprintable()):
+        return value  # nearly everything: nothing in it is unseen
+    return value.translate(_UNSEEN)
 
 
 @cache

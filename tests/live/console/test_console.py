@@ -45,6 +45,8 @@ BREAKS: dict[str, Any] = {
         {"id": "done", "type": "end"},
     ],
 }
+# Screenshots of the last run, to look at; not kept in the repository.
+PICTURES = Path(__file__).parents[3] / "build" / "console"
 # Serious and critical findings of axe, as `rule: element`.
 AXE = """axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(found.violations
   .filter(item => ["serious", "critical"].includes(item.impact))
@@ -166,6 +168,9 @@ def pages(server: LiveServer) -> list[str]:
         f"/runs/{breaks}?after=1",
         f"/runs/{breaks}/records/1",
         f"/runs/{breaks}/values/error",
+        f"/runs/{breaks}/visit?node=stop&visit=1&from=5",
+        f"/runs/{breaks}/compare?with={asks}",
+        f"/bulk?action=cancel&run={asks}&run={breaks}",
         "/approvals",
         "/approvals?status=ended",
         f"/approvals/{held(server)}",
@@ -178,11 +183,10 @@ def pages(server: LiveServer) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_runs_anything_hostile_breaks_its_policy_or_shuts_anybody_out(
-    server: LiveServer, browser: Browser, scheme: str, tmp_path_factory: pytest.TempPathFactory
+    server: LiveServer, browser: Browser, scheme: str
 ) -> None:
     axe = (node_programs().modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    pictures = Path(tmp_path_factory.getbasetemp()) / "console"
-    pictures.mkdir(exist_ok=True)
+    PICTURES.mkdir(parents=True, exist_ok=True)
     browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     problems: list[str] = []
     for number, page in enumerate(pages(server)):
@@ -205,7 +209,7 @@ def test_no_page_runs_anything_hostile_breaks_its_policy_or_shuts_anybody_out(
                 ran = browser.command("Runtime.evaluate", expression=AXE, awaitPromise=True, returnByValue=True)
                 problems += [f"{page} at {width}, {scheme}: {item}" for item in json.loads(ran["result"]["value"])]
             taken = browser.command("Page.captureScreenshot", format="png")["data"]
-            (pictures / f"{number:02}-{width}-{scheme}.png").write_bytes(base64.b64decode(taken))
+            (PICTURES / f"{number:02}-{width}-{scheme}.png").write_bytes(base64.b64decode(taken))
     browser.command("Emulation.clearDeviceMetricsOverride")
     assert problems == []
 

@@ -144,3 +144,95 @@ def test_pages_work_without_script(server: LiveServer, browser: Browser) -> None
         assert server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")["status"] == "completed"
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def ended(server: LiveServer, workflow: str, **given: Any) -> str:
+    run_id = start(server, workflow, **given)
+    server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")
+    return run_id
+
+
+def test_runs_that_are_new_are_counted_and_move_nothing(server: LiveServer, browser: Browser) -> None:
+    here = start(server, "asks", what="first")
+    browser.open(f"{server.url}/console/runs?workflow_id=asks")
+    is_live(browser)
+    first = "document.querySelector('tbody tr').id"
+    assert browser.evaluate(first) == f"run-{here}"
+    start(server, "asks", what="second")
+    shown(browser, "document.querySelector('#fresh').innerText === '1 new: show them'")
+    assert browser.evaluate(first) == f"run-{here}"
+    server.call("POST", f"executions/{here}/cancel", {})
+    shown(browser, "document.querySelector('tbody tr').innerText.includes('cancelled')")  # its row changes in place
+    browser.press("#fresh a")
+    assert browser.evaluate(first) != f"run-{here}"
+
+
+def test_several_runs_are_cancelled_after_a_page_that_shows_which(server: LiveServer, browser: Browser) -> None:
+    running, over = start(server, "asks", what="bulk"), ended(server, "breaks")
+    browser.open(f"{server.url}/console/runs")
+    for run_id in (running, over):
+        browser.evaluate(f"document.getElementById('mark-{run_id}').click()")
+    browser.press("button[value=cancel]")
+    assert heading(browser) == "Cancel: 1 of 2 runs"
+    assert server.call("GET", f"executions/{running}")["status"] == "waiting_input"  # nothing has happened yet
+    browser.press("main form button.main")
+    assert "done" in browser.evaluate("document.querySelector('tbody').innerText")
+    assert server.call("GET", f"executions/{running}/wait?wait_seconds=10")["status"] == "cancelled"
+
+
+def test_a_run_is_drawn_with_states_and_each_visit_can_be_looked_at_and_forked(
+    server: LiveServer, browser: Browser
+) -> None:
+    run_id = ended(server, "breaks")
+    browser.open(f"{server.url}/console/runs/{run_id}")
+    states = browser.evaluate("[...document.querySelectorAll('.penstock-drawing a')].map(a => a.ariaLabel).sort()")
+    assert states == ["choose: completed", "done: pending", "stop: failed"]
+    assert browser.evaluate("document.querySelector('.penstock-drawing a').getAttribute('href')") == "#node-choose"
+    assert browser.evaluate("document.getElementById('node-choose') !== null")
+    assert browser.evaluate("document.querySelectorAll('.timeline .bar').length") == 2
+    address = browser.evaluate("document.querySelector('.timeline a[aria-label^=stop]').getAttribute('href')")
+    browser.open(f"{server.url}{address}")
+    assert heading(browser) == "stop, visit 1"
+    failure = browser.evaluate("document.querySelector('main h2 a').getAttribute('href')")
+    browser.open(f"{server.url}{failure}")
+    assert browser.evaluate("document.querySelector('.row:target') !== null")
+
+
+def test_a_run_is_signalled_compared_and_exported(server: LiveServer, browser: Browser) -> None:
+    document = {
+        "penstock": "v1",
+        "name": "listens",
+        "nodes": [
+            {"id": "hear", "type": "wait", "signal": "go"},
+            {"id": "done", "type": "end", "output": "${ .hear }"},
+        ],
+    }
+    server.call("POST", "workflows", {"document": document})
+    run_id = start(server, "listens")
+    wait_until(lambda: server.call("GET", f"executions/{run_id}")["status"] == "waiting_signal")
+    browser.open(f"{server.url}/console/runs/{run_id}")
+    browser.evaluate("document.querySelector('#signal-payload').closest('details').open = true")
+    browser.type_into("#signal-payload", '{"number": 7}')
+    browser.press("#buttons details button")
+    assert server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")["output"] == {"number": 7}
+    other = ended(server, "breaks")
+    browser.open(f"{server.url}/console/runs/{run_id}/compare?with={other}")
+    assert "differs" in browser.evaluate("document.querySelector('tbody').innerText")
+    browser.open(f"{server.url}/console/runs/{run_id}/export")
+    exported = json.loads(browser.evaluate("document.body.innerText"))
+    assert exported["complete"] is True
+    assert [item["seq"] for item in exported["history"]] == list(range(1, exported["execution"]["sequence"] + 1))
+
+
+def test_what_somebody_writes_is_not_taken_away_when_the_run_moves(server: LiveServer, browser: Browser) -> None:
+    run_id = start(server, "asks", what="slowly")
+    browser.open(f"{server.url}/console/runs/{run_id}")
+    is_live(browser)
+    browser.type_into("[name='field.note']", "half a sen")
+    server.call("POST", f"executions/{run_id}/cancel", {})
+    shown(browser, "!document.querySelector('#outdated').hidden")
+    assert browser.evaluate("document.querySelector('[name=\"field.note\"]').value") == "half a sen"
+    shown(browser, "document.querySelector('h1').innerText.includes('cancelled')")

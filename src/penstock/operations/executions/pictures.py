@@ -19,7 +19,7 @@ from penstock.base.errors import NotFound
 from penstock.definitions.model import Workflow
 from penstock.drawing.svg import to_page_svg
 from penstock.engine.records import Record
-from penstock.engine.visits import RunVisits, Visit, VisitStatus, visits_of
+from penstock.engine.visits import Change, RunVisits, Visit, VisitStatus, change_of, visits_of
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant, milliseconds
@@ -31,6 +31,7 @@ from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["OPERATIONS"]
 
+_FAILURES = (Change.FAILED, Change.ATTEMPT_FAILED, Change.OUTCOME_UNKNOWN, Change.RUN_FAILED)
 _WORST_FIRST = (
     VisitStatus.FAILED,
     VisitStatus.RUNNING,
@@ -193,7 +194,7 @@ def _timeline_of(records: Sequence[Record]) -> Timeline:
     most = max(1, limits.TIMELINE_BARS_MAX // max(1, len(shown)))
     if sum(map(len, shown.values())) <= limits.TIMELINE_BARS_MAX:
         most = limits.TIMELINE_BARS_MAX
-    failures = [record.seq for record in records if record.name in ("FailNode", "ActivityFailed", "ExecutionFailed")]
+    failures = [record.seq for record in records if change_of(record.name) in _FAILURES]
     return Timeline(
         began_at=instant(visits.begun_at),
         updated_at=instant(visits.updated_at),
