@@ -19,12 +19,15 @@ __all__ = ["home"]
 
 _FEW = 8
 _NEEDS_PEOPLE = ("waiting_input", "waiting_approval", "waiting_decision")
+_HELD = "held:"
 _QUARANTINED = ("changed", "new")
 
 
 async def home(visit: Visit) -> Shown:
     """Show what needs attention, and how things go."""
     waiting = await _allowed(visit, "execution.list", status=list(_NEEDS_PEOPLE), limit=_FEW)
+    # A call that waits is a run too; it is listed as a call.
+    waiting["items"] = [item for item in waiting["items"] if not item["workflow_id"].startswith(_HELD)]
     drafts = await _allowed(visit, "draft.list", status="open", limit=_FEW)
     running = await _allowed(visit, "execution.list", status=["running"], limit=_FEW)
     failed = await _allowed(visit, "execution.list", status=["failed"], limit=_FEW)

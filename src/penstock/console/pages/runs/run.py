@@ -127,7 +127,7 @@ async def _run_page(
             "run": shown,
             "questions": _questions(shown, mistakes or {}),
             "drawing": await _drawing(visit, execution_id),
-            "timeline": drawn_timeline(timeline),
+            "timeline": drawn_timeline(timeline, visit.gate.services.clock.now_ms()),
             "marks": timeline,
             "values": [
                 {"name": name, "cut": cut_value(shown[name])}

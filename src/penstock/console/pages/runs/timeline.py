@@ -21,12 +21,12 @@ _NAMES_WIDTH = 220.0
 _NAME_CHARACTERS = 28
 
 
-def drawn_timeline(timeline: dict[str, Any]) -> dict[str, Any] | None:
-    """Return lanes and bars with their places, for the template; None if nothing was visited."""
+def drawn_timeline(timeline: dict[str, Any], now_ms: int) -> dict[str, Any] | None:
+    """Return lanes and bars with their places, for the template; what has not ended lasts until now."""
     lanes = timeline["lanes"]
     if not lanes:
         return None
-    last = max(_ms(timeline["updated_at"]) or 0, 0)
+    last = max(_ms(timeline["updated_at"]) or 0, now_ms)
     bars = [bar for lane in lanes for bar in lane["bars"]]
     begun = {_ms(bar["begun_at"]) or last for bar in bars}
     axis = _Axis(sorted(begun | {_ms(bar["ended_at"]) or last for bar in bars}))
