@@ -1,6 +1,9 @@
 """The server for HTTP: requests, streams, and what happens when it stops."""
 
 __all__ = [
+    "CONSOLE_COMPARED_LINES_MAX",
+    "CONSOLE_COMPARED_WORDS_MAX",
+    "CONSOLE_EXPLAINED_KEYS",
     "CONSOLE_FIELDS_MAX",
     "CONSOLE_FORM_BYTES_MAX",
     "CONSOLE_HISTORY_ROWS",
@@ -87,3 +90,8 @@ CONSOLE_ROWS = 100
 CONSOLE_HISTORY_ROWS = 500
 # Characters of a value that a page shows; the whole of it is a page of its own. More makes browsers slow.
 CONSOLE_VALUE_CHARACTERS_MAX = 50_000
+# Lines and words of two texts that a page compares; with twice as many, comparing takes four times as long.
+CONSOLE_COMPARED_LINES_MAX = 5_000
+CONSOLE_COMPARED_WORDS_MAX = 5_000
+# Keys for which one page asks what they may do: each is a call that is decided and audited.
+CONSOLE_EXPLAINED_KEYS = 25
