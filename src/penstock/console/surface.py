@@ -145,7 +145,7 @@ class _Console:
             request_id=request_id_of(scope),
             remote=remote_of(scope),
             origin=HttpOrigin(scope),
-            server_address=f"{scope.get('scheme', 'http')}://{header(scope, b'host') or ''}",
+            address=f"{scope.get('scheme', 'http')}://{header(scope, b'host') or ''}",
         )
 
     def _common(self, principal: Principal | None, session: Session | None) -> dict[str, object]:

@@ -58,10 +58,10 @@ class Visit:
     request_id: str
     remote: str | None
     origin: HttpOrigin
-    server_address: str = ""
-    """The address that the browser reached the server at."""
+    address: str
+    """The address by which the visitor reached the server, without a path."""
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
+    async def call(self, operation: str, /, **arguments: Any) -> Any:
         """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.
 
         Arguments that are None are left out.

@@ -6,6 +6,9 @@ __all__ = [
     "CHANGES_PAUSE_SECONDS",
     "CHANGES_PER_READ",
     "CONSOLE_BULK_MAX",
+    "CONSOLE_COMPARED_LINES_MAX",
+    "CONSOLE_COMPARED_WORDS_MAX",
+    "CONSOLE_EXPLAINED_KEYS",
     "CONSOLE_EXPORT_RECORDS_MAX",
     "CONSOLE_HISTORY_ROWS",
     "CONSOLE_ROWS",
@@ -112,3 +115,8 @@ TIMELINE_BARS_MAX = 300
 TIMELINE_LANES_MAX = 100
 # Characters of a value that a page shows; the whole of it is a page of its own. More makes browsers slow.
 CONSOLE_VALUE_CHARACTERS_MAX = 50_000
+# Lines and words of two texts that a page compares; with twice as many, comparing takes four times as long.
+CONSOLE_COMPARED_LINES_MAX = 5_000
+CONSOLE_COMPARED_WORDS_MAX = 5_000
+# Keys for which one page asks what they may do: each is a call that is decided and audited.
+CONSOLE_EXPLAINED_KEYS = 25

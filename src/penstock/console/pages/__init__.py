@@ -2,8 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
-from penstock.console.pages import approvals, home, workflows
+from penstock.console.pages import approvals, home, schedules, system, webhooks
 from penstock.console.pages.runs import bulk, details, listing, run
+from penstock.console.pages.tools import keys, seeing, servers
+from penstock.console.pages.workflows import access, agents, showing, starting
 from penstock.console.visits import Shown, Visit
 
 __all__ = ["HANDLERS"]
@@ -20,6 +22,21 @@ HANDLERS: dict[str, Callable[[Visit], Awaitable[Shown]]] = {
     "/runs/{execution_id}/export": details.export,
     "/approvals": approvals.queue,
     "/approvals/{draft_id}": approvals.draft,
-    "/workflows": workflows.listing,
-    "/workflows/{workflow_id}": workflows.workflow,
+    "/workflows": showing.listing,
+    "/workflows/{workflow_id}": showing.workflow,
+    "/workflows/{workflow_id}/start": starting.start,
+    "/workflows/{workflow_id}/tests": showing.tests,
+    "/workflows/{workflow_id}/versions": showing.versions,
+    "/workflows/{workflow_id}/access": access.access,
+    "/agents": agents.listing,
+    "/agents/{agent_id}": agents.agent,
+    "/tools": seeing.seen,
+    "/tools/servers": servers.listing,
+    "/tools/servers/{server}": servers.server,
+    "/connect": seeing.connect,
+    "/keys": keys.keys,
+    "/schedules": schedules.schedules,
+    "/webhooks": webhooks.listing,
+    "/webhooks/{endpoint_id}": webhooks.endpoint,
+    "/system": system.system,
 }

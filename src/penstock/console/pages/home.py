@@ -43,7 +43,7 @@ async def home(visit: Visit) -> Shown:
             "hour": await _last_hour(visit),
             "cost": await _cost_today(visit),
             "is_new": newest["refused"] is None and not newest["items"],
-            "address": visit.server_address,
+            "address": visit.address,
         },
     )
 

@@ -26,7 +26,7 @@ from penstock.operations.policies.explaining import CallerKey, ExplainedPrincipa
 
 __all__ = ["OPERATIONS"]
 
-Hidden: TypeAlias = Literal["scope", "policy", "toolset"]
+Hidden: TypeAlias = Literal["scope", "policy", "withheld", "toolset"]
 
 
 class ExplainTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,7 +60,8 @@ class SeenTool(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
     """Its name in the list; None if it is hidden."""
     hidden: Hidden | None
-    """Why it is not listed: a scope is missing, policies forbid it, or the toolset leaves it out."""
+    """Why it is not listed: a scope is missing, policies forbid it, nobody has accepted it as it is (withheld), or the
+    toolset leaves it out."""
     because: list[str]
     """The scope that is missing, or the policies."""
     bytes: int
@@ -153,6 +154,8 @@ async def _hidden(
             question = ListQuestion(capability.policy_action, capability.governance.risk, resource)
             seen = stage.list_context(policies, principal, Standpoint(surface="mcp"))
             reason, because = "policy", policies.listed_because(stage.entity(principal), question, seen)
+        elif capability.metadata.get("withheld") is True:
+            reason = "withheld"
         found.append(
             SeenTool(
                 operation=capability.name,

@@ -1,0 +1,1 @@
+"""Pages about tools and clients: what somebody sees, servers whose tools are imported, how to connect, keys."""

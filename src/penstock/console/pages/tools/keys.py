@@ -1,0 +1,51 @@
+"""Keys: the list, a form that makes one, and revoking. A new key is shown once, on the page that made it."""
+
+from __future__ import annotations
+
+from penstock.base import limits
+from penstock.base.errors import PenstockError, Rejected
+from penstock.console.forms import Fields
+from penstock.console.visits import Page, Redirect, Shown, Visit
+
+__all__ = ["keys"]
+
+_KINDS = ("person", "agent", "service")
+# What a form says wrongly is told on the form, with what was written.
+_OWN_MISTAKES = ("INVALID_ARGUMENTS", "SCOPE_INVALID", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS")
+_WRITTEN = ("name", "scopes", "expires_in", "toolset", "kind", "groups")
+
+
+async def keys(visit: Visit) -> Shown:
+    """Show the keys; make one, or revoke one."""
+    form = visit.form
+    if form is None:
+        return await _page(visit)
+    if form.text("action") == "revoke":
+        await visit.call("key.revoke", key_id=form.text("key_id"))
+        return Redirect("/console/keys")
+    if form.text("action") != "create":
+        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+    try:
+        made = await visit.call(
+            "key.create",
+            name=form.text("name"),
+            scopes=form.text("scopes").replace(",", " ").split(),
+            expires_in=form.text("expires_in") or None,
+            toolset=form.text("toolset") or None,
+            kind=form.text("kind"),
+            groups=form.text("groups").replace(",", " ").split(),
+        )
+    except PenstockError as error:
+        if error.code not in _OWN_MISTAKES:
+            raise
+        return await _page(visit, form=form, mistake=error)
+    return Page("tools/new_key.html", {"section": "tools", "tab": "keys", "made": made})
+
+
+async def _page(visit: Visit, *, form: Fields | None = None, mistake: PenstockError | None = None) -> Page:
+    cursor = visit.query.text("cursor") or None
+    page = await visit.call("key.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
+    written = {name: form.text(name) if form is not None else "" for name in _WRITTEN}
+    given = {"section": "tools", "tab": "keys", "keys": page["items"], "more": page["next_cursor"], "kinds": _KINDS}
+    wrong = None if mistake is None else {"message": mistake.message, "hint": mistake.hint}
+    return Page("tools/keys.html", {**given, "written": written, "wrong": wrong}, 200 if mistake is None else 422)
