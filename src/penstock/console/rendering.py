@@ -17,13 +17,14 @@ from urllib.parse import quote
 
 from penstock.base import limits
 from penstock.base.lazy_import import lazy_import
+from penstock.operations.gate.context import Services
 
 if TYPE_CHECKING:
     import jinja2
 else:
     jinja2 = lazy_import("jinja2")
 
-__all__ = ["Cut", "cut_value", "environment", "html_headers", "render", "whole_value"]
+__all__ = ["Cut", "cut_value", "environment", "html_headers", "moment_now", "render", "short_value", "whole_value"]
 
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -98,6 +99,18 @@ def cut_value(value: object) -> Cut:
     return Cut(text[:most], len(text) > most)
 
 
+def short_value(value: object) -> str:
+    """Return a JSON value on one line, as far as a cell of a table shows it."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    most = limits.CONSOLE_CELL_CHARACTERS_MAX
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def moment_now(services: Services) -> str:
+    """Return the present time, as operations write times."""
+    return datetime.fromtimestamp(services.clock.now_ms() / 1000, UTC).isoformat()
+
+
 def _moment(text: str | None) -> str:
     if text is None:
         return ""
@@ -144,6 +157,7 @@ def environment() -> jinja2.Environment:
         "moment": _moment,
         "tone": _tone,
         "shown": cut_value,
+        "short": short_value,
         "segment": lambda text: quote(str(text), safe=""),
         "words": lambda text: str(text).replace("_", " "),
     }

@@ -36,9 +36,10 @@ class Redirect(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text on its own, such as a large value."""
+    """A text on its own, such as a large value; a file to save if it has a name."""
 
     text: str
+    file_name: str | None = None
 
 
 Shown: TypeAlias = Page | Redirect | Text
@@ -59,7 +60,7 @@ class Visit:
     remote: str | None
     origin: HttpOrigin
 
-    async def call(self, operation: str, **arguments: Any) -> Any:
+    async def call(self, operation: str, /, **arguments: Any) -> Any:
         """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.
 
         Arguments that are None are left out.

@@ -5,8 +5,11 @@ __all__ = [
     "CHANGES_NAMED_MAX",
     "CHANGES_PAUSE_SECONDS",
     "CHANGES_PER_READ",
+    "CONSOLE_CELL_CHARACTERS_MAX",
+    "CONSOLE_EXPORT_RECORDS",
     "CONSOLE_HISTORY_ROWS",
     "CONSOLE_ROWS",
+    "CONSOLE_SCHEMA_TYPES_MAX",
     "CONSOLE_SESSION_IDLE_MS",
     "CONSOLE_SESSION_MAX_MS",
     "CONSOLE_SESSION_RENEWED_MS",
@@ -98,3 +101,9 @@ CONSOLE_ROWS = 100
 CONSOLE_HISTORY_ROWS = 500
 # Characters of a value that a page shows; the whole of it is a page of its own. More makes browsers slow.
 CONSOLE_VALUE_CHARACTERS_MAX = 50_000
+# Characters of a value in a cell of a table, which has many: the whole of it is behind a link.
+CONSOLE_CELL_CHARACTERS_MAX = 300
+# Audit records in one file that a page offers: some megabytes, which a server makes at once. There are several files.
+CONSOLE_EXPORT_RECORDS = 5_000
+# Types of nodes and edges in the picture of a schema; nobody finds their way in more. The words beside it have all.
+CONSOLE_SCHEMA_TYPES_MAX = 120

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from penstock.console.pages import approvals, home, runs, workflows
+from penstock.console.pages import approvals, audit, graphs, home, policies, runs, workflows
 from penstock.console.visits import Shown, Visit
 
 __all__ = ["HANDLERS"]
@@ -15,6 +15,18 @@ HANDLERS: dict[str, Callable[[Visit], Awaitable[Shown]]] = {
     "/runs/{execution_id}/records/{seq}": runs.record,
     "/approvals": approvals.queue,
     "/approvals/{draft_id}": approvals.draft,
+    "/approvals/{draft_id}/values/{name}": approvals.value,
     "/workflows": workflows.listing,
     "/workflows/{workflow_id}": workflows.workflow,
+    "/policies": policies.listing,
+    "/policies/explain": policies.explain,
+    "/policies/replay": policies.replay,
+    "/policies/shadow": audit.shadow,
+    "/policies/documents/{policy_id}": policies.document,
+    "/audit": audit.listing,
+    "/audit/verify": audit.verify,
+    "/audit/export": audit.export,
+    "/audit/{seq}": audit.entry,
+    "/audit/{seq}/proof": audit.proof,
+    **graphs.HANDLERS,
 }
