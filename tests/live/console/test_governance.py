@@ -63,7 +63,7 @@ def test_what_changed_meanwhile_is_not_approved_and_the_page_says_so(
     other = held(server, world, "C-8")
     server.call("PUT", "workflows/erase_customer", {"document": document})
     browser.open(f"{server.url}/console/approvals/{other}")
-    assert "This has changed since it was asked for" in text_of(browser, ".notice")
+    assert "This has changed since it was asked for" in text_of(browser, ".box")
     browser.evaluate("document.querySelector('[name=digest]').value = '0'.repeat(64)")
     browser.type_into("#note", "kept")
     browser.press("button[value=approve]")

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.console.changes import change_rows
-from penstock.console.rendering import cut_value, moment_now, whole_value
+from penstock.console.rendering import cut_value, moment_now, short_value, whole_value
 from penstock.console.visits import Page, Redirect, Shown, Text, Visit
 
 __all__ = ["draft", "queue", "value"]
@@ -19,6 +19,10 @@ __all__ = ["draft", "queue", "value"]
 _DECISIONS = {"approve": "draft.approve", "reject": "draft.reject"}
 # What a tab shows: how the drafts stand, and the words.
 _TABS = {"mine": "For you", "open": "All that wait", "ended": "Decided"}
+# Arguments that name what a call is about, the likeliest first.
+_SUBJECTS = ("workflow_id", "agent_id", "graph_id", "tool_id", "name", "id")
+# More would be no overview; the arguments themselves are below it.
+_MEMBERS_SHOWN = 30
 _VALUES = ("arguments", "state_witness", "result", "impact")
 # Why a call waits, for people.
 _REASONS = {
@@ -45,8 +49,9 @@ async def queue(visit: Visit) -> Shown:
     status = "open" if chosen == "mine" else chosen
     page = await visit.call("draft.list", status=status, limit=limits.CONSOLE_ROWS, cursor=cursor)
     drafts = [item for item in page["items"] if item["decidable"]] if chosen == "mine" else page["items"]
-    given = {"section": "approvals", "drafts": drafts, "more": page["next_cursor"], "tabs": _TABS}
+    given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS}
     others = len(page["items"]) - len(drafts)
+    given["drafts"] = [{**item, "about": _subject(item)} for item in drafts]
     return Page(
         "approvals/queue.html", {**given, "status": chosen, "others": others, "now": moment_now(visit.gate.services)}
     )
@@ -78,6 +83,8 @@ async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | N
     rows = change_rows(changes)
     details = {
         "draft": shown,
+        "about": _subject(shown),
+        "members": _members(shown["arguments"]),
         "arguments": cut_value(shown["arguments"]),
         "result": cut_value(shown["result"]),
         "witness": None if state is None else cut_value(state),
@@ -107,6 +114,27 @@ async def _reviewed(visit: Visit, shown: dict[str, Any]) -> dict[str, Any]:
     except PenstockError as error:
         return {"unknown": error.message}
     return review
+
+
+def _subject(shown: dict[str, Any]) -> str | None:
+    """Return what a call is about, if its arguments name it."""
+    named = (shown["arguments"].get(name) for name in _SUBJECTS)
+    return next((short_value(value) for value in named if isinstance(value, str)), None)
+
+
+def _members(arguments: dict[str, Any]) -> list[tuple[str, str]] | None:
+    """Return arguments as names and values, for those who do not read JSON; None if there are too many."""
+    found: list[tuple[str, str]] = []
+    waiting: list[tuple[str, Any]] = list(arguments.items())
+    while waiting:
+        name, value = waiting.pop(0)
+        if isinstance(value, dict) and value:
+            waiting = [(f"{name} / {inner}", member) for inner, member in value.items()] + waiting
+        else:
+            found.append((short_value(name), short_value(value)))
+        if len(found) + len(waiting) > _MEMBERS_SHOWN:
+            return None
+    return found
 
 
 def _member(value: object, name: str) -> object:
