@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from penstock.base import limits
 from penstock.base.lazy_import import lazy_import
+from penstock.base.visible_texts import visible_text
 from penstock.operations.gate.context import Services
 
 if TYPE_CHECKING:
@@ -49,30 +51,6 @@ _TONES = {
     "rejected": "bad",
     "ambiguous": "bad",
     "retrying": "busy",
-}
-
-
-# Characters that are not seen, and change how others are: directions, joiners, tags, controls; but not white space.
-_UNSEEN = {
-    number: f"[U+{number:04X}]"
-    for first, last in (
-        (0x00, 0x08),
-        (0x0B, 0x0C),
-        (0x0E, 0x1F),
-        (0x7F, 0x9F),
-        (0xAD, 0xAD),
-        (0x061C, 0x061C),
-        (0x115F, 0x1160),
-        (0x180E, 0x180E),
-        (0x200B, 0x200F),
-        (0x2028, 0x202E),
-        (0x2060, 0x206F),
-        (0x3164, 0x3164),
-        (0xFEFF, 0xFEFF),
-        (0xFFF9, 0xFFFB),
-        (0xE0000, 0xE007F),
-    )
-    for number in range(first, last + 1)
 }
 
 
@@ -137,8 +115,18 @@ def _tone(status: str) -> str:
     return _TONES.get(status, "wait" if status.startswith("waiting") else "plain")
 
 
+class _Typed:
+    """What somebody typed, for the field that they typed it into: it is sent again, so nothing in it is changed."""
+
+    def __init__(self, text: object) -> None:
+        self._text = str(text)
+
+    def __html__(self) -> str:
+        return escape(self._text)
+
+
 def _visible(value: object) -> object:
-    return value.translate(_UNSEEN) if isinstance(value, str) else value
+    return visible_text(value) if isinstance(value, str) else value
 
 
 @cache
@@ -158,6 +146,7 @@ def environment() -> jinja2.Environment:
         "tone": _tone,
         "shown": cut_value,
         "short": short_value,
+        "typed": _Typed,
         "segment": lambda text: quote(str(text), safe=""),
         "words": lambda text: str(text).replace("_", " "),
     }

@@ -10,9 +10,22 @@ from typing import Any
 import pytest
 
 from tests.conformance.mcp_suite.node import node_programs
-from tests.live.console.visiting import AXE, HOSTILE, blocked, cookie_of, get, heading, post
+from tests.live.console.visiting import (
+    ASKS,
+    AXE,
+    BREAKS,
+    HOSTILE,
+    blocked,
+    cookie_of,
+    get,
+    heading,
+    post,
+    sign_in,
+)
 from tests.live.mcp.browsers import Browser
 from tests.live.rest.servers import LiveServer
+
+__all__ = ["ASKS", "BREAKS", "blocked", "heading", "sign_in", "start"]
 
 
 def start(server: LiveServer, workflow: str, **given: Any) -> str:
