@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.visible_texts import visible_text
 from penstock.operations.executions.answers import is_secret
 
 __all__ = ["AnswerForm", "UnreadableField", "answer_form"]
@@ -66,12 +67,12 @@ class _Field:
     def html(self, given: Given, wrong: Wrong) -> str:
         """Render the field with its previous text and its errors."""
         title = self.schema.get("title")
-        label = escape(title if isinstance(title, str) else self.name)
+        label = escape(visible_text(title if isinstance(title, str) else self.name))
         if self.optional and self.control not in ("boolean", "several"):
             label += " <span>(may be left out)</span>"
-        message = "; ".join(wrong.get(self.path, ()))
+        message = visible_text("; ".join(wrong.get(self.path, ())))
         mistake = f'<small class="wrong" id="{self._id}-wrong">{escape(message)}</small>' if message else ""
-        about = self._about()
+        about = visible_text(self._about())
         notes = mistake + (f'<small id="{self._id}-about">{escape(about)}</small>' if about else "")
         if self.control == "group":
             inner = "\n".join(field.html(given, wrong) for field in self.fields)
@@ -122,7 +123,7 @@ class _Field:
             case "several":
                 return "".join(
                     f'<label><input type="checkbox" name="{self._id}" value="{escape(value)}"'
-                    f"{' checked' if value in given else ''}> {escape(called)}</label>"
+                    f"{' checked' if value in given else ''}> {escape(visible_text(called))}</label>"
                     for value, called in self.choices
                 )
             case "json":
@@ -140,7 +141,8 @@ class _Field:
 
     def _options(self, chosen: str) -> str:
         return "".join(
-            f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>{escape(called)}</option>'
+            f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>'
+            f"{escape(visible_text(called))}</option>"
             for value, called in self.choices
         )
 

@@ -283,6 +283,7 @@ async def _begin(
     services, act = gate.services, accept_through(gate)
     gate.holds.holder = HeldCalls(services, define_through(gate))
     gate.holds.desk = DraftDeskAtGate(parts.derived_grants)
+    gate.holds.find = gate.exposed.find
     penstock.held_calls.attach(
         partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
     )

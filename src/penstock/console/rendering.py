@@ -12,18 +12,21 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from penstock.base import limits
 from penstock.base.lazy_import import lazy_import
+from penstock.base.visible_texts import visible_text
+from penstock.operations.gate.context import Services
 
 if TYPE_CHECKING:
     import jinja2
 else:
     jinja2 = lazy_import("jinja2")
 
-__all__ = ["Cut", "cut_value", "environment", "html_headers", "render", "whole_value"]
+__all__ = ["Cut", "cut_value", "environment", "html_headers", "moment_now", "render", "short_value", "whole_value"]
 
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -51,30 +54,6 @@ _TONES = {
 }
 
 
-# Characters that are not seen, and change how others are: directions, joiners, tags, controls; but not white space.
-_UNSEEN = {
-    number: f"[U+{number:04X}]"
-    for first, last in (
-        (0x00, 0x08),
-        (0x0B, 0x0C),
-        (0x0E, 0x1F),
-        (0x7F, 0x9F),
-        (0xAD, 0xAD),
-        (0x061C, 0x061C),
-        (0x115F, 0x1160),
-        (0x180E, 0x180E),
-        (0x200B, 0x200F),
-        (0x2028, 0x202E),
-        (0x2060, 0x206F),
-        (0x3164, 0x3164),
-        (0xFEFF, 0xFEFF),
-        (0xFFF9, 0xFFFB),
-        (0xE0000, 0xE007F),
-    )
-    for number in range(first, last + 1)
-}
-
-
 class Cut(NamedTuple):
     """A value as text, and whether some of it is missing."""
 
@@ -96,6 +75,18 @@ def cut_value(value: object) -> Cut:
     """Return a JSON value as people read it, as far as a page shows it."""
     text, most = whole_value(value), limits.CONSOLE_VALUE_CHARACTERS_MAX
     return Cut(text[:most], len(text) > most)
+
+
+def short_value(value: object) -> str:
+    """Return a JSON value on one line, as far as a cell of a table shows it."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    most = limits.CONSOLE_CELL_CHARACTERS_MAX
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def moment_now(services: Services) -> str:
+    """Return the present time, as operations write times."""
+    return datetime.fromtimestamp(services.clock.now_ms() / 1000, UTC).isoformat()
 
 
 def _moment(text: str | None) -> str:
@@ -124,10 +115,18 @@ def _tone(status: str) -> str:
     return _TONES.get(status, "wait" if status.startswith("waiting") else "plain")
 
 
+class _Typed:
+    """What somebody typed, for the field that they typed it into: it is sent again, so nothing in it is changed."""
+
+    def __init__(self, text: object) -> None:
+        self._text = str(text)
+
+    def __html__(self) -> str:
+        return escape(self._text)
+
+
 def _visible(value: object) -> object:
-    if not isinstance(value, str) or (value.isascii() and value.isprintable()):
-        return value  # nearly everything: nothing in it is unseen
-    return value.translate(_UNSEEN)
+    return visible_text(value) if isinstance(value, str) else value
 
 
 @cache
@@ -146,6 +145,8 @@ def environment() -> jinja2.Environment:
         "moment": _moment,
         "tone": _tone,
         "shown": cut_value,
+        "short": short_value,
+        "typed": _Typed,
         "segment": lambda text: quote(str(text), safe=""),
         "words": lambda text: str(text).replace("_", " "),
     }

@@ -258,8 +258,10 @@ async def _send(
         case Redirect(location):
             status, body = 303, b""
             headers = [(b"location", location.encode("latin-1", "replace")), (b"cache-control", b"no-store")]
-        case Text(text):
+        case Text(text, file_name):
             body, headers = text.encode(), [*_TEXT_HEADERS]
+            if file_name is not None:
+                headers.append((b"content-disposition", f'attachment; filename="{file_name}"'.encode("ascii")))
         case _:
             assert_never(shown)
     if cookie is not None:

@@ -36,9 +36,10 @@ class Redirect(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text on its own, such as a large value."""
+    """A text on its own, such as a large value; a file to save if it has a name."""
 
     text: str
+    file_name: str | None = None
 
 
 Shown: TypeAlias = Page | Redirect | Text

@@ -4,80 +4,31 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
 from tests.conformance.mcp_suite.node import node_programs
-from tests.live.mcp.browsers import Browser, browsing
-from tests.live.rest.servers import Answer, LiveServer, serving
-from tests.scenarios.office import ERASE
+from tests.live.console.visiting import (
+    ASKS,
+    AXE,
+    BREAKS,
+    HOSTILE,
+    blocked,
+    cookie_of,
+    get,
+    heading,
+    post,
+    sign_in,
+)
+from tests.live.mcp.browsers import Browser
+from tests.live.rest.servers import LiveServer
 
-HOSTILE = '<script>document.title="owned"</script><img src=x onerror="document.title=1">"\'}}{{7*7}} \u202egnp.exe'
-ASKS: dict[str, Any] = {
-    "penstock": "v1",
-    "name": "asks",
-    "description": f"Asks. {HOSTILE}",
-    "input": {"type": "object", "properties": {"what": {"type": "string"}}},
-    "nodes": [
-        {
-            "id": "ask",
-            "type": "interrupt",
-            "message": "Shall we? ${ .input.what }",
-            "answer": {
-                "type": "object",
-                "required": ["amount"],
-                "properties": {"amount": {"type": "integer", "minimum": 1}, "note": {"type": "string"}},
-            },
-        },
-        {"id": "done", "type": "end", "output": "${ .ask }"},
-    ],
-}
-BREAKS: dict[str, Any] = {
-    "penstock": "v1",
-    "name": "breaks",
-    "nodes": [
-        {"id": "choose", "type": "switch", "cases": [{"when": ".input.ok == true", "next": "done"}], "default": "stop"},
-        {"id": "stop", "type": "fail", "code": "BROKEN", "message": HOSTILE},
-        {"id": "done", "type": "end"},
-    ],
-}
+__all__ = ["ASKS", "BREAKS", "blocked", "heading", "sign_in", "start"]
+
 # Screenshots of the last run, to look at; not kept in the repository.
 PICTURES = Path(__file__).parents[3] / "build" / "console"
-# Serious and critical findings of axe, as `rule: element`.
-AXE = """axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(found.violations
-  .filter(item => ["serious", "critical"].includes(item.impact))
-  .flatMap(item => item.nodes.map(node => item.id + ": " + node.html.slice(0, 120)))))"""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with serving(tmp_path_factory.mktemp("server")) as running:
-        for document in (ASKS, BREAKS, ERASE):
-            running.call("POST", "workflows", {"document": document})
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser that is signed in."""
-    with browsing(tmp_path_factory.mktemp("profile"), whole=True) as running:
-        sign_in(running, server, server.key)
-        yield running
-
-
-def sign_in(browser: Browser, server: LiveServer, key: str, page: str = "/console") -> None:
-    browser.open(f"{server.url}{page}")
-    browser.type_into("#key", key)
-    browser.press("main form button")
-
-
-def heading(browser: Browser) -> str:
-    found: str = browser.evaluate("document.querySelector('h1').textContent.trim()")
-    return found
 
 
 def start(server: LiveServer, workflow: str, **given: Any) -> str:
@@ -93,11 +44,6 @@ def held(server: LiveServer) -> str:
     )
     draft_id: str = answer.json()["held"]["draft_id"]
     return draft_id
-
-
-def blocked(browser: Browser) -> list[Any]:
-    """What the browser complained about, such as violations of the content security policy."""
-    return [item["params"] for item in browser.events if item.get("method") == "Log.entryAdded"]
 
 
 # --- looking, answering, deciding -------------------------------------------------------------------------------------
@@ -215,26 +161,6 @@ def test_no_page_runs_anything_hostile_breaks_its_policy_or_shuts_anybody_out(
 
 
 # --- who gets in ------------------------------------------------------------------------------------------------------
-
-
-def post(server: LiveServer, path: str, fields: dict[str, str], **headers: str) -> Answer:
-    sent = {"Content-Type": "application/x-www-form-urlencoded", **headers}
-    return server.request("POST", path, urlencode(fields).encode(), key="", headers=sent)
-
-
-def cookie_of(server: LiveServer, key: str) -> str:
-    answer = post(server, "/console/sign-in", {"key": key}, Origin=server.url)
-    assert (answer.status, answer.headers["location"]) == (303, "/console")
-    cookie = answer.headers["set-cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    assert key not in cookie
-    return cookie.partition(";")[0]
-
-
-def get(server: LiveServer, path: str, cookie: str = "", **headers: str) -> Answer:
-    sent = {"Cookie": cookie, **headers} if cookie else headers
-    return server.request("GET", path, key="", headers=sent)
 
 
 def test_somebody_unknown_signs_in_and_comes_back_to_the_page_they_wanted(server: LiveServer) -> None:

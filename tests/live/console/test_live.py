@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.live.console.test_console import ASKS, BREAKS, blocked, heading, sign_in, start
+from tests.live.console.test_console import start
+from tests.live.console.visiting import ASKS, BREAKS, blocked, heading, sign_in
 from tests.live.mcp.browsers import Browser, browsing
 from tests.live.rest.servers import LiveServer, serving
 from tests.waiting import wait_until

@@ -26,3 +26,8 @@ def test_a_long_value_is_cut_and_says_so() -> None:
     assert cut_value({"a": 1}) == ('{\n  "a": 1\n}', False)
     text, is_cut = cut_value("x" * (limits.CONSOLE_VALUE_CHARACTERS_MAX + 1))
     assert (len(text), is_cut) == (limits.CONSOLE_VALUE_CHARACTERS_MAX, True)
+
+
+def test_what_somebody_typed_comes_back_into_its_field_as_it_was() -> None:
+    field = environment().from_string('<input value="{{ value | typed }}">')
+    assert field.render(value='a\u200db"<b>') == '<input value="a\u200db&quot;&lt;b&gt;">'

@@ -6,12 +6,15 @@ __all__ = [
     "CHANGES_PAUSE_SECONDS",
     "CHANGES_PER_READ",
     "CONSOLE_BULK_MAX",
+    "CONSOLE_CELL_CHARACTERS_MAX",
     "CONSOLE_COMPARED_LINES_MAX",
     "CONSOLE_COMPARED_WORDS_MAX",
     "CONSOLE_EXPLAINED_KEYS",
+    "CONSOLE_EXPORT_RECORDS",
     "CONSOLE_EXPORT_RECORDS_MAX",
     "CONSOLE_HISTORY_ROWS",
     "CONSOLE_ROWS",
+    "CONSOLE_SCHEMA_TYPES_MAX",
     "CONSOLE_SESSION_IDLE_MS",
     "CONSOLE_SESSION_MAX_MS",
     "CONSOLE_SESSION_RENEWED_MS",
@@ -120,3 +123,9 @@ CONSOLE_COMPARED_LINES_MAX = 5_000
 CONSOLE_COMPARED_WORDS_MAX = 5_000
 # Keys for which one page asks what they may do: each is a call that is decided and audited.
 CONSOLE_EXPLAINED_KEYS = 25
+# Characters of a value in a cell of a table, which has many: the whole of it is behind a link.
+CONSOLE_CELL_CHARACTERS_MAX = 300
+# Audit records in one file that a page offers: some megabytes, which a server makes at once. There are several files.
+CONSOLE_EXPORT_RECORDS = 5_000
+# Types of nodes and edges in the picture of a schema; nobody finds their way in more. The words beside it have all.
+CONSOLE_SCHEMA_TYPES_MAX = 120

@@ -26,7 +26,9 @@ __all__ = ["RESERVED", "option_of", "parameter_signature", "read_arguments", "wo
 RESERVED: Final = frozenset({"all", "db", "file", "idempotency-key", "json", "profile", "server"})
 _SOURCE: Final = "source"
 # Operations whose `source` is a branch of a graph, and not the text of a document.
-_FROM_BRANCH: Final = frozenset({"graph.branches_create", "graph.branches_merge", "graph.diff", "graph.load"})
+_FROM_BRANCH: Final = frozenset(
+    {"graph.branches_create", "graph.branches_merge", "graph.branches_preview", "graph.diff", "graph.load"}
+)
 _RUNS: Final = "execution"
 _EXECUTION: Final = re.compile(r"\b(an )?execution(s?)\b(?!\.\w)", re.IGNORECASE)
 _CHOICES_SHOWN_MAX: Final = 5

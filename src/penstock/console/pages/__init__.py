@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from penstock.console.pages import approvals, home, schedules, system, webhooks
+from penstock.console.pages import approvals, audit, graphs, home, policies, schedules, system, webhooks
 from penstock.console.pages.runs import bulk, details, listing, run
 from penstock.console.pages.tools import keys, seeing, servers
 from penstock.console.pages.workflows import access, agents, showing, starting
@@ -22,6 +22,7 @@ HANDLERS: dict[str, Callable[[Visit], Awaitable[Shown]]] = {
     "/runs/{execution_id}/export": details.export,
     "/approvals": approvals.queue,
     "/approvals/{draft_id}": approvals.draft,
+    "/approvals/{draft_id}/values/{name}": approvals.value,
     "/workflows": showing.listing,
     "/workflows/{workflow_id}": showing.workflow,
     "/workflows/{workflow_id}/start": starting.start,
@@ -39,4 +40,15 @@ HANDLERS: dict[str, Callable[[Visit], Awaitable[Shown]]] = {
     "/webhooks": webhooks.listing,
     "/webhooks/{endpoint_id}": webhooks.endpoint,
     "/system": system.system,
+    "/policies": policies.listing,
+    "/policies/explain": policies.explain,
+    "/policies/replay": policies.replay,
+    "/policies/shadow": audit.shadow,
+    "/policies/documents/{policy_id}": policies.document,
+    "/audit": audit.listing,
+    "/audit/verify": audit.verify,
+    "/audit/export": audit.export,
+    "/audit/{seq}": audit.entry,
+    "/audit/{seq}/proof": audit.proof,
+    **graphs.HANDLERS,
 }

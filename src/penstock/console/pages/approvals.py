@@ -1,44 +1,170 @@
 """Approvals: calls that wait for somebody, each with the exact action, who asked for it, and until when.
 
 There is no way to approve several at once. An approval names the digest that the page showed, so what is approved is
-what was seen.
+what was seen. What was refused is told on the page of the call, with the reason that was written.
 """
 
 from __future__ import annotations
 
-from penstock.base import limits
-from penstock.base.errors import Rejected
-from penstock.console.rendering import cut_value
-from penstock.console.visits import Page, Redirect, Shown, Visit
+from typing import Any
 
-__all__ = ["draft", "queue"]
+from penstock.base import limits
+from penstock.base.errors import NotFound, PenstockError, Rejected
+from penstock.console.changes import change_rows
+from penstock.console.rendering import cut_value, moment_now, short_value, whole_value
+from penstock.console.visits import Page, Redirect, Shown, Text, Visit
+
+__all__ = ["draft", "queue", "value"]
 
 _DECISIONS = {"approve": "draft.approve", "reject": "draft.reject"}
-_STATUSES = ("open", "ended")
+# What a tab shows: how the drafts stand, and the words.
+_TABS = {"mine": "For you", "open": "All that wait", "ended": "Decided"}
+# Arguments that name what a call is about, the likeliest first.
+_SUBJECTS = ("workflow_id", "agent_id", "graph_id", "tool_id", "name", "id")
+# More would be no overview; the arguments themselves are below it.
+_MEMBERS_SHOWN = 30
+_VALUES = ("arguments", "state_witness", "result", "impact")
+# Why a call waits, for people.
+_REASONS = {
+    "policy": "a rule of this server wants it approved",
+    "draft": "it is set up so that it always waits for approval",
+    "confirm": "it is set up so that agents have it confirmed",
+    "risk": "it could do harm, and an agent asked for it",
+    "agent_write": "an agent would change something by it",
+    "requested": "whoever asked for it wants somebody to look first",
+}
+_CHANGED = {
+    "state": "What it would change is not as it was when it was asked for.",
+    "version": "What it would call has another version now.",
+    "policies": "The policies are others than when it was asked for.",
+}
 
 
 async def queue(visit: Visit) -> Shown:
-    """Show the calls that wait, or those that were decided."""
-    chosen = visit.query.text("status") or "open"
-    if chosen not in _STATUSES:
-        raise Rejected("STATUS_UNKNOWN", f"{chosen[:40]} is no choice here", f"one of: {', '.join(_STATUSES)}")
+    """Show the calls that wait for the visitor, all that wait, or those that were decided."""
+    chosen = visit.query.text("status") or "mine"
+    if chosen not in _TABS:
+        raise Rejected("STATUS_UNKNOWN", f"{chosen[:40]} is no choice here", f"one of: {', '.join(_TABS)}")
     cursor = visit.query.text("cursor") or None
-    page = await visit.call("draft.list", status=chosen, limit=limits.CONSOLE_ROWS, cursor=cursor)
-    given = {"section": "approvals", "drafts": page["items"], "more": page["next_cursor"]}
-    return Page("approvals.html", {**given, "status": chosen, "statuses": _STATUSES})
+    status = "open" if chosen == "mine" else chosen
+    page = await visit.call("draft.list", status=status, limit=limits.CONSOLE_ROWS, cursor=cursor)
+    drafts = [item for item in page["items"] if item["decidable"]] if chosen == "mine" else page["items"]
+    given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS}
+    others = len(page["items"]) - len(drafts)
+    given["drafts"] = [{**item, "about": _subject(item)} for item in drafts]
+    return Page(
+        "approvals/queue.html", {**given, "status": chosen, "others": others, "now": moment_now(visit.gate.services)}
+    )
 
 
 async def draft(visit: Visit) -> Shown:
     """Show one call; approve or decline it."""
     draft_id = visit.path["draft_id"]
-    if visit.form is not None:
-        operation = _DECISIONS.get(visit.form.text("decision"))
-        if operation is None:
-            raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
-        note = visit.form.text("note") or None
+    if visit.form is None:
+        return await _draft_page(visit, draft_id)
+    operation = _DECISIONS.get(visit.form.text("decision"))
+    if operation is None:
+        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+    note = visit.form.text("note") or None
+    try:
         await visit.call(operation, draft_id=draft_id, digest=visit.form.text("digest"), note=note)
-        return Redirect(f"/console/approvals/{draft_id}")
+    except PenstockError as error:
+        return await _draft_page(visit, draft_id, refused=error, note=note or "")
+    return Redirect(f"/console/approvals/{draft_id}")
+
+
+async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | None = None, note: str = "") -> Page:
     shown = await visit.call("draft.get", draft_id=draft_id)
-    details = {"draft": shown, "arguments": cut_value(shown["arguments"]), "result": cut_value(shown["result"])}
-    witness = None if shown["state_witness"] is None else cut_value(shown["state_witness"])
-    return Page("approval.html", {"section": "approvals", **details, "witness": witness})
+    review = await _reviewed(visit, shown)
+    state, now = shown["state_witness"], review.get("state_witness")
+    impact = dict(review.get("impact") or {})
+    # What an approval is bound to may show what differs, too; the same is shown once.
+    changes = impact.pop("diff", None) if "diff" in impact else _member(state, "diff")
+    rows = change_rows(changes)
+    details = {
+        "draft": shown,
+        "about": _subject(shown),
+        "members": _members(shown["arguments"]),
+        "arguments": cut_value(shown["arguments"]),
+        "result": cut_value(shown["result"]),
+        "witness": None if state is None else cut_value(state),
+        "witness_now": None if "state" not in review.get("changed", ()) else cut_value(now),
+        "rows": rows,
+        "difference": cut_value(changes) if changes and rows is None else None,
+        "impact": cut_value(impact) if impact else None,
+        "changed": [_CHANGED[item] for item in review.get("changed", ())],
+        "problem": review.get("problem"),
+        "unknown": review.get("unknown"),
+        "quorum": _quorum(shown),
+        "reason": _REASONS.get(shown["reason"], shown["reason"]),
+        "why_not": None if shown["decidable"] else _why_not(visit, shown),
+        "now": moment_now(visit.gate.services),
+        "note": note,
+        "refused": refused,
+    }
+    return Page("approvals/draft.html", {"section": "approvals", **details}, 200 if refused is None else 409)
+
+
+async def _reviewed(visit: Visit, shown: dict[str, Any]) -> dict[str, Any]:
+    """Return how a draft stands against what is true now; it may have been decided a moment ago."""
+    if shown["status"] != "waiting":
+        return {}
+    try:
+        review: dict[str, Any] = await visit.call("draft.review", draft_id=shown["id"])
+    except PenstockError as error:
+        return {"unknown": error.message}
+    return review
+
+
+def _subject(shown: dict[str, Any]) -> str | None:
+    """Return what a call is about, if its arguments name it."""
+    named = (shown["arguments"].get(name) for name in _SUBJECTS)
+    return next((short_value(value) for value in named if isinstance(value, str)), None)
+
+
+def _members(arguments: dict[str, Any]) -> list[tuple[str, str]] | None:
+    """Return arguments as names and values, for those who do not read JSON; None if there are too many."""
+    found: list[tuple[str, str]] = []
+    waiting: list[tuple[str, Any]] = list(arguments.items())
+    while waiting:
+        name, value = waiting.pop(0)
+        if isinstance(value, dict) and value:
+            waiting = [(f"{name} / {inner}", member) for inner, member in value.items()] + waiting
+        else:
+            found.append((short_value(name), short_value(value)))
+        if len(found) + len(waiting) > _MEMBERS_SHOWN:
+            return None
+    return found
+
+
+def _member(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _quorum(shown: dict[str, Any]) -> tuple[int, int] | None:
+    """Return how many have agreed in this step, and how many have to."""
+    question = shown["question"]
+    if question is None or not isinstance(question["approvers"], dict):
+        return None
+    count = question["approvers"].get("count", 1)
+    return len(question["votes"]), count if isinstance(count, int) else 1
+
+
+def _why_not(visit: Visit, shown: dict[str, Any]) -> str:
+    """Say why the visitor cannot decide about a call that waits."""
+    if shown["requested_by"] == visit.principal.id:
+        return "You asked for this call yourself: somebody else decides."
+    question = shown["question"] or {"votes": []}
+    if any(vote.get("by") == visit.principal.id for vote in question["votes"]):
+        return "You have agreed already. It waits for somebody else."
+    return "You are not among those who decide about it."
+
+
+async def value(visit: Visit) -> Shown:
+    """Show the whole of a value as text."""
+    name, draft_id = visit.path["name"], visit.path["draft_id"]
+    if name not in _VALUES:
+        raise NotFound("VALUE_NOT_FOUND", f"a call that waits has no {name[:40]}")
+    operation = "draft.review" if name == "impact" else "draft.get"
+    shown = await visit.call(operation, draft_id=draft_id)
+    return Text(whole_value(shown[name]))

@@ -24,6 +24,7 @@ from penstock.asgi.forms import query_of, read_form
 from penstock.asgi.refusals import note_refusal, page_status, page_title
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.visible_texts import visible_text
 from penstock.html_form import AnswerForm, UnreadableField, answer_form
 from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
@@ -242,8 +243,8 @@ def _page(
     )
     until = f" It can be answered until {_time_element(question.expires_at)}." if question.expires_at else ""
     body = (
-        f"<p>The workflow <strong>{escape(asked.view.workflow_id)}</strong> asks:</p>"
-        f'<p class="question">{escape(plain_text(question.prompt))}</p>{_alert(form, wrong or {})}'
+        f"<p>The workflow <strong>{escape(visible_text(asked.view.workflow_id))}</strong> asks:</p>"
+        f'<p class="question">{escape(visible_text(plain_text(question.prompt)))}</p>{_alert(form, wrong or {})}'
         f'<form method="post">{form.html(given or {}, wrong)}'
         f'<p><button class="main">Answer</button>{refuse}</p></form>'
         f"<p><small>Execution <code>{escape(asked.view.execution_id)}</code>.{until}</small></p>"
@@ -259,7 +260,7 @@ def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
     rest = [
         f"{place}: {message}" if place else message for place, listed in without_field.items() for message in listed
     ]
-    more = "".join(f"<br>{escape(message)}" for message in rest)
+    more = "".join(f"<br>{escape(visible_text(message))}" for message in rest)
     return f'<p class="wrong" role="alert">The answer does not fit yet, and was not taken.{more}</p>'
 
 

@@ -25,7 +25,7 @@ from penstock.operations.drafts.making import WITHHELD, withheld_result
 from penstock.operations.drafts.views import DraftPage, DraftView, draft_status, draft_view
 from penstock.operations.gate.context import Context, WriteIntent
 from penstock.operations.gate.outcomes import RefusedCall
-from penstock.operations.permissions.answering import answerer_of
+from penstock.operations.permissions.answering import answerer_of, may_approve
 from penstock.operations.runs.fields import AnyId, Wait
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.held_access import may_see_held, withdrawal_refusal
@@ -41,11 +41,11 @@ from penstock.operations.runs.held_calls import (
 from penstock.operations.runs.waits import question_views
 from penstock.runtime.ports.runs import RunQuery, RunRow
 
-__all__ = ["OPERATIONS"]
+__all__ = ["EXAMPLE_ID", "OPERATIONS", "DraftId", "OneDraft", "found_draft"]
 
 _SEEN = "DRAFT_NOT_FOUND"
-_EXAMPLE = "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"
-DraftId = Annotated[AnyId, Meta(description="The id of the draft.", examples=[_EXAMPLE])]
+EXAMPLE_ID = "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"
+DraftId = Annotated[AnyId, Meta(description="The id of the draft.", examples=[EXAMPLE_ID])]
 Note = Annotated[
     Annotated[str, Meta(max_length=1_000)] | None, Meta(description="What you say about it; kept in the history.")
 ]
@@ -90,7 +90,7 @@ class CancelDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     reason: Annotated[Annotated[str, Meta(max_length=1_000)] | None, Meta(description="Why, for the history.")] = None
 
 
-async def _found(context: Context, draft_id: str) -> tuple[RunRow, RunState, HeldCall]:
+async def found_draft(context: Context, draft_id: str) -> tuple[RunRow, RunState, HeldCall]:
     """Return a draft of the caller's tenant; raise NotFound if there is none."""
     services, tenant = context.services, context.tenant
     row = await services.store.row(id_in_tenant(tenant, draft_id))
@@ -135,7 +135,7 @@ async def draft_list(context: Context, given: ListDrafts) -> DraftPage:
         state = await context.services.host.read(row.run_id)
         held = None if state is None else held_call_of(state)
         if state is not None and held is not None and may_see_held(context.principal, held):
-            items.append(draft_view(context.tenant, state, held))
+            items.append(_seen(context, state, draft_view(context.tenant, state, held)))
     return DraftPage(items=items, next_cursor=page.next_cursor)
 
 
@@ -153,7 +153,7 @@ async def draft_get(context: Context, given: OneDraft) -> DraftView:
     Shows the whole call, its digest, who may approve it, and what came of it. An answer with a secret is shown only to
     whoever made the call, for a day.
     """
-    row, state, held = await _found(context, given.draft_id)
+    row, state, held = await found_draft(context, given.draft_id)
     votes: list[dict[str, Any]] = []
     escalations: list[dict[str, Any]] = []
     for record in await context.services.host.history(row.run_id):
@@ -167,7 +167,16 @@ async def draft_get(context: Context, given: OneDraft) -> DraftView:
     if view.result == WITHHELD and context.principal.id == held.principal.id:
         kept = await withheld_result(context, row.run_id, held)
         view = view if kept is None else msgspec.structs.replace(view, result=kept)
-    return view
+    return _seen(context, state, view)
+
+
+def _seen(context: Context, state: RunState, view: DraftView) -> DraftView:
+    """Return a draft with whether its caller may decide about it now."""
+    question = view.question
+    if view.status != "waiting" or question is None:
+        return view
+    voted = any(vote.get("by") == context.principal.id for vote in question.votes)
+    return msgspec.structs.replace(view, decidable=not voted and may_approve(context, state, question.approvers))
 
 
 @operation(
@@ -184,7 +193,7 @@ async def draft_get(context: Context, given: OneDraft) -> DraftView:
         "DRAFT_FINAL",
         "PERSON_REQUIRED",
     ),
-    examples=(Example(arguments={"draft_id": _EXAMPLE, "note": "checked with finance"}),),
+    examples=(Example(arguments={"draft_id": EXAMPLE_ID, "note": "checked with finance"}),),
 )
 async def draft_approve(context: Context, given: DecideDraft) -> Reply[DraftView]:
     """Approve a call that waits.
@@ -202,7 +211,7 @@ async def draft_approve(context: Context, given: DecideDraft) -> Reply[DraftView
     holdable=False,
     subject="draft_id",
     errors=(_SEEN, "APPROVER_REQUIRED", "DIGEST_MISMATCH", "DRAFT_FINAL", "PERSON_REQUIRED"),
-    examples=(Example(arguments={"draft_id": _EXAMPLE, "note": "not this month"}),),
+    examples=(Example(arguments={"draft_id": EXAMPLE_ID, "note": "not this month"}),),
 )
 async def draft_reject(context: Context, given: DecideDraft) -> Reply[DraftView]:
     """Reject a call that waits.
@@ -213,7 +222,7 @@ async def draft_reject(context: Context, given: DecideDraft) -> Reply[DraftView]
 
 
 async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> Reply[DraftView]:
-    row, state, held = await _found(context, given.draft_id)
+    row, state, held = await found_draft(context, given.draft_id)
     if given.digest is not None and given.digest != held.digest:
         message = "the draft has another digest than the one that you looked at"
         raise Rejected("DIGEST_MISMATCH", message, "look at the draft again", {"digest": held.digest})
@@ -240,7 +249,7 @@ async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> R
         await context.caller.while_connected(
             lambda: context.services.host.wait_for_end(row.run_id, timeout_seconds=seconds)
         )
-    _, ended, _ = await _found(context, given.draft_id)
+    _, ended, _ = await found_draft(context, given.draft_id)
     if draft_status(ended) == "drifted":
         message = "what the call would do had changed since it was proposed; it was not made"
         raise Conflict("DRAFT_DRIFTED", message, "propose it again with draft.propose", {"draft_id": given.draft_id})
@@ -260,14 +269,14 @@ def _final(draft_id: str, state: RunState) -> Conflict:
     holdable=False,
     subject="draft_id",
     errors=(_SEEN, "DRAFT_FINAL", "DRAFT_NOT_YOURS"),
-    examples=(Example(arguments={"draft_id": _EXAMPLE, "reason": "not needed any more"}),),
+    examples=(Example(arguments={"draft_id": EXAMPLE_ID, "reason": "not needed any more"}),),
 )
 async def draft_cancel(context: Context, given: CancelDraft) -> DraftView:
     """Withdraw a call that waits for approval.
 
     Whoever made the call can, and whoever may approve it.
     """
-    row, state, held = await _found(context, given.draft_id)
+    row, state, held = await found_draft(context, given.draft_id)
     if draft_status(state) != "waiting":
         raise _final(given.draft_id, state)
     refusal = withdrawal_refusal(context, state, held)
@@ -302,7 +311,7 @@ class CommitDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         "DRAFT_FINAL",
         "PERSON_REQUIRED",
     ),
-    examples=(Example(arguments={"draft_id": _EXAMPLE, "digest": "0" * 64}),),
+    examples=(Example(arguments={"draft_id": EXAMPLE_ID, "digest": "0" * 64}),),
 )
 async def draft_commit(context: Context, given: CommitDraft) -> Reply[DraftView]:
     """Make a call that you have looked at.
@@ -321,7 +330,7 @@ async def draft_commit(context: Context, given: CommitDraft) -> Reply[DraftView]
     holdable=False,
     subject="draft_id",
     errors=(_SEEN, "DRAFT_NOT_FINAL", "DRAFT_NOT_YOURS"),
-    examples=(Example(arguments={"draft_id": _EXAMPLE}),),
+    examples=(Example(arguments={"draft_id": EXAMPLE_ID}),),
 )
 async def draft_propose(context: Context, given: OneDraft) -> Reply[DraftView]:
     """Propose a call again that was not made.
@@ -329,7 +338,7 @@ async def draft_propose(context: Context, given: OneDraft) -> Reply[DraftView]:
     For a draft that was rejected, has expired, or drifted: the same call is made again by whoever made it first, on the
     state as it is now. The draft stays as it is; the answer is the new one.
     """
-    _, state, held = await _found(context, given.draft_id)
+    _, state, held = await found_draft(context, given.draft_id)
     status = draft_status(state)
     if status in ("waiting", "approved", "executed", "ambiguous"):
         message = f"the draft {given.draft_id} is {status}"
@@ -351,7 +360,7 @@ async def draft_propose(context: Context, given: OneDraft) -> Reply[DraftView]:
     if isinstance(outcome, RefusedCall):
         raise outcome.error
     again = outcome.reply.value.held.draft_id
-    _, proposed, fresh = await _found(context, again)
+    _, proposed, fresh = await found_draft(context, again)
     context.call.note(draft_id=again)
     return Reply(value=draft_view(context.tenant, proposed, fresh), status=202, location=f"/drafts/{again}")
 

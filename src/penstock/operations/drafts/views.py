@@ -78,6 +78,14 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     """The execution whose node made the call and waits for it, if one did."""
     made_by_node: str | None = None
     """That node."""
+    requester_name: str = ""
+    """What whoever asked for it is called."""
+    acting_for: list[str] = []
+    """For whom they asked: the nearest first, then for whom that one acted, and so on."""
+    surface: str = ""
+    """Where they asked."""
+    decidable: bool = False
+    """Whether you may approve or reject it now; of draft.list and draft.get only."""
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,4 +142,7 @@ def draft_view(tenant: str, state: RunState, held: HeldCall, votes: list[dict[st
         error=error_of(state),
         made_by_execution=None if held.visit is None else id_for_callers(tenant, held.visit.run_id),
         made_by_node=None if held.visit is None else held.visit.node_id,
+        requester_name=held.principal.name,
+        acting_for=held.principal.acting_for,
+        surface=held.surface,
     )

@@ -351,6 +351,10 @@ class Holds(Protocol):
     def call(self) -> Callable[[Request], Awaitable[Any]] | None:
         """Makes a call through the gate, for operations that make one for their caller."""
 
+    @property
+    def find(self) -> Callable[[str, str], Awaitable[Capability | None]] | None:
+        """Finds what a tenant exposes by its name: a workflow, a stored query, an imported tool."""
+
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
         """Return why it waits; None if it is done now."""
 

@@ -117,6 +117,8 @@ class HoldStage:
         self.desk: DraftDesk | None = None
         self.call: Callable[[Request], Awaitable[Any]] | None = None
         """Makes a call through the gate, for operations that make one for their caller."""
+        self.find: Callable[[str, str], Awaitable[Capability | None]] | None = None
+        """Finds what a tenant exposes by its name."""
         self._choices: HoldChoices = services.holds
 
     def is_free(self, context: Context, decided: Decided | None) -> bool:

@@ -53,6 +53,7 @@ from penstock.runtime.ports.graphs import (
     BranchesMerged,
     DiffPage,
     MergeConflicts,
+    MergeTried,
 )
 
 __all__ = ["OPERATIONS"]
@@ -121,6 +122,39 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     commit: CommitView | None
     branch_deleted: bool = False
     branch_delete_error: str | None = None
+
+
+class PreviewMerge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What would be merged into what."""
+
+    graph_id: GraphId
+    source: Branch
+    target: BranchOrMain = MAIN
+
+
+class ConflictView(msgspec.Struct, frozen=True, kw_only=True):
+    """An entity that both branches changed differently."""
+
+    kind: str
+    entity_kind: str
+    type_name: str
+    entity_id: str | None
+    message: str
+
+
+class MergePreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a merge of these heads would do."""
+
+    source_commit_id: str
+    target_commit_id: str
+    base_commit_id: Annotated[
+        str | None, Meta(description="The last commit that both have: compare the source with it. Null with conflicts.")
+    ]
+    outcome: Annotated[str, Meta(description="already_up_to_date, fast_forward, merged or conflicts.")]
+    changes: Annotated[int, Meta(description="How many nodes and edges of the target would change.")]
+    conflicts: list[ConflictView]
+    total_conflicts: int
+    """How many there are; at most a thousand are listed."""
 
 
 class DiffBranches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -256,6 +290,44 @@ async def diff(context: Context, given: DiffBranches) -> BranchDifference:
     )
 
 
+@operation(
+    "graph.branches_preview",
+    route=Route(method="GET", path="/graphs/{graph_id}/merge", query=("source", "target")),
+    scopes=("graph:read",),
+    reads=True,
+    subject="graph_id",
+    groups=("graph:read",),
+    errors=(*READ_ERRORS, "BRANCH_BUSY"),
+    examples=(Example(arguments={"graph_id": "crm", "source": "review/ada"}),),
+)
+async def branches_preview(context: Context, given: PreviewMerge) -> MergePreview:
+    """Look at what a merge would do, without merging.
+
+    Says how much it would change, and lists the conflicts: what both branches changed differently. Pass the commits of
+    the answer to graph.branches_merge, so that it merges what you looked at. Whether the result keeps every constraint
+    of the schema shows when it is merged.
+    """
+    graph = await opened_graph(context, given.graph_id)
+    after, before = await view_of(graph, given.source, None), await view_of(graph, given.target, None)
+    tried = await graph.store.try_merge(graph.ref, given.source, given.target)
+    heads = {"source_commit_id": after.commit_id, "target_commit_id": before.commit_id}
+    if isinstance(tried, MergeTried):
+        return MergePreview(
+            **heads,
+            base_commit_id=tried.base_commit_id,
+            outcome=tried.outcome.value,
+            changes=tried.changes,
+            conflicts=[],
+            total_conflicts=0,
+        )
+    if not isinstance(tried, MergeConflicts):
+        refused(given.graph_id, tried)
+    listed = msgspec.convert(msgspec.to_builtins(tried.conflicts), list[ConflictView])
+    return MergePreview(
+        **heads, base_commit_id=None, outcome="conflicts", changes=0, conflicts=listed, total_conflicts=tried.total
+    )
+
+
 async def _approvals(context: Context, given: MergeBranches) -> tuple[Approval, ...]:
     return await branch_approvals(context, given.graph_id, given.target)
 
@@ -357,4 +429,11 @@ async def _without_source(context: Context, graph: OpenedGraph, given: MergeBran
     return msgspec.structs.replace(merged, branch_deleted=True)
 
 
-OPERATIONS: tuple[Capability, ...] = (branches_list, branches_create, branches_delete, diff, branches_merge)
+OPERATIONS: tuple[Capability, ...] = (
+    branches_list,
+    branches_create,
+    branches_delete,
+    diff,
+    branches_preview,
+    branches_merge,
+)

@@ -17,7 +17,9 @@ from penstock.base import limits
 from penstock.base.errors import Conflict
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.holds import Approval
+from penstock.graph.schema.model import EdgeType, EntityType, NodeType
 from penstock.graph.schema.plan import SchemaPlan
+from penstock.graph.schema.types import written_type
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
@@ -41,11 +43,38 @@ __all__ = ["OPERATIONS"]
 _EXAMPLE = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person"
 
 
+class PropertyOfType(msgspec.Struct, frozen=True, kw_only=True):
+    """A property of a type."""
+
+    name: str
+    type: str
+    """As it is written in a schema, such as `I64?`."""
+    key: bool = False
+    """Whether it identifies a node, alone or with others."""
+
+
+class TypeOfGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of nodes or edges."""
+
+    name: str
+    kind: Annotated[str, Meta(description="node or edge.")]
+    properties: list[PropertyOfType]
+    description: str | None = None
+    source: str | None = None
+    """The type of nodes that such an edge comes from."""
+    target: str | None = None
+    """The type of nodes that it leads to."""
+    implements: list[str] = []
+    """The interfaces of a type of nodes; their properties are among its own."""
+
+
 class SchemaOfGraph(msgspec.Struct, frozen=True, kw_only=True):
-    """The schema of a graph, as it was written."""
+    """The schema of a graph, as it was written, and its types."""
 
     schema: str
     schema_version: int
+    types: list[TypeOfGraph] = []
+    """The types of nodes, then those of edges, in the order of the schema."""
 
 
 class ApplySchema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,7 +116,26 @@ class SchemaOutcome(msgspec.Struct, frozen=True, kw_only=True):
 async def schema_get(context: Context, given: OneGraph) -> SchemaOfGraph:
     """Get the schema of a graph: its types of nodes and edges, with their properties."""
     graph = await opened_graph(context, given.graph_id)
-    return SchemaOfGraph(schema=graph.row.schema_source, schema_version=graph.row.schema_version)
+    row = graph.row
+    types = [*map(_type_view, row.schema.nodes), *map(_type_view, row.schema.edges)]
+    return SchemaOfGraph(schema=row.schema_source, schema_version=row.schema_version, types=types)
+
+
+def _type_view(declared: EntityType) -> TypeOfGraph:
+    key = (declared.key or ()) if isinstance(declared, NodeType) else ()
+    described = next((item.value for item in declared.annotations if item.name == "description"), None)
+    return TypeOfGraph(
+        name=declared.name,
+        kind="node" if isinstance(declared, NodeType) else "edge",
+        properties=[
+            PropertyOfType(name=item.name, type=written_type(item.type, nullable=item.nullable), key=item.name in key)
+            for item in declared.properties
+        ],
+        description=described if isinstance(described, str) else None,
+        source=declared.source if isinstance(declared, EdgeType) else None,
+        target=declared.target if isinstance(declared, EdgeType) else None,
+        implements=list(declared.implements) if isinstance(declared, NodeType) else [],
+    )
 
 
 async def _approvals(context: Context, given: ApplySchema) -> tuple[Approval, ...]:

@@ -154,6 +154,8 @@ class _Looking(NamedTuple):
             return await self._draft(value)
         if isinstance(value, ExecutionResult | ExecutionView) or _has(value, "execution_id", "output"):
             return await self._execution(value)
+        if _has(value, "draft_id", "impact", "state_witness"):
+            return await self._review(value)
         if capability.is_of_tenant:
             return value
         own = self._hidden(target_of(capability, self.request.arguments), capability.output_schema)
@@ -178,6 +180,12 @@ class _Looking(NamedTuple):
             return value
         given = arguments if isinstance(arguments, dict) else {}
         return _with(value, result=await self.answer_of(str(_member(value, "operation")), given, result))
+
+    async def _review(self, value: Any) -> Any:
+        row = await self.row(_member(value, "draft_id"))
+        held, _ = (None, None) if row is None else await self._held(row)
+        hides = held is None or (await self.of_operation(held.operation, held.arguments)).paths
+        return _plain_preview(value) if hides else value
 
     async def output_of(self, row: RunRow, output: JsonValue) -> JsonValue:
         """Return the output of a run as the caller sees it. That of a held call is the answer of the call."""

@@ -64,6 +64,7 @@ __all__ = [
     "LoadRefused",
     "Lost",
     "MergeConflicts",
+    "MergeTried",
     "Mutated",
     "PageWanted",
     "Parameters",
@@ -449,6 +450,15 @@ class BranchesMerged(msgspec.Struct, frozen=True):
     outcome: MergeOutcome
     commit: CommitRow | None
     changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTried:
+    """What a merge would do. `base_commit_id` is the last commit of both; what the source changed since is merged."""
+
+    outcome: MergeOutcome
+    changes: int
+    base_commit_id: str
 
 
 @dataclass(frozen=True, slots=True)

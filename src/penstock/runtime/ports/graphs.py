@@ -65,6 +65,7 @@ from penstock.runtime.ports.graph_outcomes import (
     LoadRefused,
     Lost,
     MergeConflicts,
+    MergeTried,
     Mutated,
     PageWanted,
     Parameters,
@@ -122,6 +123,7 @@ __all__ = [
     "LoadRefused",
     "Lost",
     "MergeConflicts",
+    "MergeTried",
     "Mutated",
     "PageWanted",
     "Parameters",
@@ -317,6 +319,9 @@ class GraphStore(Protocol):
         call: GraphCall | None = None,
     ) -> BranchesMerged | MergeConflicts | Refused:
         """Bring everything that changed on `source` to `target`, as one commit, or report every conflict."""
+
+    async def try_merge(self, ref: GraphRef, source: str, target: str = MAIN) -> MergeTried | MergeConflicts | Refused:
+        """Return what a merge would do now. Whether its result keeps every constraint shows when it is merged."""
 
     async def plan_schema(
         self, ref: GraphRef, schema: Schema, *, allow_data_loss: bool = False

@@ -35,7 +35,7 @@ NESTED = {"type": "object", "required": ["lines"], "properties": {"lines": {"typ
 BOTH: frozenset[Kind] = frozenset({"form", "url"})
 
 
-def ask(name: str, schema: dict[str, Any], message: str = "What <is> it?") -> dict[str, Any]:
+def ask(name: str, schema: dict[str, Any], message: str = "What <is>\u202e it?") -> dict[str, Any]:
     question = {"id": "question", "type": "interrupt", "message": message, "answer": schema}
     return exposed(name, question, {"id": "done", "type": "end", "output": "${ .question }"})
 
@@ -81,7 +81,7 @@ async def test_a_secret_is_asked_for_on_a_page_and_the_call_goes_on(tmp_path: Pa
         shown = await browser.get(url)
         assert shown.status_code == 200
         assert 'type="password"' in shown.text
-        assert "What &lt;is&gt; it?" in shown.text
+        assert "What &lt;is&gt;[U+202E] it?" in shown.text
         assert "script" not in shown.text
         policy = shown.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; style-src 'sha256-")

@@ -52,6 +52,37 @@ def test_conflicts_are_all_listed_and_nothing_is_merged(open_caller: OpenGate) -
     with_crm(open_caller, test)
 
 
+def test_a_merge_is_looked_at_before_it_is_made(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        await proposed(caller)
+        seen = await caller.call("graph.branches_preview", graph_id="crm", source="work")
+        assert (seen["outcome"], seen["changes"], seen["conflicts"]) == ("fast_forward", 1, [])
+        compared = {"source": "work", "target_snapshot": seen["base_commit_id"]}
+        [change] = (await caller.call("graph.diff", graph_id="crm", **compared))["changes"]
+        assert change["entity_id"] == "t1"
+        heads = {"if_source_commit": seen["source_commit_id"], "if_graph_commit": seen["target_commit_id"]}
+        await caller.call("graph.branches_merge", graph_id="crm", source="work", **heads)
+        done = await caller.call("graph.branches_preview", graph_id="crm", source="work")
+        assert (done["outcome"], done["changes"]) == ("already_up_to_date", 0)
+        unknown = await caller.refusal("graph.branches_preview", graph_id="crm", source="nothing")
+        assert unknown.code == "BRANCH_NOT_FOUND"
+
+    with_crm(open_caller, test)
+
+
+def test_conflicts_are_seen_before_a_merge_is_tried(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("graph.branches_create", graph_id="crm", name="work")
+        for branch, title in (("main", "Uno"), ("work", "Eins")):
+            record = f'{{"type": "Task", "data": {{"slug": "t1", "title": "{title}", "state": "open"}}}}'
+            await caller.call("graph.load", graph_id="crm", data=record, branch=branch)
+        seen = await caller.call("graph.branches_preview", graph_id="crm", source="work")
+        assert (seen["outcome"], seen["total_conflicts"], seen["base_commit_id"]) == ("conflicts", 1, None)
+        assert [(item["kind"], item["entity_id"]) for item in seen["conflicts"]] == [("divergent_update", "t1")]
+
+    with_crm(open_caller, test)
+
+
 async def merge_as(caller: Caller, **more: Any) -> Any:
     return (await caller.reply("graph.branches_merge", graph_id="crm", source="work", **more)).value
 

@@ -127,6 +127,8 @@ def test_the_answer_of_a_held_call_is_cut_for_whoever_looks_at_the_draft(open_ca
         requester = await caller.new_caller(*READER, kind="person", groups=["finance"])
         held = await requester.call("workflow:pay", card=CARD)
         draft_id = held["held"]["draft_id"]
+        assert "workflow" in (await sees.call("draft.review", draft_id=draft_id))["impact"]
+        assert (await blind.call("draft.review", draft_id=draft_id))["impact"] == {}
         await sees.call("draft.approve", draft_id=draft_id)
         await ended(caller, draft_id)
         assert (await sees.call("draft.get", draft_id=draft_id))["result"] == {"card": CARD, "paid": True}

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.draft import DraftPage, DraftView
+from penstock.client.generated.views.draft import DraftPage, DraftReview, DraftView
 
 __all__ = ["AsyncDrafts"]
 
@@ -133,3 +133,10 @@ class AsyncDrafts:
         return await self._caller.invoke(
             "draft.propose", {"draft_id": draft_id}, DraftView, idempotency_key=idempotency_key
         )
+
+    async def review(self, draft_id: str) -> DraftReview:
+        """Look at a call that waits as it would be made now.
+
+        Says what has changed since it was proposed, and what the call would do. Nothing is called.
+        """
+        return await self._caller.invoke("draft.review", {"draft_id": draft_id}, DraftReview)

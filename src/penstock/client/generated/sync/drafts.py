@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from penstock.client.caller import Caller
-from penstock.client.generated.views.draft import DraftPage, DraftView
+from penstock.client.generated.views.draft import DraftPage, DraftReview, DraftView
 
 __all__ = ["Drafts"]
 
@@ -128,3 +128,10 @@ class Drafts:
         first, on the state as it is now. The draft stays as it is; the answer is the new one.
         """
         return self._caller.invoke("draft.propose", {"draft_id": draft_id}, DraftView, idempotency_key=idempotency_key)
+
+    def review(self, draft_id: str) -> DraftReview:
+        """Look at a call that waits as it would be made now.
+
+        Says what has changed since it was proposed, and what the call would do. Nothing is called.
+        """
+        return self._caller.invoke("draft.review", {"draft_id": draft_id}, DraftReview)

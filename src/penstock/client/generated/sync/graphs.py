@@ -23,6 +23,7 @@ from penstock.client.generated.views.graph import (
     HistoryCollected,
     LoadAnswer,
     Merged,
+    MergePreview,
     QueryCheck,
     QueryList,
     QueryPlan,
@@ -215,6 +216,17 @@ class Graphs:
                 "cursor": cursor,
             },
             BranchDifference,
+        )
+
+    def branches_preview(self, graph_id: str, *, source: str, target: str | None = None) -> MergePreview:
+        """Look at what a merge would do, without merging.
+
+        Says how much it would change, and lists the conflicts: what both branches changed differently. Pass the
+        commits of the answer to graph.branches_merge, so that it merges what you looked at. Whether the result
+        keeps every constraint of the schema shows when it is merged.
+        """
+        return self._caller.invoke(
+            "graph.branches_preview", {"graph_id": graph_id, "source": source, "target": target}, MergePreview
         )
 
     def branches_merge(

@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.client.generated.views.execution import ErrorView, QuestionView
 
-__all__ = ["DraftPage", "DraftView"]
+__all__ = ["DraftPage", "DraftReview", "DraftView"]
 
 
 class DraftView(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +41,10 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorView | None = None
     made_by_execution: str | None = None
     made_by_node: str | None = None
+    requester_name: str = ""
+    acting_for: list[str] = msgspec.field(default_factory=list)
+    surface: str = ""
+    decidable: bool = False
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,3 +52,14 @@ class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[DraftView]
     next_cursor: str | None
+
+
+class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
+    """How a draft stands against what is true now."""
+
+    draft_id: str
+    operation: str
+    changed: list[str]
+    state_witness: Any
+    impact: dict[str, Any]
+    problem: ErrorView | None = None

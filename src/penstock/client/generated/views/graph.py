@@ -19,6 +19,7 @@ __all__ = [
     "CommitList",
     "CommitView",
     "CommitWithChanges",
+    "ConflictView",
     "Exported",
     "GraphHealth",
     "GraphList",
@@ -26,8 +27,10 @@ __all__ = [
     "HistoryCollected",
     "LoadAnswer",
     "Loaded",
+    "MergePreview",
     "Merged",
     "ParameterView",
+    "PropertyOfType",
     "QueryCheck",
     "QueryList",
     "QueryPlan",
@@ -37,6 +40,7 @@ __all__ = [
     "SchemaOutcome",
     "SnapshotView",
     "TargetView",
+    "TypeOfGraph",
 ]
 
 
@@ -150,6 +154,16 @@ class CommitList(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class ConflictView(msgspec.Struct, frozen=True, kw_only=True):
+    """An entity that both branches changed differently."""
+
+    kind: str
+    entity_kind: str
+    type_name: str
+    entity_id: str | None
+    message: str
+
+
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """Records of a graph: nodes first, then edges."""
 
@@ -221,6 +235,21 @@ class LoadAnswer(msgspec.Struct, frozen=True, kw_only=True):
     actor_id: str
 
 
+class MergePreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a merge of these heads would do."""
+
+    source_commit_id: str
+    target_commit_id: str
+    base_commit_id: str | None
+    """The last commit that both have: compare the source with it. Null with conflicts."""
+    outcome: str
+    """already_up_to_date, fast_forward, merged or conflicts."""
+    changes: int
+    """How many nodes and edges of the target would change."""
+    conflicts: list[ConflictView]
+    total_conflicts: int
+
+
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """How the merge went."""
 
@@ -241,6 +270,14 @@ class ParameterView(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any]
     nullable: bool
     description: str | None
+
+
+class PropertyOfType(msgspec.Struct, frozen=True, kw_only=True):
+    """A property of a type."""
+
+    name: str
+    type: str
+    key: bool = False
 
 
 class QueryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,11 +339,25 @@ class ReadAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there are further rows: ask again with `offset`."""
 
 
+class TypeOfGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of nodes or edges."""
+
+    name: str
+    kind: str
+    """node or edge."""
+    properties: list[PropertyOfType]
+    description: str | None = None
+    source: str | None = None
+    target: str | None = None
+    implements: list[str] = msgspec.field(default_factory=list)
+
+
 class SchemaOfGraph(msgspec.Struct, frozen=True, kw_only=True):
-    """The schema of a graph, as it was written."""
+    """The schema of a graph, as it was written, and its types."""
 
     schema: str
     schema_version: int
+    types: list[TypeOfGraph] = msgspec.field(default_factory=list)
 
 
 class SchemaOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ Above it: `store`. Below it: `differences`, `penstock.graph.versions`, `versions
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.base import limits
@@ -26,6 +26,7 @@ from penstock.runtime.ports.graphs import (
     GraphRef,
     HeadMoved,
     MergeConflicts,
+    MergeTried,
     Refused,
     Stamp,
 )
@@ -49,7 +50,7 @@ from penstock.runtime.stores.sqlite.graphs.garbage import has_base
 from penstock.runtime.stores.sqlite.graphs.mutating import undone_unless
 from penstock.runtime.stores.sqlite.graphs.versions import StoredRow, VersionWriter
 
-__all__ = ["MergePlan", "MergeWrite", "apply_merge", "as_conflicts", "is_current", "merge_now", "plan_merge"]
+__all__ = ["MergePlan", "MergeWrite", "apply_merge", "as_conflicts", "is_current", "merge_now", "plan_merge", "trying"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class MergePlan:
     target: Branch
     outcome: MergeOutcome
     writes: tuple[MergeWrite, ...]
+    base_seq: int
+    """The last commit that both branches have."""
 
 
 def plan_merge(
@@ -102,7 +105,7 @@ def plan_merge(
     base = common_ancestor(source.head_seq, target.head_seq, lambda seq: _parents(connection, graph.graph, seq))
     assert base is not None, "all branches of a graph come from its first commit"
     if base == source.head_seq:
-        return MergePlan(graph, stored, source, target, MergeOutcome.ALREADY_UP_TO_DATE, ())
+        return MergePlan(graph, stored, source, target, MergeOutcome.ALREADY_UP_TO_DATE, (), base)
     base_chain = _chain_of_commit(connection, graph.graph, base)
     if not has_base(connection, graph.graph, base_chain):
         message = f"the last common commit of {source.name} and {target.name} was collected as garbage"
@@ -116,7 +119,21 @@ def plan_merge(
         return MergeConflicts(tuple(conflicts[: limits.GRAPH_CONFLICTS_MAX]), len(conflicts))
     writes = tuple(MergeWrite(name, entity_id, change.after) for (_, name, entity_id), change in wanted.items())
     outcome = MergeOutcome.FAST_FORWARD if is_forward else MergeOutcome.MERGED
-    return MergePlan(graph, stored, source, target, outcome, writes)
+    return MergePlan(graph, stored, source, target, outcome, writes, base)
+
+
+def trying(
+    catalogue: Catalogue, ref: GraphRef, names: tuple[str, str]
+) -> Callable[[sqlite3.Connection], MergeTried | MergeConflicts | Refused]:
+    """Return what compares two branches, and says what a merge would do."""
+
+    def tried(connection: sqlite3.Connection) -> MergeTried | MergeConflicts | Refused:
+        plan = plan_merge(connection, catalogue, ref, names, (None, None))
+        if not isinstance(plan, MergePlan):
+            return plan
+        return MergeTried(plan.outcome, len(plan.writes), commit_id_at(connection, plan.graph.graph, plan.base_seq))
+
+    return tried
 
 
 def _head(connection: sqlite3.Connection, branch: Branch) -> Chain:

@@ -61,6 +61,7 @@ from penstock.runtime.ports.graphs import (
     LoadRefused,
     Lost,
     MergeConflicts,
+    MergeTried,
     Mutated,
     PageWanted,
     Parameters,
@@ -75,7 +76,7 @@ from penstock.runtime.ports.graphs import (
     View,
 )
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
-from penstock.runtime.stores.sqlite.graphs import branching, garbage, listing, mutating, schemas, staging
+from penstock.runtime.stores.sqlite.graphs import branching, garbage, listing, merging, mutating, schemas, staging
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Catalogue,
     StoredSchema,
@@ -414,6 +415,10 @@ class SqliteGraphStore:
     ) -> BranchesMerged | MergeConflicts | Refused:
         """Merge a branch into another one."""
         return await self._staged.merge_branches(ref, (source, target), stamp, call)
+
+    async def try_merge(self, ref: GraphRef, source: str, target: str = MAIN) -> MergeTried | MergeConflicts | Refused:
+        """What a merge would do."""
+        return await self._database.read_slowly(in_snapshot(merging.trying(self._catalogue, ref, (source, target))))
 
     async def plan_schema(
         self, ref: GraphRef, schema: Schema, *, allow_data_loss: bool = False
