@@ -16,7 +16,7 @@ from joserfc.jws import JWSRegistry
 from penstock.governance.tokens.rules import IssuerRules
 from penstock.operations.gate.tokens.choices import TokenChoices, TrustedIssuer
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource, advertised_scopes
-from penstock.runtime.ports.issuers import Fetched, IntrospectionRequest, IssuerResponse, NotFetched
+from penstock.runtime.ports.issuers import CodeExchange, Fetched, IntrospectionRequest, IssuerResponse, NotFetched
 from penstock.runtime.system import SystemClock
 
 PUBLIC_URL = "https://flows.example"
@@ -142,6 +142,9 @@ class IssuerDirectory:
         if self.is_down:
             return NotFetched("nobody is there")
         return Fetched(json.dumps(self.tokens.get(request.token, {"active": False})).encode())
+
+    async def exchange(self, request: CodeExchange) -> IssuerResponse:
+        return NotFetched("nobody signs in here")
 
     async def close(self) -> None:
         pass

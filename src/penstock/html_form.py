@@ -18,7 +18,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.visible_texts import visible_text
 from penstock.operations.executions.answers import is_secret
 
-__all__ = ["AnswerForm", "UnreadableField", "answer_form"]
+__all__ = ["SECRET_FIELD", "AnswerForm", "UnreadableField", "answer_form"]
 
 Control: TypeAlias = Literal["text", "secret", "number", "integer", "boolean", "choice", "several", "json", "group"]
 Given: TypeAlias = Mapping[str, Sequence[str]]
@@ -28,6 +28,8 @@ Wrong: TypeAlias = Mapping[str, Sequence[str]]
 _CONTROLS: dict[str, Control] = {"string": "text", "number": "number", "integer": "integer", "boolean": "boolean"}
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
 _WHOLE = "answer"
+SECRET_FIELD = "secret_field"
+"""A hidden field that names a field with a secret, so that whoever shows the form data again masks it."""
 _PREFIX = "field."
 # Deeper than this, a form is more confusing than JSON.
 _DEPTH_MAX = 3
@@ -129,7 +131,8 @@ class _Field:
             case "json":
                 return f'<textarea {named} rows="4" spellcheck="false"{needed}>{escape(first)}</textarea>'
             case "secret":
-                return f'<input type="password" autocomplete="off" {named}{needed}>'
+                mark = f'<input type="hidden" name="{SECRET_FIELD}" value="{self._id}">'
+                return f'<input type="password" autocomplete="off" {named}{needed}>{mark}'
             case "number" | "integer":
                 step = "any" if self.control == "number" else "1"
                 return f'<input type="number" step="{step}" {named} value="{escape(first)}"{needed}>'

@@ -13,7 +13,7 @@ from penstock.app.settings.identity import IssuerSettings
 from penstock.app.settings.model import Settings
 from penstock.base.lazy_import import lazy_import
 from penstock.governance.tokens.rules import IssuerRules, without_slash
-from penstock.operations.gate.tokens.choices import TokenChoices, TrustedIssuer
+from penstock.operations.gate.tokens.choices import BrowserClient, TokenChoices, TrustedIssuer
 from penstock.operations.gate.tokens.introspection import Introspection
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource, advertised_scopes
 from penstock.runtime.ports.issuers import IssuerClient
@@ -74,4 +74,25 @@ def _trusted(name: str, issuer: IssuerSettings, protected: ProtectedResource) ->
     if asked is not None:
         secret = partial(resolve_secret, asked.client_secret)
         introspection = Introspection(url=asked.url, client_id=asked.client_id, client_secret=secret)
-    return TrustedIssuer(rules=rules, jwks_url=issuer.jwks_url, introspection=introspection)
+    return TrustedIssuer(
+        rules=rules,
+        jwks_url=issuer.jwks_url,
+        introspection=introspection,
+        browser=_browser_client(issuer, rules, protected),
+    )
+
+
+def _browser_client(issuer: IssuerSettings, rules: IssuerRules, protected: ProtectedResource) -> BrowserClient | None:
+    chosen = issuer.console
+    if chosen is None:
+        return None
+    reference = chosen.client_secret
+    audiences = rules.audiences
+    return BrowserClient(
+        client_id=chosen.client_id,
+        client_secret=None if reference is None else partial(resolve_secret, reference),
+        redirect_uri=f"{protected.public_url}/console/sign-in/callback",
+        scopes=chosen.scopes or protected.scopes,
+        resource=protected.resource if protected.resource in audiences else sorted(audiences)[0],
+        label=chosen.label,
+    )

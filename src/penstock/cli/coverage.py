@@ -85,6 +85,7 @@ EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
             "key.list",
             "key.revoke",
             "key.rotate",
+            "key.sign_out",
             "policy.check",
             "policy.delete",
             "policy.explain",

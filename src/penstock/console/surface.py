@@ -8,7 +8,7 @@ Above it: `app`. Below it: `sessions`, `pages`, the gate.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from secrets import token_urlsafe
 from typing import TypeAlias, assert_never
@@ -17,23 +17,25 @@ from urllib.parse import quote
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from penstock.asgi import AUDITED, CODE, HttpOrigin, header, remote_of, request_id_of, send_body
+from penstock.asgi import HttpOrigin, header, remote_of, request_id_of, send_body
 from penstock.asgi.refusals import note_refusal, page_status
 from penstock.base.errors import Denied, PenstockError, Rejected
 from penstock.console import pages
 from penstock.console.assets import assets_version, send_asset
 from penstock.console.events import refused_stream, send_changes
 from penstock.console.forms import Fields, query_of, read_form, refuse_foreign_form
+from penstock.console.kept_forms import OutdatedForm, kept_form
+from penstock.console.one_time_links import LINK_PATH, OneTimeLinks
 from penstock.console.rendering import html_headers, render
 from penstock.console.sessions import Session, Sessions
+from penstock.console.sign_in import SIGN_IN, SignIn, SignInAnswer, is_secure
 from penstock.console.visits import Page, Redirect, Shown, Text, Visit
-from penstock.operations.gate.context import Credentials, Principal
+from penstock.operations.gate.context import Principal
 from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["console_routes"]
 
 PATH = "/console"
-_SIGN_IN = f"{PATH}/sign-in"
 _TEXT_HEADERS = (
     (b"content-type", b"text/plain; charset=utf-8"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -42,13 +44,16 @@ _TEXT_HEADERS = (
 )
 
 
-def console_routes(gate: Gate) -> list[BaseRoute]:
-    """Return the routes of the console."""
-    console = _Console(gate)
+def console_routes(gate: Gate, links: OneTimeLinks | None = None) -> list[BaseRoute]:
+    """Return the routes of the console; `links` are the one-time links of this process, if it makes any."""
+    console = _Console(gate, links)
     routes: list[BaseRoute] = [
         Route(f"{PATH}/static/{{version}}/{{name}}", _Endpoint(send_asset)),
         Route(f"{PATH}/events", _Endpoint(console.events)),
-        Route(_SIGN_IN, _Endpoint(console.sign_in)),
+        Route(SIGN_IN, _Endpoint(console.signing_in(console.entrance.with_key))),
+        Route(f"{SIGN_IN}/callback", _Endpoint(console.signing_in(console.entrance.come_back))),
+        Route(f"{SIGN_IN}/with/{{issuer}}", _Endpoint(console.signing_in(console.entrance.leave))),
+        Route(f"{LINK_PATH}/{{token}}", _Endpoint(console.signing_in(console.entrance.with_link))),
         Route(f"{PATH}/sign-out", _Endpoint(console.sign_out)),
     ]
     served = {path: _Endpoint(console.serving(handler)) for path, handler in pages.HANDLERS.items()}
@@ -56,6 +61,7 @@ def console_routes(gate: Gate) -> list[BaseRoute]:
 
 
 Handler: TypeAlias = Callable[[Visit], Awaitable[Shown]]
+Way: TypeAlias = Callable[[Scope, Receive], Awaitable[SignInAnswer]]
 Serve: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -72,10 +78,13 @@ class _Endpoint:
 @dataclass(slots=True)
 class _Console:
     gate: Gate
+    links: OneTimeLinks | None = None
     sessions: Sessions = field(init=False)
+    entrance: SignIn = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sessions = Sessions(self.gate)
+        self.sessions = Sessions(self.gate, self.links)
+        self.entrance = SignIn(self.gate, self.sessions, self.links)
 
     # --- pages for those who are signed in ---------------------------------------------------------------------------
 
@@ -87,13 +96,13 @@ class _Console:
             session = self.sessions.read(header(scope, b"cookie"), now)
             principal = None if session is None else await self.sessions.principal(session)
             if session is None or principal is None:
-                await self._ask_to_sign_in(scope, send, expired=session is not None)
+                await self._ask_to_sign_in(scope, receive, send, expired=session is not None)
                 return
             scope.setdefault("state", {})["principal"] = principal
             renewed = self.sessions.renewed(session, now)
-            cookie = None if renewed is None else self.sessions.cookie(renewed, secure=_is_secure(scope))
+            cookies = () if renewed is None else (self.sessions.cookie(renewed, secure=is_secure(scope)),)
             shown, status = await self._shown(handler, scope, receive, (session, principal))
-            await _send(send, shown, status, scope["method"], self._common(principal, session), cookie)
+            await _send(send, shown, status, scope["method"], self._common(principal, session), cookies)
 
         return serve
 
@@ -121,6 +130,9 @@ class _Console:
         try:
             visit = await self._visit(scope, receive, session, principal)
             shown = await handler(visit)
+        except OutdatedForm as error:
+            note_refusal(scope, error)
+            return kept_form(scope, error.form), page_status(error)
         except PenstockError as error:
             return _error_page(scope, error)
         return shown, shown.status if isinstance(shown, Page) else 200
@@ -131,8 +143,7 @@ class _Console:
             refuse_foreign_form(scope)
             form = await read_form(scope, receive)
             if not self.sessions.is_form_token(session, form.text("form_token")):
-                message = "the form was made for another session"
-                raise Denied("FORM_OUTDATED", message, "go back, copy what you wrote, and open the page again")
+                raise OutdatedForm(form)
         elif scope["method"] not in ("GET", "HEAD"):
             raise Rejected("METHOD_NOT_ALLOWED", f"a page cannot be asked with {scope['method'][:20]}")
         return Visit(
@@ -158,85 +169,62 @@ class _Console:
 
     # --- signing in and out ------------------------------------------------------------------------------------------
 
-    async def _ask_to_sign_in(self, scope: Scope, send: Send, *, expired: bool) -> None:
+    async def _ask_to_sign_in(self, scope: Scope, receive: Receive, send: Send, *, expired: bool) -> None:
         if scope["method"] == "GET" and header(scope, b"sec-fetch-site") == "cross-site":
             # The browser kept the cookie back because a link of another site led here. Our own page may ask again.
-            await _send(send, Page("again.html", {}), 200, "GET", self._common(None, None), None)
+            await _send(send, Page("again.html", {}), 200, "GET", self._common(None, None), ())
             return
         if scope["method"] == "POST":  # what was written would be lost with a redirect
-            error = Denied(
-                "SIGNED_OUT", "you are signed out, and nothing was sent", "sign in in another tab, and send it again"
-            )
-            shown, status = _error_page(scope, error)
-            await _send(send, shown, status, "POST", self._common(None, None), None)
+            shown, status = await _kept(scope, receive)
+            await _send(send, shown, status, "POST", self._common(None, None), ())
             return
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
         reason = "&expired=1" if expired else ""
-        location = f"{_SIGN_IN}?to={quote(wanted, safe='')}{reason}"
-        await _send(send, Redirect(location), 303, scope["method"], {}, None)
+        location = f"{SIGN_IN}?to={quote(wanted, safe='')}{reason}"
+        await _send(send, Redirect(location), 303, scope["method"], {}, ())
 
-    async def sign_in(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Show the form, or take the key."""
-        query = query_of(scope)
-        wanted = _own_page(query.text("to"))
-        problem: str | None = "Your session has expired. Sign in again." if query.text("expired") else None
-        status = 200
-        if scope["method"] == "POST":
-            try:
-                refuse_foreign_form(scope)
-                form = await read_form(scope, receive)
-                session = await self._authenticated(scope, form.text("key"))
-            except PenstockError as error:
-                scope["state"].update({CODE: error.code, AUDITED: error.on_record or isinstance(error, Denied)})
-                problem, status = error.message, page_status(error)
-            else:
-                cookie = self.sessions.cookie(session, secure=_is_secure(scope))
-                await _send(send, Redirect(wanted), 303, "POST", {}, cookie)
-                return
-        given = {"problem": problem, "wanted": wanted}
-        await _send(send, Page("sign_in.html", given), status, scope["method"], self._common(None, None), None)
+    def signing_in(self, way: Way) -> Serve:
+        """Return the application of one way to sign in."""
 
-    async def _authenticated(self, scope: Scope, key: str) -> Session:
-        principal = await self.gate.authenticate(
-            Credentials(bearer=key),
-            surface="console",
-            request_id=request_id_of(scope),
-            remote=remote_of(scope),
-            origin=HttpOrigin(scope),
-        )
-        session = self.sessions.begin(principal, self.gate.services.clock.now_ms())
-        if session is None:
-            raise Denied("KEY_NEEDED", "the console takes API keys only", "sign in with a key of this server")
-        return session
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            scope.setdefault("state", {})
+            shown, cookies = await way(scope, receive)
+            status = shown.status if isinstance(shown, Page) else 303
+            await _send(send, shown, status, scope["method"], self._common(None, None), cookies)
+
+        return serve
 
     async def sign_out(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forget the session of this browser."""
+        """Forget the session of this browser; with `everywhere`, end all sessions of whoever signs out."""
         session = self.sessions.read(header(scope, b"cookie"), self.gate.services.clock.now_ms())
-        if scope["method"] == "POST" and session is not None:
-            try:
-                refuse_foreign_form(scope)
-                form = await read_form(scope, receive)
-            except PenstockError as error:
-                shown, status = _error_page(scope, error)
-                await _send(send, shown, status, "POST", self._common(None, None), None)
+        principal = None if session is None else await self.sessions.principal(session)
+        if scope["method"] == "POST" and session is not None and principal is not None:
+            scope.setdefault("state", {})["principal"] = principal
+            shown, status = await self._shown(_sign_out, scope, receive, (session, principal))
+            if not isinstance(shown, Redirect):
+                await _send(send, shown, status, "POST", self._common(principal, session), ())
                 return
-            if not self.sessions.is_form_token(session, form.text("form_token")):
-                await _send(send, Redirect(PATH), 303, "POST", {}, None)
-                return
-        cookie = self.sessions.no_cookie(secure=_is_secure(scope)) if scope["method"] == "POST" else None
-        await _send(send, Redirect(_SIGN_IN), 303, scope["method"], {}, cookie)
+        cookies = (self.sessions.no_cookie(secure=is_secure(scope)),) if scope["method"] == "POST" else ()
+        await _send(send, Redirect(SIGN_IN), 303, scope["method"], {}, cookies)
 
 
-def _is_secure(scope: Scope) -> bool:
-    """Whether the browser reached us over TLS, as the server or a trusted proxy says."""
-    return bool(scope.get("scheme") == "https")
+async def _sign_out(visit: Visit) -> Shown:
+    if visit.form is not None and visit.form.text("everywhere"):
+        await visit.call("key.sign_out")
+    return Redirect(SIGN_IN)
 
 
-def _own_page(wanted: str) -> str:
-    """Return a page of the console; nothing else is redirected to after signing in."""
-    is_own = wanted == PATH or wanted.startswith((f"{PATH}/", f"{PATH}?"))
-    return wanted if is_own and wanted.isprintable() and "\\" not in wanted else PATH
+async def _kept(scope: Scope, receive: Receive) -> tuple[Shown, int]:
+    """Return the page for somebody who sends a form and is signed out: nothing was done, and nothing is lost."""
+    try:
+        refuse_foreign_form(scope)
+        form = await read_form(scope, receive)
+    except PenstockError as error:
+        return _error_page(scope, error)
+    signed_out = Denied("SIGNED_OUT", "you are signed out, and nothing was sent")
+    note_refusal(scope, signed_out)
+    return kept_form(scope, form), page_status(signed_out)
 
 
 def _error_page(scope: Scope, error: PenstockError) -> tuple[Page, int]:
@@ -247,7 +235,7 @@ def _error_page(scope: Scope, error: PenstockError) -> tuple[Page, int]:
 
 
 async def _send(
-    send: Send, shown: Shown, status: int, method: str, common: dict[str, object], cookie: str | None
+    send: Send, shown: Shown, status: int, method: str, common: dict[str, object], cookies: Sequence[str]
 ) -> None:
     headers: list[tuple[bytes, bytes]]
     match shown:
@@ -264,7 +252,6 @@ async def _send(
                 headers.append((b"content-disposition", f'attachment; filename="{file_name}"'.encode("ascii")))
         case _:
             assert_never(shown)
-    if cookie is not None:
-        headers.append((b"set-cookie", cookie.encode()))
+    headers.extend((b"set-cookie", cookie.encode()) for cookie in cookies)
     headers.append((b"content-length", str(len(body)).encode()))
     await send_body(send, status, headers, b"" if method == "HEAD" else body)

@@ -5,7 +5,8 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -248,3 +249,31 @@ def test_what_happens_inside_of_an_item_is_told_with_its_number(project: Shop) -
         told = read_until(server.process, "waiting for a person: Take 8?")
         assert "ask  #1 waiting for a person: Take 7?" in told
         assert "ask  #2 waiting for a person: Take 8?" in told
+
+
+def test_the_link_that_is_printed_signs_in_once_on_this_machine_and_is_not_logged(shop: Shop) -> None:
+    with shop.start("dev", "--port", "0", "--no-browser", "--verbose") as process:
+        told = read_until(process, "watching files")
+        link = re.search(r"http://(127\.0\.0\.1:\d+)(/console/sign-in/link/(\S+))", told)
+        assert link is not None
+        place, path, token = link.groups()
+
+        def ask(path: str, **headers: str) -> HTTPResponse:
+            with closing(HTTPConnection(place, timeout=SECONDS_MAX)) as connection:
+                connection.request("GET", path, headers=headers)
+                answer = connection.getresponse()
+                answer.read()
+                return answer
+
+        assert ask(path, Host="evil.example").status == 403
+        assert ask(path[:-1]).status == 403
+        signed_in = ask(path)
+        assert (signed_in.status, signed_in.headers["location"]) == (303, "/console")
+        cookie = signed_in.headers["set-cookie"].partition(";")[0]
+        assert ask("/console/workflows", Cookie=cookie).status == 200
+        assert ask(path).status == 403
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        rest = process.stdout.read()
+        assert token not in rest
+        assert "/console/sign-in/link/{token}" in rest  # the request itself was logged

@@ -43,6 +43,7 @@ from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
+from penstock.console.one_time_links import OneTimeLinks
 from penstock.console.surface import console_routes
 from penstock.governance.quotas import QuotaLimits
 from penstock.mcp_surface.options import McpOptions
@@ -88,6 +89,8 @@ class ServerOptions:
     mcp: McpOptions = field(default_factory=McpOptions)
     console: bool = True
     """True if the web console is served."""
+    console_links: OneTimeLinks | None = None
+    """The one-time links that sign the user of this machine in, if the command makes any."""
     openwop: bool = True
     """True if the OpenWOP wire is served. The server does not depend on it."""
     openwop_mount: bool = True
@@ -296,7 +299,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
         pages.extend(mcp.routes())
-        pages.extend(console_routes(gate) if options.console else [])
+        pages.extend(console_routes(gate, options.console_links) if options.console else [])
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         openwop = _openwop(gate, options, mcp) if options.openwop else None
         pages.extend(openwop.routes(busy) if openwop is not None else [])

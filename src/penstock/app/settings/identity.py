@@ -19,7 +19,7 @@ from penstock.base import limits
 from penstock.base.scopes import SCOPE_HINT, is_scope
 from penstock.governance.tokens.rules import ALGORITHMS
 
-__all__ = ["IntrospectionSettings", "IssuerSettings", "OauthSettings", "PipeSettings"]
+__all__ = ["BrowserClientSettings", "IntrospectionSettings", "IssuerSettings", "OauthSettings", "PipeSettings"]
 
 _References = EnvironmentReference | FileReference | CommandReference
 
@@ -30,6 +30,25 @@ class IntrospectionSettings(Struct, frozen=True, kw_only=True):
     url: Annotated[str, Field("The introspection endpoint of the issuer.", format=SECURE_URL)]
     client_id: Annotated[str, Field("The client that this server is at the issuer.")]
     client_secret: Annotated[_References, Field("Where the secret of that client is to be found.")]
+
+
+class BrowserClientSettings(Struct, frozen=True, kw_only=True):
+    """The client that the console is at an issuer: people sign in there with a browser (OpenID Connect).
+
+    Its redirect address is `server.public_url` with `/console/sign-in/callback`.
+    """
+
+    client_id: Annotated[str, Field("The client that the console is at the issuer.")]
+    client_secret: Annotated[
+        _References | None, Field("Where the secret of that client is to be found; a public client has none.")
+    ] = None
+    scopes: Annotated[
+        tuple[str, ...],
+        Field("The scopes to ask for besides `openid`; unless set, those that clients of MCP are told to ask for."),
+    ] = ()
+    label: Annotated[str | None, Field("What the button says people sign in with; unless set, the issuer's name.")] = (
+        None
+    )
 
 
 class IssuerSettings(Struct, frozen=True, kw_only=True):
@@ -88,6 +107,10 @@ class IssuerSettings(Struct, frozen=True, kw_only=True):
     ] = ()
     introspection: Annotated[
         IntrospectionSettings | None, Field("How to ask about tokens that are no JWTs; without, they are refused.")
+    ] = None
+
+    console: Annotated[
+        BrowserClientSettings | None, Field("How people sign in to the console there; without, they use keys.")
     ] = None
 
     def problems(self) -> Iterator[ItemProblem]:

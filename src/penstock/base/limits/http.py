@@ -9,15 +9,20 @@ __all__ = [
     "CONSOLE_CELL_CHARACTERS_MAX",
     "CONSOLE_COMPARED_LINES_MAX",
     "CONSOLE_COMPARED_WORDS_MAX",
+    "CONSOLE_COOKIE_BYTES_MAX",
     "CONSOLE_EXPLAINED_KEYS",
     "CONSOLE_EXPORT_RECORDS",
     "CONSOLE_EXPORT_RECORDS_MAX",
+    "CONSOLE_FAILED_SIGN_INS_PER_ADDRESS_PER_MINUTE",
+    "CONSOLE_FAILED_SIGN_INS_PER_KEY_PER_MINUTE",
     "CONSOLE_HISTORY_ROWS",
+    "CONSOLE_LINK_MS",
     "CONSOLE_ROWS",
     "CONSOLE_SCHEMA_TYPES_MAX",
     "CONSOLE_SESSION_IDLE_MS",
     "CONSOLE_SESSION_MAX_MS",
     "CONSOLE_SESSION_RENEWED_MS",
+    "CONSOLE_SIGN_IN_MS",
     "CONSOLE_VALUE_CHARACTERS_MAX",
     "DRAIN_CLOSING_SECONDS",
     "DRAIN_SECONDS",
@@ -100,6 +105,15 @@ CONSOLE_SESSION_IDLE_MS = 12 * 3_600_000
 CONSOLE_SESSION_MAX_MS = 7 * 24 * 3_600_000
 # How old a session is before its end is moved: not with every request, as that would be a new cookie for each.
 CONSOLE_SESSION_RENEWED_MS = 3_600_000
+# A session in a cookie: browsers keep 4,096 bytes of one, with its name and attributes.
+CONSOLE_COOKIE_BYTES_MAX = 3_800
+# How long somebody may take to sign in at an issuer: to find a second factor, not to come back tomorrow.
+CONSOLE_SIGN_IN_MS = 10 * 60_000
+# How long a one-time link works: a browser opens it at once, a person copies it.
+CONSOLE_LINK_MS = 2 * 60_000
+# Failed attempts to sign in with the form, from one address (an office may share it) and with one key.
+CONSOLE_FAILED_SIGN_INS_PER_ADDRESS_PER_MINUTE = 60
+CONSOLE_FAILED_SIGN_INS_PER_KEY_PER_MINUTE = 10
 # A form of a page: the largest field is an answer to a question.
 FORM_BYTES_MAX = 1_048_576
 # Fields of a form or an address.

@@ -15,6 +15,7 @@ __all__ = [
     "TOKEN_ID_CHARACTERS_MAX",
     "TOKEN_INTROSPECTION_KEPT_MS",
     "TOKEN_LEEWAY_SECONDS",
+    "TOKEN_PRINCIPAL_CHARACTERS_MAX",
     "TOKEN_SCOPES_MAX",
     "TOKEN_SIGNATURE_CHARACTERS_MAX",
     "TOKEN_SUBJECT_CHARACTERS_MAX",
@@ -28,6 +29,8 @@ TOKEN_HEADER_CHARACTERS_MAX = 2_048
 TOKEN_SIGNATURE_CHARACTERS_MAX = 1_400
 # OpenID Connect allows 255 ASCII characters for a subject.
 TOKEN_SUBJECT_CHARACTERS_MAX = 255
+# The id of a principal with a token: the longest subject, and the name of its issuer.
+TOKEN_PRINCIPAL_CHARACTERS_MAX = 320
 # A token id is a UUID or a digest; it is the name of a revocation.
 TOKEN_ID_CHARACTERS_MAX = 255
 # Identity providers leave the groups out of a token when there are more than about 200.

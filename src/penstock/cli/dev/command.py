@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
+import webbrowser
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.app.event_loop import server_loop
+from penstock.app.gate import local_owner
 from penstock.app.serving.server import ServerOptions
 from penstock.app.settings.sources import DEFAULT_FILE, load_settings
+from penstock.app.sockets import is_loopback
 from penstock.cli.dev.output import DevOutput
 from penstock.cli.dev.reload import Reloader
 from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.project.step_modules import StepModules
 from penstock.cli.server.logs import configure_logging
 from penstock.cli.server.options import ServingOptions
-from penstock.cli.server.process import open_server, when_begun
+from penstock.cli.server.process import Started, open_server, when_begun
 from penstock.cli.targets.settings import command_settings
 from penstock.cli.targets.workspace import Workspace
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.event_loop import exit_with_async
+from penstock.console.one_time_links import OneTimeLinks
 
 __all__ = ["dev_command"]
 
@@ -35,12 +41,18 @@ def dev_command(
     *,
     options: ServingOptions,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the link that signs you in; open no browser.")
+    ] = False,
 ) -> None:
     """Serve a project while you write it: workflows, steps and settings are taken up as you save them.
 
     A changed workflow is a new version at once; runs that have begun stay with theirs. Mistakes are shown with file,
     line and column, and what was known before stays. Changed steps are imported anew. A settings file that changed is
     applied as far as possible; what needs a restart is named.
+
+    On an address of this machine, at a terminal, a browser is opened with the console. The link that signs you in works
+    once, for two minutes.
     """
     began = when_begun(context)
     flags = {
@@ -64,20 +76,36 @@ def dev_command(
             lines=lines,
             modules=StepModules(settings.steps.modules),
         )
-        await _develop(workspace, ServerOptions.of(settings), reloader, began)
+        serving = ServerOptions.of(settings)
+        if serving.console and is_loopback(serving.host):
+            serving = replace(serving, console_links=OneTimeLinks(local_owner()))
+        opens_browser = not no_browser and sys.stderr.isatty()
+        await _develop(workspace, serving, reloader, began, opens_browser=opens_browser)
         return 0
 
     exit_with_async(work, loop=server_loop())
 
 
-async def _develop(workspace: Workspace, options: ServerOptions, reloader: Reloader, began: float) -> None:
+async def _develop(
+    workspace: Workspace, options: ServerOptions, reloader: Reloader, began: float, *, opens_browser: bool
+) -> None:
     # Steps are loaded before the store is opened, because runs continue at once and must find them.
     steps, lines = reloader.load_steps(), reloader.lines
     async with open_server(workspace, options, observe=lines.committed, steps=steps, stopping=lines.stopping) as server:
         await reloader.begin(server.gate)
+
+        def announce(started: Started) -> None:
+            links = options.console_links
+            path = None if links is None else links.path(server.gate.services.clock.now_ms())
+            address = None if path is None else started.address + path
+            lines.started(started, [*reloader.workflows.values()], sign_in=address)
+            if address is not None and opens_browser:
+                # Some browsers are programs that the call waits for.
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
         watching = asyncio.create_task(reloader.watch(server.penstock, server.gate))
         try:
-            await server.run(began, lambda started: lines.started(started, [*reloader.workflows.values()]))
+            await server.run(began, announce)
         finally:
             watching.cancel()
             with suppress(asyncio.CancelledError):

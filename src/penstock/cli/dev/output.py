@@ -64,8 +64,8 @@ class DevOutput:
     runs: dict[str, RunVisits] = field(default_factory=dict)
     """The visits of the runs that began under this command and have not ended."""
 
-    def started(self, text: Started, workflows: Sequence[Workflow]) -> None:
-        """Print the addresses of the server, its key, its workflows and a first call."""
+    def started(self, text: Started, workflows: Sequence[Workflow], *, sign_in: str | None = None) -> None:
+        """Print the addresses of the server, its key, its workflows and a first call; `sign_in` is a one-time link."""
         took = f"{self.workspace.database} · ready in {text.started_ms} ms · Ctrl-C stops it"
         self._print(("penstock dev ", "bold"), f"{__version__} · {took}")
         self._field("REST", f"{text.address}{text.base_path}   (described at {text.address}/openapi.json)")
@@ -74,6 +74,8 @@ class DevOutput:
             self._field("MCP", f"{text.address}{mcp.path}   (for an assistant: penstock mcp install --help)")
         if self.workspace.settings.server.console_enabled:
             self._field("console", f"{text.address}/console   (in a browser, with the key)")
+        if sign_in is not None:
+            self._field("sign in", f"{sign_in}   (works once, for two minutes)")
         if text.owner_key is not None:
             self._field("key", Text.assemble((text.owner_key, "bold"), "   (may do everything; shown only now)"))
         elif not text.has_keys:

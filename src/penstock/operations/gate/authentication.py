@@ -10,6 +10,7 @@ Above it: `pipeline`. Below it: the platform port, `governance.keys`, `tokens`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias, assert_never
@@ -26,6 +27,7 @@ from penstock.runtime.ports.platform import KeyRow, PlatformStore
 if TYPE_CHECKING:
     # Only `app` makes one, if issuers are configured: it needs libraries that take long to import.
     from penstock.operations.gate.tokens.authenticator import TokenAuthenticator
+    from penstock.operations.gate.tokens.code_flow import CodeFlow
 
 __all__ = ["Authenticator", "principal_of"]
 
@@ -195,6 +197,11 @@ class Authenticator:
                 looked_up.put(key_id, key)
         now = self._clock.now_ms()
         return key is not None and _is_alive(key, now)
+
+    @property
+    def code_flows(self) -> Mapping[str, CodeFlow]:
+        """How people sign in with a browser, by the name of the issuer."""
+        return {} if self._tokens is None else self._tokens.code_flows
 
     async def close(self) -> None:
         """Close the connections to issuers."""

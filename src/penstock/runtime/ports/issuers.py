@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-__all__ = ["Fetched", "IntrospectionRequest", "IssuerClient", "IssuerResponse", "NotFetched"]
+__all__ = ["CodeExchange", "Fetched", "IntrospectionRequest", "IssuerClient", "IssuerResponse", "NotFetched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,22 @@ class IntrospectionRequest:
     client_secret: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeExchange:
+    """A code that is exchanged for tokens (RFC 6749, section 4.1.3). Its repr leaves out what is secret."""
+
+    url: str
+    code: str = field(repr=False)
+    verifier: str = field(repr=False)
+    redirect_uri: str
+    client_id: str
+    client_secret: str | None = field(repr=False)
+    """None for a client that has none."""
+    resource: str
+    secret_in_header: bool = True
+    """Whether the secret is sent as the issuer prefers it, in a header, or as a field of the form."""
+
+
 class IssuerClient(Protocol):
     """Asks issuers. Every failure is returned as a reason."""
 
@@ -47,6 +63,9 @@ class IssuerClient(Protocol):
 
     async def introspect(self, request: IntrospectionRequest) -> IssuerResponse:
         """Return what an issuer says about a token."""
+
+    async def exchange(self, request: CodeExchange) -> IssuerResponse:
+        """Return the tokens that an issuer gives for a code."""
 
     async def close(self) -> None:
         """Close the connections."""

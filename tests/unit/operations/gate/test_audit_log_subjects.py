@@ -57,7 +57,7 @@ MEMBERS = {
     "delivery_id": "delivery.retry",
     "draft_id": "draft.approve draft.reject draft.commit draft.cancel draft.propose",
     "operation": "draft.define preflight.run",
-    "principal": "grant.create",
+    "principal": "grant.create key.sign_out",
     "grant_id": "grant.delete",
     "server": "upstream.refresh upstream.keep_listing upstream.accept_first upstream.begin_sign_in"
     " upstream.complete_sign_in upstream.sign_out upstream.keep_grant",

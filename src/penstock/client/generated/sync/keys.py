@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from penstock.client.caller import Caller
-from penstock.client.generated.views.key import KeyPage, KeyView, NewKey
+from penstock.client.generated.views.key import KeyPage, KeyView, NewKey, SignedOut
 
 __all__ = ["Keys"]
 
@@ -86,3 +86,10 @@ class Keys:
         return self._caller.invoke(
             "key.rotate", {"key_id": key_id, "overlap": overlap}, NewKey, idempotency_key=idempotency_key
         )
+
+    def sign_out(self, *, principal: str | None = None, idempotency_key: str | None = None) -> SignedOut:
+        """End every session of the console, in all browsers: your own, or with `key:write` those of somebody else.
+
+        Keys and tokens stay valid; to take them away, revoke them.
+        """
+        return self._caller.invoke("key.sign_out", {"principal": principal}, SignedOut, idempotency_key=idempotency_key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["KeyPage", "KeyView", "NewKey"]
+__all__ = ["KeyPage", "KeyView", "NewKey", "SignedOut"]
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,3 +40,10 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     key: KeyView
     warnings: list[str] = msgspec.field(default_factory=list)
+
+
+class SignedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose sessions ended, and when."""
+
+    principal: str
+    ended_at: str | None

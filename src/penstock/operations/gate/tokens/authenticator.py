@@ -23,6 +23,7 @@ from penstock.governance.tokens.rules import TokenRefusal
 from penstock.governance.tokens.signing_keys import signature_is_valid
 from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.tokens.choices import TrustedIssuer
+from penstock.operations.gate.tokens.code_flow import CodeFlow
 from penstock.operations.gate.tokens.introspection import Introspector
 from penstock.operations.gate.tokens.issuer_keys import IssuerKeys
 from penstock.operations.gate.tokens.revocations import Revocations
@@ -52,6 +53,12 @@ class TokenAuthenticator:
         self._keys = {
             issuer.rules.issuer: IssuerKeys(issuer.rules.issuer, issuer.jwks_url, client, clock) for issuer in issuers
         }
+        self.code_flows = {
+            issuer.rules.name: CodeFlow(issuer.rules, issuer.browser, client, self._keys[issuer.rules.issuer], clock)
+            for issuer in issuers
+            if issuer.browser is not None
+        }
+        """How people sign in with a browser, by the name of the issuer."""
         self._client = client
         self._introspector = Introspector(client, clock)
         self._clock = clock

@@ -13,7 +13,22 @@ from penstock.operations.gate.tokens.introspection import Introspection
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource
 from penstock.runtime.ports.issuers import IssuerClient
 
-__all__ = ["TokenChoices", "TrustedIssuer"]
+__all__ = ["BrowserClient", "TokenChoices", "TrustedIssuer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserClient:
+    """The client that the console is at an issuer, for people who sign in with a browser."""
+
+    client_id: str
+    client_secret: Callable[[], str] | None
+    """Looks the secret up; None for a client that has none."""
+    redirect_uri: str
+    scopes: tuple[str, ...]
+    resource: str
+    """What the access token is asked for: the audience that this server has."""
+    label: str | None = None
+    """What people call the issuer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +39,8 @@ class TrustedIssuer:
     jwks_url: str | None = None
     """Where its keys are; None to ask its metadata."""
     introspection: Introspection | None = None
+    browser: BrowserClient | None = None
+    """How people sign in to the console there; None if they cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

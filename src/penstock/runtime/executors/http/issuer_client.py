@@ -17,7 +17,7 @@ import httpx2
 from penstock.base import limits
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
-from penstock.runtime.ports.issuers import Fetched, IntrospectionRequest, IssuerResponse, NotFetched
+from penstock.runtime.ports.issuers import CodeExchange, Fetched, IntrospectionRequest, IssuerResponse, NotFetched
 
 __all__ = ["HttpIssuerClient"]
 
@@ -37,10 +37,25 @@ class HttpIssuerClient:
 
     async def introspect(self, request: IntrospectionRequest) -> IssuerResponse:
         """Return what an issuer says about a token, asked with the credentials of this server."""
-        # RFC 6749, section 2.3.1: both parts are form-encoded before they are joined.
-        credentials = f"{quote(request.client_id, safe='')}:{quote(request.client_secret, safe='')}"
-        headers = {"accept": "application/json", "authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
+        headers = {"accept": "application/json", "authorization": _basic(request.client_id, request.client_secret)}
         body = {"token": request.token, "token_type_hint": "access_token"}
+        return await self._send(httpx2.Request("POST", request.url, headers=headers, data=body))
+
+    async def exchange(self, request: CodeExchange) -> IssuerResponse:
+        """Return the tokens that an issuer gives for a code."""
+        headers = {"accept": "application/json"}
+        body = {
+            "grant_type": "authorization_code",
+            "code": request.code,
+            "redirect_uri": request.redirect_uri,
+            "code_verifier": request.verifier,
+            "resource": request.resource,
+        }
+        if request.client_secret is not None and request.secret_in_header:
+            headers["authorization"] = _basic(request.client_id, request.client_secret)
+        else:
+            body["client_id"] = request.client_id
+            body |= {} if request.client_secret is None else {"client_secret": request.client_secret}
         return await self._send(httpx2.Request("POST", request.url, headers=headers, data=body))
 
     async def _send(self, request: httpx2.Request) -> IssuerResponse:
@@ -89,3 +104,9 @@ class HttpIssuerClient:
         """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
+
+
+def _basic(client_id: str, client_secret: str) -> str:
+    """Return the header of a client with a secret. RFC 6749, section 2.3.1: both parts are form-encoded first."""
+    credentials = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
+    return f"Basic {b64encode(credentials.encode()).decode()}"

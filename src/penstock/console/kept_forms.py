@@ -1,0 +1,50 @@
+"""A form that came at the wrong time: its session has ended, or another has begun. What was written is kept.
+
+The page has every field with what was written in it, and a button that sends it again. Whoever is signed out signs in
+in another tab first. Secrets stay in the form, and are not shown.
+
+Above it: `surface`. Below it: `visits`.
+"""
+
+from __future__ import annotations
+
+from starlette.types import Scope
+
+from penstock.base.errors import Denied
+from penstock.console.forms import Fields
+from penstock.console.visits import Page
+from penstock.html_form import SECRET_FIELD
+
+__all__ = ["OutdatedForm", "kept_form"]
+
+_OURS = ("form_token",)
+# What a form says besides what somebody wrote: it is sent again, and not shown.
+_MARKS = ("action", "digest", "interrupt_id", "decline", SECRET_FIELD)
+
+
+class OutdatedForm(Denied):
+    """A form that was made for another session."""
+
+    def __init__(self, form: Fields) -> None:
+        super().__init__("FORM_OUTDATED", "the form was made for another session", "look at it, and send it again")
+        self.form = form
+
+
+def kept_form(scope: Scope, form: Fields) -> Page:
+    """Return the page with what was written."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    secrets = frozenset(form.get(SECRET_FIELD, ()))
+    fields = [
+        {"name": name, "label": name.removeprefix("field."), "value": value, "kind": _kind(name, secrets)}
+        for name, values in form.items()
+        if name not in _OURS
+        for value in values
+    ]
+    address = scope["path"] + (f"?{query}" if query else "")
+    return Page("kept_form.html", {"address": address, "fields": fields}, 403)
+
+
+def _kind(name: str, secrets: frozenset[str]) -> str:
+    if name in _MARKS:
+        return "hidden"
+    return "password" if name in secrets else "text"

@@ -1,0 +1,196 @@
+"""Signing in with a browser: the authorization code flow of OpenID Connect with PKCE (RFC 7636).
+
+`begin` returns where the browser goes, and what it has to bring back; `finish` exchanges the code for tokens. The ID
+token proves that this very sign-in has ended; its access token is returned, and authenticated like any other. Nothing
+is kept here: what belongs to a sign-in that has begun is carried by the browser, signed by the console.
+
+Above it: `authenticator` makes one for each issuer with a client for the console. Below it: the port to issuers,
+`governance.tokens`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from secrets import token_urlsafe
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from penstock.base import limits
+from penstock.base.clock import Clock
+from penstock.base.errors import Denied, PenstockError, Unavailable
+from penstock.governance.tokens.id_tokens import check_id_token
+from penstock.governance.tokens.parsing import check_header, parse_token
+from penstock.governance.tokens.rules import IssuerRules, TokenRefusal
+from penstock.governance.tokens.signing_keys import signature_is_valid
+from penstock.operations.gate.tokens.browser_sign_ins import FinishedSignIn, Leaving, ReturnedQuery
+from penstock.operations.gate.tokens.choices import BrowserClient
+from penstock.operations.gate.tokens.issuer_keys import IssuerKeys, metadata_addresses
+from penstock.runtime.ports.issuers import CodeExchange, Fetched, IssuerClient
+
+__all__ = ["CodeFlow"]
+
+_LOGGER = logging.getLogger("penstock.gate")
+_HINT = "sign in again; if that does not help, ask the owner of the server"
+
+
+class _Metadata(NamedTuple):
+    authorize: str
+    token: str
+    names_itself: bool
+    """Whether it says in every answer who it is (RFC 9207)."""
+    takes_basic: bool
+
+
+@dataclass(slots=True)
+class CodeFlow:
+    """The sign-in at one issuer."""
+
+    rules: IssuerRules
+    browser: BrowserClient
+    client: IssuerClient
+    keys: IssuerKeys
+    clock: Clock
+    _metadata: _Metadata | None = None
+    _read_at: int = 0
+
+    @property
+    def label(self) -> str:
+        """What people call the issuer."""
+        return self.browser.label or self.rules.name
+
+    async def begin(self) -> Leaving:
+        """Return where the browser signs in. Every attempt has a state, a nonce and a verifier of its own."""
+        metadata = await self._discovered()
+        state, nonce, verifier = token_urlsafe(24), token_urlsafe(24), token_urlsafe(48)
+        challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        query = {
+            "response_type": "code",
+            "client_id": self.browser.client_id,
+            "redirect_uri": self.browser.redirect_uri,
+            "scope": " ".join(dict.fromkeys(("openid", *self.browser.scopes))),
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+            "resource": self.browser.resource,
+        }
+        joint = "&" if urlsplit(metadata.authorize).query else "?"
+        return Leaving(f"{metadata.authorize}{joint}{urlencode(query)}", state, nonce, verifier)
+
+    async def finish(self, returned: ReturnedQuery, left: Leaving) -> FinishedSignIn:
+        """Exchange the code; raise `Denied` if what came back does not belong to the browser's own sign-in."""
+        if not hmac.compare_digest(returned.state.encode(), left.state.encode()):
+            raise _refused("the answer of the issuer belongs to another sign-in (`state`)")
+        metadata = await self._discovered()
+        if returned.issuer != self.rules.issuer and (returned.issuer or metadata.names_itself):
+            raise _refused("the answer comes from another issuer than the one that was asked (`iss`)")
+        if returned.error:
+            raise _refused(f"the issuer refused: {_plain(returned.error)}")
+        if not returned.code:
+            raise _refused("the issuer sent no code")
+        tokens = await self._exchanged(metadata, returned.code, left.verifier)
+        id_token, access_token = tokens.get("id_token"), tokens.get("access_token")
+        if not isinstance(id_token, str) or not isinstance(access_token, str):
+            raise _refused("the issuer gave no ID token, or no access token")
+        claims = await self._verified(id_token, left.nonce)
+        if not isinstance(claims.get("sub"), str):
+            raise _refused("the ID token does not say who signed in (`sub`)")
+        subject = claims.get(self.rules.subject_claim)
+        return FinishedSignIn(access_token, subject if isinstance(subject, str) else None)
+
+    async def _exchanged(self, metadata: _Metadata, code: str, verifier: str) -> dict[str, Any]:
+        secret = None if self.browser.client_secret is None else self.browser.client_secret()
+        request = CodeExchange(
+            url=metadata.token,
+            code=code,
+            verifier=verifier,
+            redirect_uri=self.browser.redirect_uri,
+            client_id=self.browser.client_id,
+            client_secret=secret,
+            resource=self.browser.resource,
+            secret_in_header=metadata.takes_basic,
+        )
+        answer = await self.client.exchange(request)
+        if not isinstance(answer, Fetched):
+            _LOGGER.warning("the issuer %s gave no tokens for a code: %s", self.rules.issuer, answer.reason)
+            raise _refused("the issuer gave no tokens for the sign-in")
+        found = _object(answer.body)
+        if found is None:
+            raise _refused("the tokens of the issuer cannot be read")
+        return found
+
+    async def _verified(self, id_token: str, nonce: str) -> dict[str, Any]:
+        token = parse_token(id_token)
+        refused = token if isinstance(token, TokenRefusal) else check_header(token.header, self.rules.algorithms)
+        if refused is None:
+            assert not isinstance(token, TokenRefusal)
+            key = await self.keys.find(token)
+            if token.issuer != self.rules.issuer or key is None or not signature_is_valid(token, key):
+                refused = TokenRefusal("the ID token is not signed by the issuer that was asked")
+            else:
+                now = self.clock.now_ms() / 1000
+                client_id = self.browser.client_id
+                refused = check_id_token(self.rules, token.claims, now, client_id=client_id, nonce=nonce)
+        if refused is not None:
+            raise _refused(refused.message)
+        assert not isinstance(token, TokenRefusal)
+        return token.claims
+
+    async def _discovered(self) -> _Metadata:
+        """Return the addresses that the issuer's metadata names; they are read again from time to time."""
+        now = self.clock.elapsed_ms()
+        if self._metadata is not None and now - self._read_at < limits.ISSUER_KEYS_KEPT_MS:
+            return self._metadata
+        reason = "it has no metadata"
+        for address in metadata_addresses(self.rules.issuer):
+            answer = await self.client.fetch(address)
+            if not isinstance(answer, Fetched):
+                reason = answer.reason
+                continue
+            found = _read_metadata(_object(answer.body), self.rules.issuer)
+            if found is not None:
+                self._metadata, self._read_at = found, now
+                return found
+            reason = "its metadata names another issuer, or not where to sign in"
+        if self._metadata is not None:
+            return self._metadata  # an issuer that is away for a moment locks nobody out
+        _LOGGER.warning("nobody can sign in at the issuer %s: %s", self.rules.issuer, reason)
+        raise Unavailable("ISSUER_UNAVAILABLE", "the issuer cannot be asked to sign you in", "try again in a minute")
+
+
+def _read_metadata(found: dict[str, Any] | None, issuer: str) -> _Metadata | None:
+    if found is None or found.get("issuer") != issuer:
+        return None
+    authorize, token = found.get("authorization_endpoint"), found.get("token_endpoint")
+    if not isinstance(authorize, str) or not isinstance(token, str):
+        return None
+    if urlsplit(authorize).scheme not in ("https", "http") or not authorize.isprintable():
+        return None
+    methods = found.get("token_endpoint_auth_methods_supported")
+    takes_basic = not isinstance(methods, list) or "client_secret_basic" in methods
+    names_itself = found.get("authorization_response_iss_parameter_supported") is True
+    return _Metadata(authorize, token, names_itself, takes_basic)
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _plain(text: str) -> str:
+    """Return what an issuer calls its refusal, if that is a word as RFC 6749 has it."""
+    return (
+        text if text.replace("_", "").isalnum() and text.isascii() and len(text) <= limits.SCOPE_CHARACTERS_MAX else "?"
+    )
+
+
+def _refused(message: str) -> PenstockError:
+    return Denied("SIGN_IN_REFUSED", message, _HINT)

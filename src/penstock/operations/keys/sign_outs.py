@@ -1,0 +1,92 @@
+"""Sign out of the console everywhere: every session of a principal ends, in all browsers.
+
+Above it: the catalogue. Below it: `permissions.console_sessions`, the platform port.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base import limits
+from penstock.base.errors import Denied
+from penstock.base.json import JsonObject
+from penstock.base.scopes import scope_allows
+from penstock.operations.catalogue.capability import Capability, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import instant
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context
+from penstock.operations.permissions.console_sessions import SIGN_OUT_KIND, sign_out_id
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
+
+__all__ = ["OPERATIONS"]
+
+_OTHERS = "key:write"
+
+
+class SignOut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose sessions end."""
+
+    principal: (
+        Annotated[
+            str,
+            Meta(
+                description="Whose sessions, such as `key:ID` or `token:ISSUER:SUBJECT`; your own unless set.",
+                min_length=1,
+                max_length=limits.TOKEN_PRINCIPAL_CHARACTERS_MAX,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class SignedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose sessions ended, and when."""
+
+    principal: str
+    ended_at: str | None
+
+
+@operation(
+    "key.sign_out",
+    route=Route(method="POST", path="/keys/sign-out"),
+    scopes=(),
+    destructive=True,
+    idempotent=True,
+    bucket="admin",
+    subject="principal",
+    errors=("SCOPE_REQUIRED",),
+    holdable=False,
+)
+async def key_sign_out(context: Context, given: SignOut) -> Reply[SignedOut]:
+    """End every session of the console, in all browsers: your own, or with `key:write` those of somebody else.
+
+    Keys and tokens stay valid; to take them away, revoke them.
+    """
+    principal = given.principal or context.principal.id
+    if principal != context.principal.id and not scope_allows(context.principal.scopes, _OTHERS):
+        message = f"signing others out needs the scope {_OTHERS}"
+        raise Denied("SCOPE_REQUIRED", message, context.principal.scope_hint, {"scope": _OTHERS, "scopes": [_OTHERS]})
+    now = context.now_ms()
+    body: JsonObject = {"principal": principal, "before_ms": now}
+    row = ResourceRow(
+        tenant=context.tenant,
+        kind=SIGN_OUT_KIND,
+        resource_id=sign_out_id(principal),
+        body=body,
+        etag=body_etag(body),
+        created_at=now,
+        updated_at=now,
+        updated_by=context.principal.id,
+    )
+    reply = Reply(value=SignedOut(principal=principal, ended_at=instant(now)))
+    context.call.about(principal)
+    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply))
+    context.services.keys_changed()
+    return reply
+
+
+OPERATIONS: tuple[Capability, ...] = (key_sign_out,)
