@@ -15,6 +15,7 @@ __all__ = ["OPTIONAL", "Skips", "unexpected"]
 
 # The allowed reasons for a skip (patterns), each with what the platform lacks.
 OPTIONAL: dict[str, str] = {
+    r"there is no promtool, and it cannot be had: apt-get download prometheus": "Debian's packages",
     r"there is no Chromium, and it cannot be installed: apt-get install chromium": "a whole browser, without root",
     r"there is no browser for a machine of the kind \S+": "a browser that can be installed without root",
     r"needs a handle on a process": "Linux",

@@ -17,6 +17,7 @@ from penstock.app.settings.model import Settings, settings_outline
 from penstock.base import limits
 from penstock.operations.catalogue.reasons import REASONS
 from penstock.rest.prometheus import PrometheusRenderer
+from tests.promtool import promtool
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guides" / "operating.md").read_text(encoding="utf-8")
@@ -117,6 +118,25 @@ def test_an_alert_says_how_bad_it_is_and_what_to_do() -> None:
     for rule in RULES:
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert set(rule["annotations"]) == {"summary", "description"}, rule["alert"]
+
+
+def test_prometheus_itself_takes_the_rules_and_refuses_a_broken_one(tmp_path: Path) -> None:
+    checked = promtool("check", "rules", ROOT / "docs" / "operating" / "alerts.yaml")
+    assert (checked.returncode, f"{len(RULES)} rules found" in checked.stdout) == (0, True), checked.stderr
+    broken = tmp_path / "broken.yaml"
+    broken.write_text((ROOT / "docs" / "operating" / "alerts.yaml").read_text().replace("sum by (", "sum by by (", 1))
+    assert promtool("check", "rules", broken).returncode != 0
+
+
+def test_prometheus_parses_every_expression_of_the_dashboard(tmp_path: Path) -> None:
+    asked = [
+        {"record": f"panel:{number}", "expr": re.sub(r"\$__(rate_)?interval", "5m", expression)}
+        for number, (_, expression) in enumerate(expressions())
+    ]
+    rules = tmp_path / "dashboard.yaml"
+    rules.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": asked}]}))
+    checked = promtool("check", "rules", "--lint=none", rules)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_settings_that_the_guide_names_exist_with_the_defaults_it_names() -> None:

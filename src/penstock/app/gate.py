@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock import __version__
 from penstock.app.audit_keys import AuditKeyFile
 from penstock.app.graph_files import GraphFiles, with_graph_check
+from penstock.app.observability.traced import TracedGate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import PEPPER_BYTES, fingerprint, open_pepper, pepper_path
@@ -183,7 +184,13 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         protected=None if parts.tokens is None else parts.tokens.protected,
         is_token_revoked=authenticator.is_token_revoked,
     )
-    gate = _governing(penstock, Gate(catalogue, services, authenticator, ExposedWorkflows(services)))
+    exposed, tracing = ExposedWorkflows(services), penstock.observability.tracing
+    if tracing is None:
+        gate = _governing(penstock, Gate(catalogue, services, authenticator, exposed))
+    else:
+        traced = TracedGate(catalogue, services, authenticator, exposed)
+        traced.tracing = tracing
+        gate = _governing(penstock, traced)
     await _begin(gate, penstock, upstreams, pepper, parts)
     try:
         watching = penstock.upstream.watch_servers(upstreams)

@@ -25,6 +25,8 @@ from penstock.app.executors.held_calls import HeldCallExecutor
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.registered_models import ModelLink
 from penstock.app.executors.upstreams import UpstreamLink
+from penstock.app.observability.opened import Observability, traced_commits
+from penstock.app.observability.traced import TracedPerformer
 from penstock.app.storage import Storage, in_file
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
@@ -95,6 +97,7 @@ class Penstock:
         self.nodes = GovernedNodes()
         self.models = ModelLink()
         self.signatures = SignatureTrust()
+        self.observability = Observability()
         self._new_id = new_id
 
     @classmethod
@@ -118,6 +121,7 @@ class Penstock:
         signatures: SignatureTrust | None = None,
         models: ModelLink | None = None,
         stand_in: Callable[[AsyncPerformer], AsyncPerformer] | None = None,
+        observability: Observability | None = None,
     ) -> AsyncIterator[Penstock]:
         """Open the store, take over unfinished runs, and perform work until the block ends.
 
@@ -128,6 +132,7 @@ class Penstock:
         answers; the default is the file beside the store. With `governed`, schedules and runs start others, and
         approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
         says whose workflows are trusted. `models` has those that tenants register; `stand_in` replaces what performs.
+        `observability` makes spans of what is performed.
         """
         storage = storage or in_file(path)
         kept, seals = storage.store, _seals(storage, pepper_file)
@@ -151,6 +156,7 @@ class Penstock:
             penstock = cls(storage=storage, host=host, driver=None)
             penstock.step_executor, penstock.signatures = step_executor, host.trust
             penstock.secrets = secrets or penstock.secrets
+            penstock.observability = observability or penstock.observability
             penstock.models = _attached(models or penstock.models, storage, host)
             if upstream is not None:
                 penstock.upstream = upstream
@@ -160,6 +166,8 @@ class Penstock:
             if perform:
                 performers = penstock._executors(step_executor, http_executor, executors or {})
                 router = (stand_in or _itself)(Router(executors=performers, secrets=penstock.secrets, seals=seals))
+                if (tracing := penstock.observability.tracing) is not None:
+                    router, observe = TracedPerformer(router, tracing), traced_commits(tracing, observe or _ignore)
                 penstock.child_starts.governed = penstock.held_calls.governed = penstock.nodes.governed = governed
                 waits, starts = _not_yet if governed else None, penstock.child_starts.start
                 driver = Driver(host=host, performer=router, report=_report, escalate=waits, start_child=starts)
@@ -310,6 +318,10 @@ def _attached(models: ModelLink, storage: Storage, host: RunHost) -> ModelLink:
     """The link to the models that tenants registered, with the store that has them, if there is one."""
     models.attach(None if storage.platform is None else storage.platform(), host.clock)
     return models
+
+
+def _ignore(committed: Committed) -> None:
+    pass
 
 
 def _itself(performer: AsyncPerformer) -> AsyncPerformer:

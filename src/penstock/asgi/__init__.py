@@ -80,7 +80,12 @@ class HttpOrigin:
     @property
     def trace_id(self) -> str | None:
         """The trace that the caller sent."""
-        return trace_id_of(header(self._scope, b"traceparent"))
+        return trace_id_of(self.traceparent)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The caller's span as it was sent."""
+        return header(self._scope, b"traceparent")
 
 
 async def read_messages(

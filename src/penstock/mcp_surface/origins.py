@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.base.traces import trace_id_of
+from penstock.base.traces import is_traceparent, trace_id_of
 from penstock.operations.gate.context import Origin
 
 __all__ = ["EnvelopeOrigin", "SdkOrigin"]
@@ -40,6 +40,11 @@ class SdkOrigin:
     @property
     def trace_id(self) -> str | None:
         """The trace in the request's metadata or headers."""
+        return trace_id_of(self.traceparent)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The caller's span in the request's metadata or headers."""
         return _trace_in(self.context.meta) or _trace_of(self.http)
 
 
@@ -62,6 +67,11 @@ class EnvelopeOrigin:
     @property
     def trace_id(self) -> str | None:
         """The trace in the envelope or in the headers."""
+        return trace_id_of(self.traceparent)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The caller's span in the envelope or in the headers."""
         return _trace_in(self._members()) or _trace_of(self.http)
 
     def _members(self) -> Mapping[str, Any]:
@@ -75,7 +85,7 @@ def _named(name: str, version: str) -> str:
 
 def _trace_in(meta: Mapping[str, Any] | None) -> str | None:
     sent = meta.get(_TRACE) if meta else None
-    return trace_id_of(sent) if isinstance(sent, str) else None
+    return sent if isinstance(sent, str) and is_traceparent(sent) else None
 
 
 def _client_of(http: Origin | None) -> str | None:
@@ -83,4 +93,4 @@ def _client_of(http: Origin | None) -> str | None:
 
 
 def _trace_of(http: Origin | None) -> str | None:
-    return http.trace_id if http is not None else None
+    return http.traceparent if http is not None else None

@@ -117,7 +117,7 @@ class Browser:
         self.jar[name] = (value, under[1])
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.request("GET", path, **headers)
+        return self.request("GET", path, None, **headers)
 
     def post(self, path: str, **fields: str) -> Answer:
         return self.request("POST", path, fields)
@@ -142,7 +142,6 @@ class Browser:
         assert (done.status, done.headers["location"]) == (303, "/console/runs"), done.body
         assert set(self.jar) == {"penstock_console"}
 
-    @property
     def is_in(self) -> bool:
         return self.get("/console/runs").status == 200
 
@@ -184,16 +183,16 @@ def test_somebody_signs_in_at_the_provider_with_the_rights_that_the_token_has(
     provider.claims["scope"] = "execution:read"
     fewer = Browser(server)
     fewer.sign_in()
-    assert (fewer.is_in, fewer.get("/console/workflows").status) == (True, 403)
+    assert (fewer.is_in(), fewer.get("/console/workflows").status) == (True, 403)
 
 
 def test_a_session_ends_with_its_token_and_with_the_subject(server: LiveServer, provider: Provider) -> None:
     browser = Browser(server)
     browser.sign_in()
     assert browser.seconds["penstock_console"] <= 300 + limits.TOKEN_LEEWAY_SECONDS  # the token, and not half a day
-    assert browser.is_in
+    assert browser.is_in()
     server.call("POST", "tokens/revocations", {"issuer": "oidc", "subject": "ada"})
-    assert not browser.is_in
+    assert not browser.is_in()
     again = browser.get(browser.at_issuer())
     assert (again.status, "revoked" in problem(again)) == (403, True)
     [revocation] = server.call("GET", "tokens/revocations")["items"]
@@ -210,7 +209,7 @@ def test_what_comes_back_counts_once_and_only_in_the_browser_that_left(server: L
     assert "gave no tokens" in problem(thief.get(mixed))  # the verifier of another browser
     thief.at_issuer()
     assert "`state`" in problem(thief.get(back))
-    assert not thief.is_in
+    assert not thief.is_in()
     assert browser.get(back.replace("code-", "code-0")).status == 403
     assert "has not begun" in problem(browser.get(back))
 
@@ -262,20 +261,20 @@ def test_signing_out_everywhere_ends_all_sessions_of_one_principal_and_is_audite
     for browser in (here, there):
         browser.post("/console/sign-in", key=made["secret"])
     other.post("/console/sign-in", key=server.key)
-    assert here.is_in
-    assert there.is_in
+    assert here.is_in()
+    assert there.is_in()
     out = here.post("/console/sign-out", everywhere="yes", form_token=here.token())
     assert (out.status, here.jar) == (303, {})
-    assert (there.is_in, other.is_in) == (False, True)
+    assert (there.is_in(), other.is_in()) == (False, True)
     principal = f"key:{made['key']['id']}"
     [entry] = audited(server, operation="key.sign_out")
     assert (entry["principal"], entry["subject"], entry["surface"]) == (principal, principal, "console")
     here.post("/console/sign-in", key=made["secret"])
-    assert here.is_in  # the key is as good as before
+    assert here.is_in()  # the key is as good as before
     refused = server.request("POST", "keys/sign-out", {"principal": "key:owner"}, key=made["secret"])
     assert (refused.status, refused.json()["code"]) == (403, "SCOPE_REQUIRED")
     server.call("POST", "keys/sign-out", {"principal": principal})
-    assert not here.is_in
+    assert not here.is_in()
 
 
 def test_what_was_written_survives_the_end_of_the_session_and_is_sent_after_signing_in(server: LiveServer) -> None:
@@ -335,6 +334,6 @@ def test_who_fails_too_often_waits_and_others_with_other_keys_do_not_lose_theirs
     assert (late.status, "failed attempts" in problem(late)) == (429, True)
     another = Browser(server)
     another.post("/console/sign-in", key=server.key)
-    assert another.is_in
+    assert another.is_in()
     read = server.request("GET", "executions", key=made["secret"])
     assert read.status == 200  # the limit is of the form, and programs go on

@@ -12,7 +12,7 @@ from penstock.mcp_surface.origins import EnvelopeOrigin, SdkOrigin
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 META = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
-BROWSER: Any = SimpleNamespace(client="a browser", trace_id="5" * 32)
+BROWSER: Any = SimpleNamespace(client="a browser", trace_id="5" * 32, traceparent=f"00-{'5' * 32}-{'6' * 16}-01")
 
 
 def sdk(info: Any = None, meta: Any = None, http: Any = BROWSER) -> SdkOrigin:

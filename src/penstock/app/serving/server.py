@@ -28,6 +28,7 @@ from penstock.a2a.surface import a2a_routes
 from penstock.agent_profile.surface import AgentProfileOptions, agent_profile_routes
 from penstock.app.gate import hold_choices, open_gate
 from penstock.app.identity import token_choices
+from penstock.app.observability.opened import export_numbers
 from penstock.app.penstock import Penstock
 from penstock.app.retention import Retention
 from penstock.app.serving.checkpoints import CheckpointChoices, keep_checkpoints
@@ -310,7 +311,8 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
         sending = open_dispatcher(
             gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
         )
-        async with sending, keep_checkpoints(gate, options.checkpoints, stamps), mcp, openwop or nullcontext():
+        numbers = export_numbers(penstock.observability, telemetry, gate.services.clock)
+        async with sending, keep_checkpoints(gate, options.checkpoints, stamps), mcp, openwop or nullcontext(), numbers:
             with export_metrics(penstock, gate.services):
                 app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
                 yield app, gate

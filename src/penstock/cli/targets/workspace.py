@@ -20,6 +20,7 @@ from penstock.app.executors.configured import (
     secrets_of,
     storage_of,
 )
+from penstock.app.observability.opened import open_observability
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
 from penstock.app.signatures import signature_trust
@@ -121,6 +122,7 @@ async def open_workspace(
             yield penstock
         return
     async with (
+        open_observability() as observability,
         open_executors(workspace.settings, secret_folder=folder) as equipment,
         Penstock.open(
             workspace.database,
@@ -134,6 +136,7 @@ async def open_workspace(
             models=equipment.models,
             pepper_file=workspace.pepper_file,
             governed=True,
+            observability=observability,
             signatures=signature_trust(workspace.settings.workflows.signatures),
         ) as penstock,
     ):

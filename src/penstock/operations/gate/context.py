@@ -96,6 +96,10 @@ class Origin(Protocol):
     def trace_id(self) -> str | None:
         """The id of the trace that the call belongs to."""
 
+    @property
+    def traceparent(self) -> str | None:
+        """The caller's span as it was sent. It may be anything."""
+
 
 class NodeVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One visit of a node of a run, by the id that the run is stored under."""

@@ -18,6 +18,7 @@ from msgspec import Meta
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonValue
+from penstock.base.traces import TRACE_LABEL, current_traceparent
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import Workflow
@@ -137,7 +138,7 @@ async def started_run(
         starter=context.initiator.to_json(),
         untrusted=untrusted or context.request.from_outside,
     )
-    labels = with_origin(context, {**given.labels, **(marks or {}), **_called_by(context)})
+    labels = with_origin(context, {**given.labels, **(marks or {}), **_called_by(context), **_traced()})
     context.call.note(run_id=id_for_callers(context.tenant, run_id))
     decision = await services.host.start(
         start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call
@@ -215,6 +216,12 @@ def with_origin(context: Context, labels: dict[str, str]) -> dict[str, str]:
     request = context.request
     by_run = request.visit is not None and request.visit.by_model
     return {**labels, TRUST_LABEL: UNTRUSTED} if request.surface == "mcp" or by_run else labels
+
+
+def _traced() -> dict[str, str]:
+    """Return the label of a run that is started in a trace; child runs, forks and successors inherit it."""
+    traceparent = current_traceparent()
+    return {} if traceparent is None else {TRACE_LABEL: traceparent}
 
 
 def _called_by(context: Context) -> dict[str, str]:

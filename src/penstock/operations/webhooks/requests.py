@@ -85,7 +85,12 @@ class HookRequest:
     @property
     def trace_id(self) -> str | None:
         """The trace that the sender named."""
-        return trace_id_of(self.headers.get("traceparent"))
+        return trace_id_of(self.traceparent)
+
+    @property
+    def traceparent(self) -> str | None:
+        """The sender's span as it was sent."""
+        return self.headers.get("traceparent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

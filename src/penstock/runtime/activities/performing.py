@@ -204,6 +204,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Decides what the attempt may reach; without it, everything may be reached."""
     readers: TextReaders | None = None
     """Who reads what the attempt writes while it writes it; without it, nobody can."""
+    trace: str | None = None
+    """The span that the run was started in, as W3C Trace Context writes it; None if it was not traced."""
 
     async def refusal(self, action: NodeAction) -> ActivityError | None:
         """Return why policies do not permit an action; None if they do.

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from penstock.base.ids import chain_of, id_in_tenant
+from penstock.base.traces import TRACE_LABEL
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.effects import (
@@ -73,6 +74,7 @@ def activity_call(
         ownership=ownership,
         slot=slot,
         readers=readers,
+        trace=run.row.labels.get(TRACE_LABEL) if run.row.labels else None,
     )
 
 

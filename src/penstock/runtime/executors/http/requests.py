@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.traces import current_traceparent
 from penstock.engine.effects import PerformActivity
 from penstock.runtime.activities.performing import ActivityCall, NodeAction
 
@@ -115,6 +116,9 @@ def _plan(  # noqa: PLR0913  # a request has these parts
         headers[_IDEMPOTENCY_HEADER] = quote(activity.idempotency_key, safe="/:;,.~!*()[]{}|@&=+$ ")
     if method not in _WITHOUT_EFFECT and epoch:
         headers[_EPOCH_HEADER] = str(epoch)
+    traceparent = current_traceparent()
+    if traceparent is not None:
+        headers.setdefault("traceparent", traceparent)
     extensions = {"timeout": httpx2.Timeout(timeout_ms / 1000).as_dict()}
     return RequestPlan(
         request=httpx2.Request(method, url, headers=headers, content=content, extensions=extensions),

@@ -63,6 +63,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.traces import current_traceparent
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmMessage, LlmReply, LlmRequest, LlmToolCall
 from penstock.runtime.executors.llm.tool_names import ANSWER_TOOL
@@ -108,6 +109,13 @@ class LlmProviderConfig:
 
 class _CutOff(Exception):
     """An answer ended before it was complete."""
+
+
+async def _add_trace(request: httpx2.Request) -> None:
+    """Tell the provider which trace a request belongs to, if any."""
+    traceparent = current_traceparent()
+    if traceparent is not None:
+        request.headers["traceparent"] = traceparent
 
 
 class PydanticProvider:
@@ -211,6 +219,7 @@ class PydanticProvider:
                 # The executor limits the read time, because it knows the node's own limit.
                 timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
                 hooks, verify = limiting_hooks(_ANSWER, events=True), await trusted_certificates()
+                hooks.setdefault("request", []).append(_add_trace)
                 guard = self.config.guard
                 transport = None if guard is None else GuardedTransport(guard, verify=verify)
                 self._http = httpx2.AsyncClient(

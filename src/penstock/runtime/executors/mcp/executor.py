@@ -40,6 +40,7 @@ from pydantic import ValidationError
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject
+from penstock.base.traces import current_traceparent
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
 from penstock.runtime.executors.mcp.questions import (
@@ -380,8 +381,13 @@ class McpToolExecutor:
 
 def _meta(call: ActivityCall) -> JsonObject:
     """Metadata by which the server can tell a repeated call, and a stale one, from a new call."""
-    key: JsonObject = {_IDEMPOTENCY_KEY: call.activity.idempotency_key}
-    return {**key, _EPOCH: call.epoch} if call.epoch else key
+    found: JsonObject = {_IDEMPOTENCY_KEY: call.activity.idempotency_key}
+    if call.epoch:
+        found[_EPOCH] = call.epoch
+    traceparent = current_traceparent()
+    if traceparent is not None:
+        found["traceparent"] = traceparent
+    return found
 
 
 def _wanted(call: ActivityCall) -> _Wanted | ActivityError:

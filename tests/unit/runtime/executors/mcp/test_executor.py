@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.traces import TRACEPARENT
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.executors.mcp.config import McpServerConfig, ServerProblem, command_name, read_servers
 from penstock.runtime.executors.mcp.executor import McpToolExecutor, ToolProgress
@@ -110,6 +111,17 @@ def test_both_protocol_eras_are_spoken_and_the_server_is_told_the_idempotency_ke
                 return done(await executor.perform(tool("about")))
 
     assert bounded(work()) == {"version": version, "key": "r_1/pay/1"}
+
+
+def test_a_server_is_told_the_span_that_calls_it() -> None:
+    span = f"00-{'1' * 32}-{'2' * 16}-01"
+
+    async def work() -> JsonValue:
+        async with executor_of(script("mcp_tools_server.py")) as executor:
+            TRACEPARENT.set(span)
+            return done(await executor.perform(tool("about")))
+
+    assert member(bounded(work()), "trace") == span
 
 
 def test_a_server_that_knows_only_the_handshake_is_understood() -> None:
