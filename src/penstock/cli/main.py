@@ -35,6 +35,12 @@ COMMANDS: dict[str, LazyCommand] = {
     ),
     "runs": LazyCommand(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS),
     "execution": LazyCommand(_RUNS_MODULE, "runs_group", _RUNS_WORDS, _RUNS, _RUNS_WORDS, alias=True),
+    "top": LazyCommand(
+        "penstock.cli.top.command",
+        "top_command",
+        "Show live runs, queues, rates and questions, until you press q.",
+        _RUNS,
+    ),
     "worker": LazyCommand(
         "penstock.cli.server.worker", "worker_command", "Perform the runs of a database until Ctrl-C or SIGTERM.", _RUNS
     ),

@@ -149,3 +149,33 @@ def test_a_run_is_drawn_in_place(shop: Shop) -> None:
     assert last[0].startswith("● greet 1.2.0  run r1  completed  00:0")
     assert last[1].split()[:4] == ["✓", "hello", "step", "steps:greet"]
     assert last[2].split(maxsplit=2) == ["✓", "done", '{"said": "Hello you"}']
+
+
+def test_top_shows_what_lives_and_goes_where_the_keys_of_the_console_go(shop: Shop) -> None:
+    shop.write("approve.yaml", APPROVE)
+    for run in ("r1", "r2"):
+        given = ("--steps", str(STEPS), "--input", '{"name": "you"}')
+        shop.run("run", "approve.yaml", *given, "--run-id", run, "--db", "penstock.db", "--detach")
+    with at_terminal(shop, "top", "--db", "penstock.db", "--interval", "60") as terminal:
+        terminal.expect("penstock top  home")
+        terminal.expect("2 waiting input")
+        terminal.expect("next: penstock runs answer r2 --db penstock.db")
+        terminal.type("j")
+        terminal.expect("next: penstock runs answer r1 --db penstock.db")
+        terminal.type("gr")
+        terminal.expect("penstock top  runs")
+        terminal.type("?")
+        terminal.expect("search: words, then Return")
+        terminal.type("q")  # closes the keys, and not the view
+        terminal.expect("penstock top  runs")
+        terminal.type("/q r1\x7f\x7f\x7f\x7fr1\r")
+        terminal.expect("/r1")
+        terminal.expect("1 waiting input")
+        terminal.type("/\x1b")
+        terminal.expect("2 waiting input")
+        terminal.type("q")
+        assert terminal.end() == 0
+    one = shop.json("top", "--db", "penstock.db")
+    assert (one["queues"], one["counters"]) == ({"waiting_input": 2}, None)
+    refused = shop.run("top", "--db", "penstock.db")
+    assert (refused.returncode, "needs a terminal" in refused.stderr) == (2, True)

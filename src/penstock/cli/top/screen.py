@@ -1,0 +1,188 @@
+"""What `penstock top` looks like.
+
+Texts come from runs and are not trusted: control characters never reach the terminal.
+
+Above it: `command`. Below it: rich.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from penstock.base.text import clean
+from penstock.cli.run.rendering import duration_text
+from penstock.cli.runs.reports import status_style
+from penstock.cli.terminal.exits import command_text
+from penstock.cli.top.snapshot import NEEDS_PEOPLE, Part, Snapshot
+from penstock.definitions.durations import parse_instant_ms
+
+__all__ = ["KEYS", "PLACES", "View", "rates", "rendered", "rows_of"]
+
+PLACES: Final = {"h": "home", "r": "runs", "a": "approvals"}
+"""Where `g` and a letter lead, as in the console."""
+KEYS: Final = (
+    ("?", "show the keys"),
+    ("/", "search: words, then Return; Escape forgets them"),
+    ("j k", "next and previous row, also with the arrows"),
+    ("g h", "home: what needs somebody, what runs, what failed"),
+    ("g r", "runs that have not ended"),
+    ("g a", "approvals: calls that wait, and questions"),
+    ("q", "leave"),
+)
+_FRAME_LINES: Final = 9
+_FEW: Final = 6
+
+
+@dataclass(slots=True)
+class View:
+    """What the user has chosen to see."""
+
+    place: str = "home"
+    selected: int = 0
+    search: str = ""
+    typing: bool = False
+    help: bool = False
+    where: tuple[str, ...] = ()
+    """The options that name the target again."""
+    problem: str | None = None
+    lines: int = 24
+    waits_for_letter: bool = field(default=False)
+
+
+def rates(before: Snapshot | None, now: Snapshot) -> dict[str, float] | None:
+    """Return what was counted each second since the snapshot before; None if that is not known."""
+    if before is None or before.counters is None or now.counters is None or now.at_ms <= before.at_ms:
+        return None
+    seconds = (now.at_ms - before.at_ms) / 1000
+    # A counter that became smaller belongs to a server that was started again.
+    return {name: max(value - before.counters.get(name, 0.0), 0.0) / seconds for name, value in now.counters.items()}
+
+
+def rows_of(view: View, shown: Snapshot) -> list[tuple[str, dict[str, object]]]:
+    """Return the rows of the place that is shown: the kind of each, and what it is about."""
+    waiting = [run for run in shown.runs.items if run["status"] in NEEDS_PEOPLE]
+    drafts = [("draft", dict(item)) for item in shown.drafts.items]
+    questions = [("run", dict(item)) for item in waiting]
+    match view.place:
+        case "runs":
+            return [("run", dict(item)) for item in shown.runs.items]
+        case "approvals":
+            return [*drafts, *questions]
+        case _:
+            others = [("run", dict(item)) for item in shown.runs.items if item not in waiting]
+            failed = [("run", dict(item)) for item in shown.failed.items]
+            return [*drafts[:_FEW], *questions[:_FEW], *others[:_FEW], *failed[:_FEW]]
+
+
+def rendered(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> RenderableType:
+    """Return the screen."""
+    if view.help:
+        return _help()
+    rows = rows_of(view, shown)
+    view.selected = min(max(view.selected, 0), max(len(rows) - 1, 0))
+    room = max(view.lines - _FRAME_LINES, 3)
+    first = max(0, view.selected - room + 1)
+    return Group(
+        _head(view, shown, per_second),
+        _queues(view, shown),
+        Text(""),
+        _table(view, shown, rows, first, room),
+        Text(""),
+        _advice(view, rows),
+        _foot(view),
+    )
+
+
+def _head(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> Text:
+    text = Text.assemble(("penstock top", "bold"), f"  {view.place}")
+    if view.search:
+        text.append(f"  /{clean(view.search)}", "cyan")
+    if view.problem is not None:
+        return text.append(f"  lost: {clean(view.problem)}; trying again", "bold red")
+    if per_second is None:
+        known = "rates follow" if shown.counters is not None else "rates: only a server counts, with system:read"
+        return text.append(f"  {known}", "dim")
+    told = "  ".join(f"{name.replace('_', ' ')} {value:.1f}/s" for name, value in per_second.items())
+    return text.append(f"  {told}")
+
+
+def _queues(view: View, shown: Snapshot) -> Text:
+    if shown.runs.refused is not None:
+        return Text(f"runs are not for you: {clean(shown.runs.refused)}", style="yellow")
+    text = Text("" if shown.queues else "no live run fits" if view.search else "nothing runs")
+    for status, count in shown.queues.items():
+        text.append(f"{count}{'+' if shown.runs.more else ''} ", "bold")
+        text.append(f"{status.replace('_', ' ')}  ", status_style(status))
+    drafts = shown.drafts
+    if drafts.refused is None and drafts.items:
+        text.append(f"{len(drafts.items)}{'+' if drafts.more else ''} ", "bold")
+        text.append("calls wait for approval", "yellow")
+    return text
+
+
+def _table(
+    view: View, shown: Snapshot, rows: list[tuple[str, dict[str, object]]], first: int, room: int
+) -> RenderableType:
+    if not rows:
+        return Text(_nothing(view, shown), style="dim")
+    table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
+    for heading in ("", "id", "what", "status", "since"):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    for number, (kind, item) in enumerate(rows[first : first + room], first):
+        chosen = number == view.selected
+        mark = ">" if chosen else " "
+        status = clean(str(item["status"]))
+        name = item["execution_id"] if kind == "run" else item["id"]
+        what = item["workflow_id"] if kind == "run" else item["operation"]
+        table.add_row(
+            mark,
+            clean(str(name)),
+            clean(str(what)),
+            Text(status.replace("_", " "), style=status_style(status)),
+            _since(item.get("created_at"), shown.at_ms),
+            style="reverse" if chosen else "",
+        )
+    return table
+
+
+def _nothing(view: View, shown: Snapshot) -> str:
+    closed = [part.refused for part in (shown.runs, shown.drafts) if isinstance(part, Part) and part.refused]
+    if closed:
+        return f"not for you: {clean(closed[0])}"
+    return f"nothing fits {clean(view.search)!r}" if view.search else "nothing"
+
+
+def _since(created: object, now_ms: int) -> str:
+    began = parse_instant_ms(str(created))
+    return "" if began is None else duration_text(max(now_ms - began, 0))
+
+
+def _advice(view: View, rows: list[tuple[str, dict[str, object]]]) -> Text:
+    """Return the command for the row that is selected."""
+    if not rows:
+        return Text("")
+    kind, item = rows[view.selected]
+    if kind == "draft":
+        command = command_text("draft", "get", str(item["id"]), *view.where)
+    else:
+        verb = "answer" if item["status"] in NEEDS_PEOPLE else "show"
+        command = command_text("runs", verb, str(item["execution_id"]), *view.where)
+    return Text.assemble(("next: ", "cyan"), clean(command))
+
+
+def _foot(view: View) -> Text:
+    if view.typing:
+        return Text.assemble(("/", "bold"), clean(view.search), ("_", "blink"))
+    return Text("? keys  / search  g h home  g r runs  g a approvals  q leave", style="dim")
+
+
+def _help() -> RenderableType:
+    table = Table(box=None, show_header=False)
+    for key, words in KEYS:
+        table.add_row(Text(key, style="bold"), words)
+    return Group(Text("Keys", style="bold"), Text(""), table, Text(""), Text("any key goes back", style="dim"))

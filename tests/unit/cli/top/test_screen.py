@@ -1,0 +1,67 @@
+"""What `penstock top` shows of a snapshot."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+from rich.console import Console
+
+from penstock.base.json import JsonObject
+from penstock.cli.top.screen import View, rates, rendered, rows_of
+from penstock.cli.top.snapshot import Part, Snapshot
+
+
+def run(name: str, status: str) -> JsonObject:
+    return {"execution_id": name, "workflow_id": "w", "status": status, "created_at": "2026-01-01T00:00:00.000Z"}
+
+
+SHOWN = Snapshot(
+    at_ms=1_767_225_660_000,
+    runs=Part(items=[run("r_1", "running"), run("r_2", "waiting_input")], more=True),
+    queues={"running": 1, "waiting_input": 1},
+    failed=Part(items=[run("r_3", "failed")]),
+    drafts=Part(items=[{**run("", "open"), "id": "d_1", "operation": "\x1b[31mworkflow.delete"}]),
+    counters={"calls": 10.0},
+)
+
+
+def text_of(view: View, shown: Snapshot, per_second: dict[str, float] | None = None) -> str:
+    out = io.StringIO()
+    Console(file=out, width=100, height=24, force_terminal=False).print(rendered(view, shown, per_second))
+    return out.getvalue()
+
+
+def test_rates_are_known_from_the_second_look_on_and_survive_a_restart() -> None:
+    later = msgspec.structs.replace(SHOWN, at_ms=SHOWN.at_ms + 2_000, counters={"calls": 16.0})
+    again = msgspec.structs.replace(later, at_ms=later.at_ms + 2_000, counters={"calls": 1.0})
+    assert rates(None, SHOWN) is None
+    assert rates(SHOWN, later) == {"calls": 3.0}
+    assert rates(later, again) == {"calls": 0.0}
+    assert rates(SHOWN, msgspec.structs.replace(later, counters=None)) is None
+    assert "calls 3.0/s" in text_of(View(), later, rates(SHOWN, later))
+
+
+def test_what_needs_somebody_comes_first_and_each_place_has_its_rows() -> None:
+    def names(place: str) -> list[object]:
+        return [item.get("id") or item["execution_id"] for _, item in rows_of(View(place=place), SHOWN)]
+
+    assert names("home") == ["d_1", "r_2", "r_1", "r_3"]
+    assert names("runs") == ["r_1", "r_2"]
+    assert names("approvals") == ["d_1", "r_2"]
+
+
+def test_texts_are_texts_bounds_are_said_and_the_selected_row_has_a_command() -> None:
+    shown = text_of(View(place="approvals", where=("--server", "http://x")), SHOWN)
+    assert "\x1b" not in shown
+    assert "1+ running" in shown
+    assert "next: penstock draft get d_1 --server http://x" in shown
+    assert "1m00s" in shown
+    answer = text_of(View(place="approvals", selected=99), SHOWN)
+    assert "next: penstock runs answer r_2" in answer
+
+
+def test_what_is_not_for_the_caller_or_lost_is_said_and_not_shown_as_nothing() -> None:
+    closed = msgspec.structs.replace(SHOWN, runs=Part(refused="needs execution:read"), queues={})
+    assert "runs are not for you: needs execution:read" in text_of(View(), closed)
+    assert "lost: no connection; trying again" in text_of(View(problem="no connection"), SHOWN)
