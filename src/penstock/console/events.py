@@ -9,6 +9,7 @@ Above it: `surface`. Below it: the gate.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import msgspec
@@ -16,10 +17,10 @@ from starlette.types import Receive, Send
 
 from penstock.asgi import client_left
 from penstock.base import limits
-from penstock.base.errors import PenstockError
+from penstock.base.errors import Denied, PenstockError
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 
-__all__ = ["refused_stream", "send_changes"]
+__all__ = ["SIGNED_OUT", "refused_stream", "send_changes"]
 
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -27,12 +28,15 @@ _HEADERS = (
     (b"x-accel-buffering", b"no"),
     (b"x-content-type-options", b"nosniff"),
 )
+SIGNED_OUT = Denied("SIGNED_OUT", "you are signed out")
 _encode = msgspec.json.Encoder().encode
 
 
-async def send_changes(stream: EventStream, receive: Receive, send: Send) -> None:
-    """Send a stream until it ends, or its reader leaves or takes nothing."""
-    sending = asyncio.ensure_future(_send_all(stream, send))
+async def send_changes(
+    stream: EventStream, receive: Receive, send: Send, is_signed_in: Callable[[], Awaitable[bool]]
+) -> None:
+    """Send a stream until it ends, its reader leaves or takes nothing, or the session that opened it has ended."""
+    sending = asyncio.ensure_future(_send_all(stream, send, is_signed_in))
     leaving = asyncio.ensure_future(client_left(receive))
     try:
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -44,10 +48,13 @@ async def send_changes(stream: EventStream, receive: Receive, send: Send) -> Non
                 await task
 
 
-async def _send_all(stream: EventStream, send: Send) -> None:
+async def _send_all(stream: EventStream, send: Send, is_signed_in: Callable[[], Awaitable[bool]]) -> None:
     try:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         async for event in stream.events:
+            if not await is_signed_in():
+                await send({"type": "http.response.body", "body": _frame(_closed(SIGNED_OUT)), "more_body": True})
+                break
             async with asyncio.timeout(limits.STREAM_SEND_SECONDS_MAX):
                 await send({"type": "http.response.body", "body": _frame(event), "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -59,9 +66,12 @@ async def _send_all(stream: EventStream, send: Send) -> None:
 
 async def refused_stream(send: Send, error: PenstockError) -> None:
     """Send a stream that only says why there is none. With another status, a browser would ask again and again."""
-    told = StreamEvent(event="closed", data={"code": error.code, "message": error.message})
     await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
-    await send({"type": "http.response.body", "body": _frame(told)})
+    await send({"type": "http.response.body", "body": _frame(_closed(error))})
+
+
+def _closed(error: PenstockError) -> StreamEvent:
+    return StreamEvent(event="closed", data={"code": error.code, "message": error.message})
 
 
 def _frame(event: StreamEvent) -> bytes:

@@ -22,7 +22,7 @@ from penstock.asgi.refusals import note_refusal, page_status
 from penstock.base.errors import Denied, PenstockError, Rejected
 from penstock.console import pages
 from penstock.console.assets import assets_version, send_asset
-from penstock.console.events import refused_stream, send_changes
+from penstock.console.events import SIGNED_OUT, refused_stream, send_changes
 from penstock.console.forms import Fields, query_of, read_form, refuse_foreign_form
 from penstock.console.kept_forms import OutdatedForm, kept_form
 from penstock.console.one_time_links import LINK_PATH, OneTimeLinks
@@ -111,7 +111,7 @@ class _Console:
         session = self.sessions.read(header(scope, b"cookie"), self.gate.services.clock.now_ms())
         principal = None if session is None else await self.sessions.principal(session)
         if session is None or principal is None:
-            await refused_stream(send, Denied("SIGNED_OUT", "you are signed out"))
+            await refused_stream(send, SIGNED_OUT)
             return
         scope.setdefault("state", {}).update({"principal": principal, "stream": True})
         try:
@@ -121,7 +121,12 @@ class _Console:
         except PenstockError as error:
             await refused_stream(send, error)
             return
-        await send_changes(stream, receive, send)
+        opened: Session = session
+
+        async def is_signed_in() -> bool:
+            return await self.sessions.principal(opened) is not None
+
+        await send_changes(stream, receive, send, is_signed_in)
 
     async def _shown(
         self, handler: Handler, scope: Scope, receive: Receive, who: tuple[Session, Principal]

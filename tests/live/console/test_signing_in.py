@@ -7,6 +7,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
@@ -275,6 +276,21 @@ def test_signing_out_everywhere_ends_all_sessions_of_one_principal_and_is_audite
     assert (refused.status, refused.json()["code"]) == (403, "SCOPE_REQUIRED")
     server.call("POST", "keys/sign-out", {"principal": principal})
     assert not here.is_in()
+
+
+def test_a_stream_that_is_open_ends_when_its_session_does(server: LiveServer) -> None:
+    made = server.call("POST", "keys", {"name": "viewer", "kind": "person", "scopes": ["execution:read"]})
+    watching = Browser(server)
+    watching.post("/console/sign-in", key=made["secret"])
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=SECONDS_MAX)) as connection:
+        connection.request(
+            "GET", "/console/events", headers={"Cookie": f"penstock_console={watching.jar['penstock_console'][0]}"}
+        )
+        stream = connection.getresponse()
+        server.call("POST", "keys/sign-out", {"principal": f"key:{made['key']['id']}"})
+        server.call("POST", "workflows/asks/executions", {"input": {}})
+        told = stream.read().decode()  # to its end
+    assert told.endswith('event: closed\ndata: {"code":"SIGNED_OUT","message":"you are signed out"}\n\n')
 
 
 def test_what_was_written_survives_the_end_of_the_session_and_is_sent_after_signing_in(server: LiveServer) -> None:
