@@ -27,7 +27,6 @@ __all__ = [
     "DRAIN_CLOSING_SECONDS",
     "DRAIN_SECONDS",
     "DRAIN_WAIT_SECONDS",
-    "DRAWN_NODES_MAX",
     "FORM_BYTES_MAX",
     "FORM_FIELDS_MAX",
     "GZIP_BYTES_MIN",
@@ -125,8 +124,6 @@ CONSOLE_HISTORY_ROWS = 500
 CONSOLE_BULK_MAX = 100
 # Records of a file that a page exports; the command line exports all of a history.
 CONSOLE_EXPORT_RECORDS_MAX = 20_000
-# Nodes of a workflow that is drawn with the states of a run: more takes seconds, and nobody finds anything in it.
-DRAWN_NODES_MAX = 300
 # Bars and lanes of a timeline; beyond that a bar stands for several visits.
 TIMELINE_BARS_MAX = 300
 TIMELINE_LANES_MAX = 100
