@@ -223,8 +223,13 @@ def test_a_run_is_signalled_compared_and_exported(server: LiveServer, browser: B
     other = ended(server, "breaks")
     browser.open(f"{server.url}/console/runs/{run_id}/compare?with={other}")
     assert "differs" in browser.evaluate("document.querySelector('tbody').innerText")
-    browser.open(f"{server.url}/console/runs/{run_id}/export")
-    exported = json.loads(browser.evaluate("document.body.innerText"))
+    text = browser.command(
+        "Runtime.evaluate",
+        expression=f"fetch('/console/runs/{run_id}/export').then(answer => answer.text())",
+        awaitPromise=True,
+        returnByValue=True,
+    )["result"]["value"]
+    exported = json.loads(text)
     assert exported["complete"] is True
     assert [item["seq"] for item in exported["history"]] == list(range(1, exported["execution"]["sequence"] + 1))
 

@@ -95,7 +95,7 @@ async def export(visit: Visit) -> Shown:
         if cursor is None:
             break
     whole = {"execution": shown, "history": records, "complete": cursor is None}
-    return Text(msgspec.json.format(msgspec.json.encode(whole)).decode())
+    return Text(msgspec.json.format(msgspec.json.encode(whole)).decode(), "run.json")
 
 
 async def comparison(visit: Visit) -> Shown:
