@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import __version__
 from penstock.app.audit_keys import AuditKeyFile
-from penstock.app.graph_files import GraphFiles, with_graph_check
+from penstock.app.graph_files import GraphFiles, GraphPolicies, with_graph_check
 from penstock.app.observability.traced import TracedGate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
@@ -130,11 +130,13 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     server: ServerParts | None = None,
     policy_files: Sequence[str] = (),
     graphs: Mapping[str, GraphSettings] | None = None,
+    stored_graphs: Mapping[str, GraphSettings] | None = None,
     holds: HoldChoices | None = None,
 ) -> AsyncIterator[Gate]:
     """A gate on an open store. Buffered records are written while it is open, and at the end.
 
     `looks_only`: nothing is changed, and no secret made. `policy_files` hold for all tenants; `graphs` are declared.
+    Of `stored_graphs` only the policies are brought into force.
     """
     file, platform = _stored_in(storage := penstock.storage)
     pepper = await open_pepper(secret := pepper_file or pepper_path(file), file, platform, looks_only=looks_only)
@@ -143,7 +145,11 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits = _checked(chosen or GateLimits(), catalogue)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
-    operator = _OperatorFiles(PolicyFiles(policy_files), GraphFiles(graphs or {}, beside_server=bool(policy_files)))
+    operator = _OperatorFiles(
+        PolicyFiles(policy_files),
+        GraphFiles(graphs or {}, beside_server=bool(policy_files)),
+        GraphPolicies(stored_graphs or {}, beside_server=bool(policy_files)),
+    )
     upstreams = UpstreamToolRegistry(
         platform=platform, clock=clock, rules=penstock.upstream.rules, changed=definitions_changed
     )
@@ -207,6 +213,7 @@ class _OperatorFiles(NamedTuple):
 
     policies: PolicyFiles
     graphs: GraphFiles
+    graph_policies: GraphPolicies
 
     def checks(self, others: Callable[[], Awaitable[dict[str, str]]]) -> Callable[[], Awaitable[dict[str, str]]]:
         """Return the checks of `system.health`, with those of the files."""
@@ -215,7 +222,7 @@ class _OperatorFiles(NamedTuple):
     @asynccontextmanager
     async def in_force(self, gate: Gate) -> AsyncIterator[None]:
         """Keep what the files say in force, until the block ends."""
-        async with self.graphs.in_force(gate), self.policies.in_force(gate):
+        async with self.graphs.in_force(gate), self.graph_policies.in_force(gate), self.policies.in_force(gate):
             yield
 
 

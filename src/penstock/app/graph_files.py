@@ -3,6 +3,9 @@
 A mistake at the start stops the start, or quarantines its graph, as the settings say. Later, the server goes on with
 the schema and the queries that it has, and says so in the log and in `system.health`.
 
+A command on a file only takes the policies of graphs (`GraphPolicies`). The graphs themselves it takes as they are
+stored: to look at something must not change a schema.
+
 Above it: `gate`. Below it: the internal operations of `operations.graphs.configuring`.
 """
 
@@ -25,12 +28,12 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.graphs.configuring import CONFIGURE, QUARANTINE, RELEASE
+from penstock.operations.graphs.configuring import CONFIGURE, GUARD, QUARANTINE, RELEASE
 from penstock.operations.stored_queries.checking import declared_in
 from penstock.operations.stored_queries.definitions import StoredQuery
 from penstock.operations.system.health import GRAPHS_CHECK
 
-__all__ = ["GraphFiles", "declared_graph", "query_paths", "with_graph_check"]
+__all__ = ["GraphFiles", "GraphPolicies", "declared_graph", "query_paths", "with_graph_check"]
 
 _LOGGER = logging.getLogger("penstock.graphs")
 _SUFFIX = "*.gq"
@@ -178,6 +181,24 @@ class GraphFiles:
                 _LOGGER.error("the changed files of the graph %s are not used: %s", graph_id, error.message)  # noqa: TRY400
             else:
                 _LOGGER.info("the changed files of the graph %s are in force", graph_id)
+
+
+class GraphPolicies:
+    """The policies of the declared graphs, for a process that takes the graphs as they are stored."""
+
+    def __init__(self, declared: Mapping[str, GraphSettings], *, beside_server: bool = False) -> None:
+        self._declared = {name: settings for name, settings in declared.items() if settings.policy}
+        self._beside_server = beside_server
+
+    @asynccontextmanager
+    async def in_force(self, gate: Gate) -> AsyncIterator[None]:
+        """Bring the policies into force, as they are now; raise if something in them is wrong."""
+        for graph_id, settings in self._declared.items():
+            texts = await asyncio.to_thread(read_policy_texts, settings.policy)
+            files: list[JsonValue] = [{"name": name, "text": text} for name, text in texts]
+            given: JsonObject = {"graph_id": graph_id, "policies": files, "beside_server": self._beside_server}
+            await internal_call(gate, _principal(settings.tenant), GUARD, given)
+        yield
 
 
 def _principal(tenant: str) -> Principal:

@@ -209,6 +209,43 @@ def test_policies_of_a_graph_stand_beside_those_of_the_server(tmp_path: Path) ->
     asyncio.run(body())
 
 
+@asynccontextmanager
+async def gate_on_stored(folder: Path, graphs: Mapping[str, GraphSettings]) -> AsyncIterator[Gate]:
+    async with Penstock.open(folder / "penstock.db") as penstock, open_gate(penstock, stored_graphs=graphs) as gate:
+        yield gate
+
+
+def test_a_process_that_takes_graphs_as_they_are_stored_takes_their_policies(tmp_path: Path) -> None:
+    async def body() -> None:
+        graphs = two_graphs(tmp_path, PERMITS)
+        async with gate_on_stored(tmp_path, graphs) as gate:  # no process brought it into force yet
+            assert await as_agent(gate, "graph.schema_get", graph_id="crm") == "GRAPH_NOT_FOUND"
+        async with gate_with(
+            tmp_path, {name: msgspec.structs.replace(item, policy=()) for name, item in graphs.items()}
+        ) as gate:
+            assert await decisions(gate) == ("ok", "ok", "ok")
+        (tmp_path / "crm/schema.pg").write_text(f"{SCHEMA}node Other {{ name: String }}", encoding="utf-8")
+        async with gate_on_stored(tmp_path, graphs) as gate:
+            assert await decisions(gate) == ("ok", "QUERY_NOT_FOUND", "POLICY_DENIED")
+            assert await decisions(gate, "hr") == ("ok", "ok", "ok")
+            assert (await call(gate, "graph.schema_get", graph_id="hr"))["schema"] == SCHEMA
+        async with gate_on_stored(tmp_path, {"crm": msgspec.structs.replace(graphs["crm"], policy=())}) as gate:
+            assert "Other" not in (await call(gate, "graph.schema_get", graph_id="crm"))["schema"]
+        broken = two_graphs(tmp_path, "permit (principal, action")
+        with pytest.raises(Rejected, match="not a Cedar policy") as caught:
+            async with gate_on_stored(tmp_path, broken):
+                pass
+        assert caught.value.code == "POLICY_INVALID"
+        (tmp_path / "crm/schema.pg").write_text(SCHEMA, encoding="utf-8")
+        quarantined = two_graphs(tmp_path, "permit (principal, action", on_broken="quarantine")
+        async with gate_with(tmp_path, quarantined):
+            pass
+        async with gate_on_stored(tmp_path, quarantined) as gate:
+            assert await as_agent(gate, "graph.schema_get", graph_id="crm") == "GRAPH_QUARANTINED"
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize(
     ("policy", "wrong"),
     [

@@ -26,7 +26,7 @@ __all__ = [
     "GRAPH_ROWS_MAX",
     "GRAPH_SEARCH_TERMS_MAX",
     "GRAPH_SEARCH_WORD_CHARACTERS_MAX",
-    "GRAPH_SHORT_READ_MISSES",
+    "GRAPH_SHORT_READ_MISSES_MAX",
     "GRAPH_SHORT_READ_SECONDS",
     "GRAPH_STATEMENTS_KEPT_MAX",
     "GRAPH_SWEEP_ROWS_MAX",
@@ -41,8 +41,9 @@ GRAPH_QUERY_SECONDS = 10.0
 # How long a query may run on the event loop before it begins anew on a reader thread. A hop to a thread and back takes
 # a third of a millisecond, about as long as most queries; but everybody else waits for this long.
 GRAPH_SHORT_READ_SECONDS = 0.001
-# How many times a query that took longer than that is read on a thread at once, before the event loop tries again.
-GRAPH_SHORT_READ_MISSES = 20
+# A query that took longer than that is read on a thread once, then twice as often for each further time, up to this
+# many times, before the event loop tries again: so one that is always long wastes one short try in this many.
+GRAPH_SHORT_READ_MISSES_MAX = 20
 # Texts that queries search for whose words are kept: each is compared with every text, and may have many words itself.
 GRAPH_QUERY_WORDS_KEPT_MAX = 16
 # How long a step of a mutation may look for what it changes: everybody who writes waits for it.

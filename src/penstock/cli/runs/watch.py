@@ -79,6 +79,7 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
                 pepper_file=workspace.pepper_file,
                 looks_only=not request.asks,
                 policy_files=workspace.settings.policy.files,
+                stored_graphs=workspace.settings.declared_graphs,
             ) as gate,
         ):
             if not options.as_json:

@@ -119,6 +119,7 @@ def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iter
                 pepper_file=pepper,
                 looks_only=not changes,
                 policy_files=settings.policy.files,
+                stored_graphs=settings.declared_graphs,
                 holds=hold_choices(settings.governance),
             )
             gate = runner.run(stack.enter_async_context(opening))

@@ -11,8 +11,9 @@ Below it: `dialects`, `layout`, `statement`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from penstock.graph.schema.model import Base, Scalar, ValueType
@@ -186,34 +187,53 @@ def visible_edges(  # what `visible` takes, and the end
 ) -> EdgeJoin:
     """The edges that a view of so many branches shows, to be found by one end."""
     sources, conditions, row = [f"{table.hops(near)} AS {alias}"], [], alias
-    if whole or depth > 1:  # on a branch, what is nearer is found by identifier
+    if whole:
         row = f"{alias}_row"
         sources.append(f"{table.name} AS {row}")
         conditions.append(f"{row}.rid = {alias}.rid")
-    conditions.append(visible(dialect, alias, table, depth, identifier=f"{row}.id"))
+    conditions.append(_visible(dialect, alias, depth, "", partial(_overridden, dialect, alias, table)))
     return EdgeJoin(tuple(sources), " AND ".join(conditions), row)
 
 
-def visible(  # a view in a dialect, and of which row
-    dialect: Dialect, alias: str, table: Table, depth: int, *, prefix: str = "", identifier: str | None = None
-) -> str:
-    """The condition that a view of so many branches shows a row. `prefix` distinguishes two views in one statement.
+def visible(dialect: Dialect, alias: str, table: Table, depth: int, *, prefix: str = "") -> str:
+    """The condition that a view of so many branches shows a row. `prefix` distinguishes two views in one statement."""
+    return _visible(dialect, alias, depth, prefix, partial(_has_nearer, dialect, alias, table, prefix))
 
-    `identifier` is the expression of the row's identifier if it is not a column of `alias`.
-    """
-    own = f"{alias}.id" if identifier is None else identifier
 
-    def valid(row: str, level: int) -> str:
-        branch = dialect.placeholder(f"{prefix}b{level}")
+def _visible(dialect: Dialect, alias: str, depth: int, prefix: str, is_hidden: Callable[[int], str]) -> str:
+    """`is_hidden` gives the condition that a branch nearer than a level hides the row."""
+
+    def branch(level: int) -> str:
+        return dialect.placeholder(f"{prefix}b{level}")
+
+    def valid(level: int) -> str:
         seq = dialect.placeholder(f"{prefix}s{level}")
-        return f"{row}.br = {branch} AND {row}.c_from <= {seq} AND {row}.c_to > {seq}"
+        return f"{alias}.c_from <= {seq} AND {alias}.c_to > {seq}"
 
     if depth == 1:
-        return f"{valid(alias, 0)} AND {alias}.dead = 0"
-    levels = [f"({valid(alias, 0)})"]
-    for level in range(1, depth):
-        nearer = " OR ".join(f"({valid('nearer', each)})" for each in range(level))
-        hidden = f"EXISTS (SELECT 1 FROM {table.name} AS nearer WHERE nearer.id = {own} AND ({nearer}))"
-        levels.append(f"({valid(alias, level)} AND NOT {hidden})")
-    branches = ", ".join(dialect.placeholder(f"{prefix}b{level}") for level in range(depth))
-    return f"{alias}.br IN ({branches}) AND {alias}.dead = 0 AND ({' OR '.join(levels)})"
+        return f"{alias}.br = {branch(0)} AND {valid(0)} AND {alias}.dead = 0"
+    # No OR: SQLite would look for the rows of each branch by themselves, and then for those that it found twice.
+    levels = [f"WHEN {branch(0)} THEN {valid(0)}"]
+    levels += [f"WHEN {branch(level)} THEN {valid(level)} AND NOT {is_hidden(level)}" for level in range(1, depth)]
+    branches = ", ".join(map(branch, range(depth)))
+    return f"{alias}.br IN ({branches}) AND {alias}.dead = 0 AND CASE {alias}.br {' '.join(levels)} END"
+
+
+def _nearer(dialect: Dialect, prefix: str, level: int) -> str:
+    branch = dialect.placeholder(f"{prefix}b{level}")
+    seq = dialect.placeholder(f"{prefix}s{level}")
+    return f"(nearer.br = {branch} AND nearer.c_from <= {seq} AND nearer.c_to > {seq})"
+
+
+def _has_nearer(dialect: Dialect, alias: str, table: Table, prefix: str, level: int) -> str:
+    nearer = " OR ".join(_nearer(dialect, prefix, each) for each in range(level))
+    return f"EXISTS (SELECT 1 FROM {table.name} AS nearer WHERE nearer.id = {alias}.id AND ({nearer}))"
+
+
+def _overridden(dialect: Dialect, alias: str, table: Table, level: int) -> str:
+    """The same for an edge of which only the row is known. What a branch overrides it overrides for good."""
+    nearer = " OR ".join(
+        f"(br = {dialect.placeholder(f'b{each}')} AND c_from <= {dialect.placeholder(f's{each}')})"
+        for each in range(level)
+    )
+    return f"EXISTS (SELECT 1 FROM {table.overrides} WHERE rid = {alias}.rid AND ({nearer}))"

@@ -11,6 +11,9 @@ Edges are found by their ends in two further tables, one for each end (`Table.ho
 They are tables and no indexes so that a load can write them in their own order, at its end: to write an index in the
 order of something else changes a page of it for every row.
 
+These tables have no identifiers. So a further one (`Table.overrides`) says which rows a branch hides: those of edges
+that it inherits and has versions of its own of, from the commit on that wrote the first of them.
+
 A property with `@search` has an index of the words of all versions, of every branch, by the number of the row (`rid`).
 
 Above it: everything in `sql`, the stores. Below it: `schema`.
@@ -57,6 +60,11 @@ class Table:
     def hops(self, near: str) -> str:
         """The table in which edges are found by one of their ends, `src` or `dst`."""
         return f"{self.name}_{'out' if near == 'src' else 'in'}"
+
+    @property
+    def overrides(self) -> str:
+        """The table of the inherited edges that branches have other versions of."""
+        return f"{self.name}_over"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from penstock.graph.schema.model import Base, ListOf, Scalar, ValueType, Vector
+from penstock.graph.schema.model import Base, Enum, ListOf, Scalar, ValueType, Vector
 from penstock.graph.sql.layout import NO_TEXT_INDEXES, Table, TextIndexes
 from penstock.graph.values import GraphValue
 
@@ -92,6 +92,20 @@ class Statement:
     searched: TextIndexes = NO_TEXT_INDEXES
     """The texts that it searches or ranks, with or without an index."""
     corpora: tuple[Corpus, ...] = ()
+    is_plain: bool = field(init=False)
+    """Whether a row of it is a row of the answer as it is: most are, and a call for each cell would cost as much as
+    finding it."""
+
+    def __post_init__(self) -> None:
+        """Look at the cells once, and not at every row."""
+        is_plain = all(isinstance(cell, ValueCell) and _is_stored_as_it_is(cell.type) for cell in self.cells)
+        object.__setattr__(self, "is_plain", is_plain)
+
+
+def _is_stored_as_it_is(type_: ValueType) -> bool:
+    if isinstance(type_, Scalar):
+        return type_.base is not Base.BOOL and type_.base not in _FLOATS
+    return isinstance(type_, Enum)
 
 
 def bind(statement: Statement, parameters: Mapping[str, GraphValue | None], now: int) -> dict[str, Any]:

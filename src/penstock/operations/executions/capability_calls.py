@@ -30,15 +30,15 @@ from penstock.base.errors import PenstockError
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.state import RunState
-from penstock.engine.transitions import Phase, RunStatus
+from penstock.engine.transitions import RunStatus
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Capability, EventStream, Reply
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import NodeVisit, Request, Services
-from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate, Outcome, RefusedCall
 from penstock.operations.gate.policy_stage import Standpoint
-from penstock.operations.permissions.run_principals import rights_of_run, run_caller
+from penstock.operations.permissions.abandoned_calls import abandon_call
+from penstock.operations.permissions.run_principals import rights_of_run
 from penstock.operations.runs.held_calls import HELD_LABEL, held_key
 from penstock.operations.runs.imported_tools import UPSTREAM
 from penstock.operations.runs.results import ExecutionResult, result_of
@@ -55,7 +55,6 @@ from penstock.runtime.ports.runs import RunRow
 __all__ = ["TOOLS_CALL", "TOOLS_LIST", "call_from_node", "is_allowed"]
 
 TOOLS_CALL, TOOLS_LIST = "tools/call", "tools/list"
-_CANCEL, _CANCEL_SCOPE = "execution.cancel", "execution:control"
 # What may go well a moment later. Anything else stays refused.
 _PASSING = frozenset({"BRANCH_BUSY", "RATE_LIMITED", "STORE_BUSY", "STORE_UNAVAILABLE"})
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
@@ -264,7 +263,7 @@ async def _followed(gate: Gate, call: ActivityCall, request: Request, run_id: st
     try:
         state = await _ended(services, call, run_id)
     except asyncio.CancelledError:
-        await _abandon(gate, call, run_id)
+        await abandon_call(gate, call, run_id)
         raise
     if state is None:
         return ActivityError("the run of the call was deleted", "EXECUTION_NOT_FOUND", retryable=False)
@@ -310,22 +309,6 @@ async def _ended(services: Services, call: ActivityCall, run_id: str) -> RunStat
             # Not `wait_for_end`, which ends when the server stops: this wait is cancelled then, and begins again.
             state = await host.wait(state.run_id, after_seq=state.seq, timeout_seconds=_WAIT_SECONDS)
     return state
-
-
-async def _abandon(gate: Gate, call: ActivityCall, run_id: str) -> None:
-    """Cancel the run of a call that its node does not wait for any more. A process that stops changes nothing."""
-    state = await gate.services.host.read(call.run_id)
-    visit = (call.activity.node_id, call.activity.visit)
-    if state is None or any(item.key == visit and item.phase is Phase.REQUESTED for item in state.activations()):
-        return
-    arguments: JsonObject = {
-        "execution_id": id_for_callers(call.tenant, run_id),
-        "reason": f"the run {id_for_callers(call.tenant, call.run_id)} that called it needs it no more",
-    }
-    try:
-        await internal_call(gate, run_caller(call.tenant, call.principal, _CANCEL_SCOPE), _CANCEL, arguments)
-    except PenstockError:
-        return  # it has ended meanwhile
 
 
 def _done(reply: Reply[Any] | EventStream) -> ActivityOutcome:

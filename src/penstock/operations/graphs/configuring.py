@@ -19,16 +19,24 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
 from penstock.operations.stored_queries.access import graph_store, stamp_of
 from penstock.operations.stored_queries.checking import refuse_broken, schema_from
-from penstock.operations.stored_queries.definitions import GRAPHS, GraphDefinition, StoredQuery, definition_of
+from penstock.operations.stored_queries.definitions import (
+    GRAPHS,
+    GraphDefinition,
+    StoredQuery,
+    definition_of,
+    stored_definition,
+)
 from penstock.operations.stored_queries.policies import PolicyFile, graph_policies, put_in_force
 from penstock.operations.stored_queries.refusals import refused
 from penstock.runtime.ports.graphs import GraphCall, GraphCreated, GraphRef, GraphRow, SchemaApplied, SchemaRefused
 from penstock.runtime.ports.platform import ANY_ETAG
 
-__all__ = ["CONFIGURE", "OPERATIONS", "QUARANTINE", "RELEASE"]
+__all__ = ["CONFIGURE", "GUARD", "OPERATIONS", "QUARANTINE", "RELEASE"]
 
 CONFIGURE = "graph.configure"
 """The internal operation that brings a declared graph into force."""
+GUARD = "graph.guard"
+"""The internal operation that brings only the policies of a declared graph into force, for a command on a file."""
 QUARANTINE = "graph.quarantine"
 """The internal operation that takes a declared graph out of use."""
 RELEASE = "graph.release"
@@ -49,6 +57,14 @@ class DeclaredGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     policies: list[PolicyFile] = []
     beside_server: bool = False
     """Whether the server has policies of its own, which may not be in force yet when it starts."""
+
+
+class GuardedGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A graph, and the policies that the settings declare for it."""
+
+    graph_id: str
+    policies: list[PolicyFile] = []
+    beside_server: bool = False
 
 
 class QuarantinedGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,6 +161,28 @@ async def _stored(context: Context, graph_id: str, definition: GraphDefinition) 
     return True
 
 
+@operation(
+    GUARD,
+    route=None,
+    scopes=("graph:admin",),
+    idempotent=True,
+    risk="high",
+    subject="graph_id",
+    errors=("POLICY_INVALID",),
+)
+async def guard(context: Context, given: GuardedGraph) -> Configured:
+    """Bring the policies of a declared graph into force, and leave the graph as it is stored."""
+    row = await graph_store(context.services).graph(GraphRef(context.tenant, given.graph_id))
+    if row is None:
+        return Configured(graph_id=given.graph_id)  # no process brought it into force yet: there is nothing to guard
+    definition, _ = await stored_definition(context.services, context.tenant, given.graph_id)
+    if definition.quarantine is not None:
+        return Configured(graph_id=given.graph_id)  # every call on it is refused
+    policies = graph_policies(context.services, row, definition, given.policies, beside_server=given.beside_server)
+    put_in_force(context.services, row, policies)
+    return Configured(graph_id=given.graph_id, queries=len(definition.queries), policies=len(policies))
+
+
 @operation(QUARANTINE, route=None, scopes=("graph:admin",), risk="high", subject="graph_id")
 async def quarantine(context: Context, given: QuarantinedGraph) -> Configured:
     """Take a graph out of use whose files have mistakes. Its data and its former queries stay."""
@@ -171,4 +209,4 @@ async def release(context: Context, given: ReleasedGraphs) -> Released:
     return Released(count=count)
 
 
-OPERATIONS: tuple[Capability, ...] = (configure, quarantine, release)
+OPERATIONS: tuple[Capability, ...] = (configure, guard, quarantine, release)

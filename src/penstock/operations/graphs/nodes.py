@@ -5,13 +5,14 @@ more. A run of a schedule or a webhook acts for whoever made that. The
 surface of the call is `run`, so that policies can permit to a workflow what its starter may not do directly. The
 idempotency key of the call is derived from the visit: an attempt that is repeated after a crash does not change the
 graph twice. A call that has to be approved is a draft, and the node waits for it: it is made at most once, and only
-while the node still waits.
+while the node still waits. If it does not wait any more, the draft is cancelled.
 
 Above it: `app` performs `query` nodes with `run_query_node`. Below it: the gate, `permissions.run_principals`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import msgspec
@@ -25,6 +26,7 @@ from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import NodeVisit, Principal, Request, Services
 from penstock.operations.gate.pipeline import Gate, RefusedCall
+from penstock.operations.permissions.abandoned_calls import abandon_call
 from penstock.operations.permissions.run_principals import rights_of_run
 from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.results import ExecutionResult
@@ -125,10 +127,14 @@ async def _decided(gate: Gate, call: ActivityCall, draft: str) -> ActivityOutcom
     """Wait until a call that was held is decided, and return what came of it. A retry would find the same."""
     host = gate.services.host
     call.only_waits()
-    state = await host.read(draft)
-    while state is not None and not state.terminal:
-        # Not `wait_for_end`, which ends when the server stops: this wait is cancelled then, and begins again.
-        state = await host.wait(draft, after_seq=state.seq, timeout_seconds=_LOOK_SECONDS)
+    try:
+        state = await host.read(draft)
+        while state is not None and not state.terminal:
+            # Not `wait_for_end`, which ends when the server stops: this wait is cancelled then, and begins again.
+            state = await host.wait(draft, after_seq=state.seq, timeout_seconds=_LOOK_SECONDS)
+    except asyncio.CancelledError:
+        await abandon_call(gate, call, draft)
+        raise
     if state is None:
         return ActivityError("the draft of the call is gone", "DRAFT_NOT_FOUND", retryable=False)
     if state.status is RunStatus.COMPLETED:

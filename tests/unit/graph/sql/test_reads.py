@@ -65,6 +65,8 @@ def test_sqlite_accepts_the_statement_and_every_value_is_bound(name: str, depth:
         connection.execute(f"CREATE TABLE {table.name} (rid, id, {ends}br, c_from, c_to, dead, {columns})")
         for near in () if table.is_node else ("src", "dst"):
             connection.execute(f"CREATE TABLE {table.hops(near)} (src, dst, rid, br, c_from, c_to, dead)")
+        if not table.is_node:
+            connection.execute(f"CREATE TABLE {table.overrides} (rid, br, c_from)")
     view = {f"{letter}{level}": level for letter in "bs" for level in range(depth)}
     given = {**bind(statement, {"h": "x"}, 0), **view, "row_limit": 5, "row_offset": 0}
     assert set(re.findall(r":(\w+)", statement.text)) == set(given)

@@ -46,7 +46,7 @@ MEMBERS = {
     "graph_id": (
         "graph.update graph.delete graph.schema_apply graph.branches_create graph.branches_delete graph.branches_merge"
         " graph.mutate graph.collect"
-        " graph.load graph.queries_put graph.queries_delete graph.configure graph.quarantine"
+        " graph.load graph.queries_put graph.queries_delete graph.configure graph.guard graph.quarantine"
     ),
     "schema_id": "schema.update schema.delete",
     "model_id": "model.update model.delete",

@@ -15,6 +15,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.pipe_principal import PipePrincipal
 from penstock.app.settings.identity import PipeSettings
 from penstock.operations.gate.context import Credentials, GateLimits, ServerParts
+from penstock.operations.gate.pipeline import RefusedCall
 from tests.issuers import Issuer, IssuerDirectory
 from tests.unit.app.test_pipe_principal import settings
 from tests.unit.operations.conftest import Caller
@@ -239,11 +240,28 @@ async def test_a_rejected_mutation_fails_the_node_and_changes_nothing(tmp_path: 
         assert await closed(owner) == ("open", 0)
 
 
-async def test_a_mutation_is_not_made_for_a_run_that_was_cancelled_before_its_approval(tmp_path: Path) -> None:
-    async with opened(tmp_path, protected=True) as owner:
+@HELD
+async def test_a_draft_ends_with_the_run_that_waits_for_it(tmp_path: Path, setting: dict[str, Any]) -> None:
+    async with opened(tmp_path, **setting) as owner:
         run = await started(await owner.new_caller("*", name="ada"), "direct")
         draft = await draft_of(owner)
         await owner.call("execution.cancel", execution_id=run)
+        assert (await ended(owner, run))["status"] == "cancelled"
+        assert (await ended(owner, draft))["status"] == "cancelled"
+        assert (await owner.call("draft.list", status="open"))["items"] == []
+        refused = await (await reviewer(owner)).outcome("draft.approve", draft_id=draft)
+        assert isinstance(refused, RefusedCall)
+        assert refused.error.code == "DRAFT_FINAL"
+        assert await closed(owner) == ("open", 0)
+
+
+async def test_a_mutation_is_not_made_for_a_run_that_was_cancelled_while_nobody_performed_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, protected=True) as owner:
+        run = await started(await owner.new_caller("*", name="ada"), "direct")
+        draft = await draft_of(owner)
+    async with Penstock.open(tmp_path / "penstock.db", perform=False) as penstock, open_gate(penstock) as gate:
+        await Caller(gate, local_owner(), penstock).call("execution.cancel", execution_id=run)
+    async with opened(tmp_path, protected=True) as owner:
         assert (await ended(owner, run))["status"] == "cancelled"
         await (await reviewer(owner)).call("draft.approve", draft_id=draft)
         assert (await ended(owner, draft))["error"]["code"] == "HELD_CALL_UNWANTED"

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.group_commit import Gathered, GroupCommitWriter
@@ -188,6 +189,7 @@ class SqliteDatabase:
             if self.open_writer is None:
                 raise self._closed()
             self._on_loop = self._new_reader(busy_timeout_ms=0)
+            self._on_loop.execute(f"PRAGMA cache_size = -{limits.STORE_LOOP_CACHE_KILOBYTES}")
         return query(self._on_loop)
 
     async def read_quickly(self, query: Callable[[sqlite3.Connection], T]) -> T:

@@ -20,6 +20,7 @@ from penstock.runtime.ports.graphs import (
     BranchInUse,
     BranchNameRefused,
     BranchNotFound,
+    BranchRow,
     BranchTooDeep,
     CommitNotFound,
     GraphCreated,
@@ -36,10 +37,10 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     add_commit,
     branch_by_number,
     branch_named,
-    branch_row,
     chain_at,
     commit_by_id,
     find_graph,
+    find_head,
     insert_schema,
 )
 from penstock.runtime.stores.sqlite.graphs.type_tables import create_tables
@@ -74,7 +75,18 @@ def _insert_branch(connection: sqlite3.Connection, graph: int, name: str, head_s
     given = (graph, name, head_seq, stamp.at, stamp.actor, stamp.at)
     number = connection.execute(statement, given).lastrowid
     assert number is not None
-    return branch_by_number(connection, number)
+    return Branch(
+        branch=number,
+        graph=graph,
+        name=name,
+        head_seq=head_seq,
+        oldest_seq=0,
+        load_id=None,
+        created_at=stamp.at,
+        created_by=stamp.actor,
+        updated_at=stamp.at,
+        deleted=0,
+    )
 
 
 def delete_graph(connection: sqlite3.Connection, ref: GraphRef) -> GraphDeleted | GraphNotFound:
@@ -107,39 +119,55 @@ def create_branch(
     connection: sqlite3.Connection, ref: GraphRef, name: str, origin: tuple[str, str | None], stamp: Stamp
 ) -> BranchCreated | BranchExists | BranchNameRefused | BranchTooDeep | CommitNotFound | Lost:
     """Fork a branch from the head of another one, or from a commit."""
+    source, snapshot = origin
+    if snapshot is None:
+        head = find_head(connection, ref, source)
+        if isinstance(head, GraphNotFound):
+            return head
+        if isinstance(head, BranchNotFound):
+            graph = find_graph(connection, ref)
+            return (None if graph is None else refused_name(connection, graph.graph, name)) or head
+        refused = refused_name(connection, head.graph.graph, name)
+        return refused or fork(connection, head.branch, (head.branch.head_seq, head.commit_id), name, stamp)
     graph = find_graph(connection, ref)
     if graph is None:
         return GraphNotFound()
     refused = refused_name(connection, graph.graph, name)
     if refused is not None:
         return refused
-    source, snapshot = origin
-    if snapshot is None:
-        parent = branch_named(connection, graph.graph, source)
-        if parent is None:
-            return BranchNotFound(source)
-        seq = parent.head_seq
-    else:
-        found = commit_by_id(connection, graph.graph, snapshot)
-        if found is None:
-            return CommitNotFound(snapshot)
-        seq, parent = found[0].seq, branch_by_number(connection, found[1])
-        if seq < parent.oldest_seq:
-            return CommitNotFound(snapshot, collected=True)
-    return fork(connection, parent, seq, name, stamp)
+    found = commit_by_id(connection, graph.graph, snapshot)
+    if found is None:
+        return CommitNotFound(snapshot)
+    seq, parent = found[0].seq, branch_by_number(connection, found[1])
+    if seq < parent.oldest_seq:
+        return CommitNotFound(snapshot, collected=True)
+    return fork(connection, parent, (seq, snapshot), name, stamp)
 
 
 def fork(
-    connection: sqlite3.Connection, parent: Branch, seq: int, name: str, stamp: Stamp
+    connection: sqlite3.Connection, parent: Branch, commit: tuple[int, str], name: str, stamp: Stamp
 ) -> BranchCreated | BranchTooDeep:
-    """Make a branch that inherits what its parent has at a commit. It makes no commit."""
+    """Make a branch that inherits what its parent has at a commit, given by number and id. It makes no commit."""
+    seq, commit_id = commit
     chain = chain_at(connection, parent.branch, seq)
     if len(chain) >= limits.GRAPH_CHAIN_DEPTH_MAX:
         return BranchTooDeep(parent.name, len(chain))
     branch = _insert_branch(connection, parent.graph, name, seq, stamp)
     statement = "INSERT INTO graph_lineage (branch, from_seq, parent, fork_seq) VALUES (?, 0, ?, ?)"
     connection.execute(statement, (branch.branch, parent.branch, seq))
-    return BranchCreated(branch_row(connection, branch))
+    return BranchCreated(
+        BranchRow(
+            name=name,
+            head_commit_id=commit_id,
+            parent=parent.name,
+            fork_commit_id=commit_id,
+            depth=len(chain) + 1,
+            created_at=stamp.at,
+            created_by=stamp.actor,
+            updated_at=stamp.at,
+            loading=False,
+        )
+    )
 
 
 def delete_branch(

@@ -18,7 +18,17 @@ import msgspec
 from penstock.graph.schema.model import Schema
 from penstock.graph.schema.stored import schema_from_json, schema_to_json
 from penstock.graph.sql.layout import Layout, layout_from_json, layout_to_json
-from penstock.runtime.ports.graphs import BranchRow, CommitKind, CommitRow, GraphRef, GraphRow, Stamp, View
+from penstock.runtime.ports.graphs import (
+    BranchNotFound,
+    BranchRow,
+    CommitKind,
+    CommitRow,
+    GraphNotFound,
+    GraphRef,
+    GraphRow,
+    Stamp,
+    View,
+)
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 
 __all__ = [
@@ -26,16 +36,17 @@ __all__ = [
     "Catalogue",
     "Chain",
     "Graph",
+    "Head",
     "StoredSchema",
     "add_commit",
     "branch_by_number",
     "branch_named",
     "branch_row",
     "chain_at",
-    "commit_at",
     "commit_by_id",
     "commit_id_at",
     "find_graph",
+    "find_head",
     "history_chain",
     "insert_schema",
     "live_branches",
@@ -46,6 +57,14 @@ __all__ = [
 Chain = tuple[tuple[int, int], ...]
 _OBJECT: msgspec.json.Decoder[Any] = msgspec.json.Decoder(dict[str, Any])
 _BRANCH_COLUMNS = "branch, graph, name, head_seq, oldest_seq, load_id, created_at, created_by, updated_at, deleted"
+_GRAPH_COLUMNS = "graph, next_seq, schema_version, oldest_schema, created_at, created_by"
+_HEAD = (
+    f"SELECT {', '.join(f'g.{each}' for each in _GRAPH_COLUMNS.split(', '))},"
+    f" {', '.join(f'b.{each}' for each in _BRANCH_COLUMNS.split(', '))}, c.commit_id"
+    " FROM graphs AS g CROSS JOIN graph_branches AS b CROSS JOIN graph_commits AS c"
+    " WHERE g.tenant = ? AND g.name = ? AND g.deleted = 0 AND b.graph = g.graph AND b.name = ? AND b.deleted = 0"
+    " AND c.graph = b.graph AND c.seq = b.head_seq"
+)
 _COMMIT = (
     "SELECT c.commit_id, c.seq, b.name, c.kind, p.commit_id, m.commit_id, c.actor, c.message, c.at, c.branch"
     " FROM graph_commits AS c JOIN graph_branches AS b ON b.branch = c.branch"
@@ -94,6 +113,15 @@ class Graph:
     created_by: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A branch, its graph, and the id of its last commit."""
+
+    graph: Graph
+    branch: Branch
+    commit_id: str
+
+
 class Catalogue:
     """Schemas that were read before: they never change."""
 
@@ -138,24 +166,37 @@ class Catalogue:
             created_by=graph.created_by,
         )
 
-    def view(
-        self, connection: sqlite3.Connection, ref: GraphRef, graph: Graph, branch: Branch, *, seq: int | None = None
-    ) -> View:
-        """A view of the head of a branch, or of an earlier commit of it."""
-        at = branch.head_seq if seq is None else seq
-        stored = (
-            self.schema(connection, graph.graph, graph.schema_version)
-            if seq is None
-            else self.schema_at(connection, graph.graph, seq)
-        )
+    def view(self, connection: sqlite3.Connection, ref: GraphRef, head: Head) -> View:
+        """A view of the head of a branch."""
+        graph, branch = head.graph, head.branch
+        stored = self.schema(connection, graph.graph, graph.schema_version)
         return View(
             ref=ref,
-            commit_id=commit_id_at(connection, graph.graph, at),
-            branch=branch.name if seq is None else None,
+            commit_id=head.commit_id,
+            branch=branch.name,
             schema=stored.schema,
             schema_version=stored.version,
-            seq=at,
-            chain=chain_at(connection, branch.branch, at),
+            seq=branch.head_seq,
+            chain=chain_at(connection, branch.branch, branch.head_seq),
+            graph=graph.graph,
+        )
+
+    def snapshot(self, connection: sqlite3.Connection, ref: GraphRef, graph: Graph, commit_id: str) -> View | None:
+        """A view of a commit, if there is one."""
+        statement = "SELECT seq, branch FROM graph_commits WHERE graph = ? AND commit_id = ?"
+        found = connection.execute(statement, (graph.graph, commit_id)).fetchone()
+        if found is None:
+            return None
+        seq, branch = found
+        stored = self.schema_at(connection, graph.graph, seq)
+        return View(
+            ref=ref,
+            commit_id=commit_id,
+            branch=None,
+            schema=stored.schema,
+            schema_version=stored.version,
+            seq=seq,
+            chain=chain_at(connection, branch, seq),
             graph=graph.graph,
         )
 
@@ -177,10 +218,7 @@ def insert_schema(connection: sqlite3.Connection, graph: int, stored: StoredSche
 
 def find_graph(connection: sqlite3.Connection, ref: GraphRef) -> Graph | None:
     """A graph of a tenant by name."""
-    statement = (
-        "SELECT graph, next_seq, schema_version, oldest_schema, created_at, created_by FROM graphs"
-        " WHERE tenant = ? AND name = ? AND deleted = 0"
-    )
+    statement = f"SELECT {_GRAPH_COLUMNS} FROM graphs WHERE tenant = ? AND name = ? AND deleted = 0"
     found = connection.execute(statement, (ref.tenant, ref.name)).fetchone()
     return None if found is None else Graph(*found)
 
@@ -190,6 +228,14 @@ def branch_named(connection: sqlite3.Connection, graph: int, name: str) -> Branc
     statement = f"SELECT {_BRANCH_COLUMNS} FROM graph_branches WHERE graph = ? AND name = ? AND deleted = 0"
     found = connection.execute(statement, (graph, name)).fetchone()
     return None if found is None else Branch(*found)
+
+
+def find_head(connection: sqlite3.Connection, ref: GraphRef, name: str) -> Head | GraphNotFound | BranchNotFound:
+    """A branch of a graph of a tenant, and the id of its head."""
+    found = connection.execute(_HEAD, (ref.tenant, ref.name, name)).fetchone()
+    if found is not None:
+        return Head(Graph(*found[:6]), Branch(*found[6:16]), found[16])
+    return GraphNotFound() if find_graph(connection, ref) is None else BranchNotFound(name)
 
 
 def branch_by_number(connection: sqlite3.Connection, number: int) -> Branch:
@@ -248,11 +294,6 @@ def commit_id_at(connection: sqlite3.Connection, graph: int, seq: int) -> str:
     return str(found)
 
 
-def commit_at(connection: sqlite3.Connection, graph: int, seq: int) -> CommitRow:
-    """A commit by number."""
-    return _commit_of(connection.execute(f"{_COMMIT} AND c.seq = ?", (graph, seq)).fetchone())
-
-
 def commit_by_id(connection: sqlite3.Connection, graph: int, commit_id: str) -> tuple[CommitRow, int] | None:
     """A commit by id, and the number of its branch."""
     found = connection.execute(f"{_COMMIT} AND c.commit_id = ?", (graph, commit_id)).fetchone()
@@ -309,7 +350,17 @@ def add_commit(
     connection.execute(
         "UPDATE graph_branches SET head_seq = ?, updated_at = ? WHERE branch = ?", (seq, stamp.at, branch.branch)
     )
-    return commit_at(connection, branch.graph, seq)
+    return CommitRow(
+        commit_id=stamp.commit_id,
+        seq=seq,
+        branch=branch.name,
+        kind=kind,
+        parent_id=commit_id_at(connection, branch.graph, branch.head_seq) if branch.head_seq else None,
+        merged_parent_id=None if merged_seq is None else commit_id_at(connection, branch.graph, merged_seq),
+        actor=stamp.actor,
+        message=stamp.message,
+        at=stamp.at,
+    )
 
 
 def take_seq(connection: sqlite3.Connection, graph: int) -> int:

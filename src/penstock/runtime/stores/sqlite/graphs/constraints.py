@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator
+from enum import Enum, auto
 from itertools import islice
 
 from penstock.base import limits
@@ -39,20 +40,32 @@ def check_commit(
     chain: Chain,
     touched: Collection[str] | None = None,
     checked: Collection[tuple[str, str]] = frozenset(),
+    *,
+    only_inserts: bool = False,
 ) -> tuple[Violation, ...]:
     """The constraints that a commit breaks, the first `GRAPH_VIOLATIONS_MAX` of them.
 
     `touched` names the types that it wrote, if that is known; the others need no look. `checked` has edge types and
-    ends (`src`, `dst`) of which it is known that every edge that the commit wrote has a node there.
+    ends (`src`, `dst`) of which it is known that every edge that the commit wrote has a node there. With
+    `only_inserts`, it took no node away from edges that were there before.
     """
-    checks = _Checks(connection, stored, chain, touched, checked)
+    scope = _Scope.INSERTS if only_inserts else _Scope.COMMIT
+    checks = _Checks(connection, stored, chain, scope, touched, checked)
     return tuple(islice(checks.run(), limits.GRAPH_VIOLATIONS_MAX))
 
 
 def check_everything(connection: sqlite3.Connection, stored: StoredSchema, chain: Chain) -> tuple[Violation, ...]:
     """The constraints that anything in a view breaks: for a schema that is stricter than the one before."""
-    checks = _Checks(connection, stored, chain, None, is_complete=True)
+    checks = _Checks(connection, stored, chain, _Scope.EVERYTHING)
     return tuple(islice(checks.run(), limits.GRAPH_VIOLATIONS_MAX))
+
+
+class _Scope(Enum):
+    """What is checked: what a commit wrote, the same if it only inserted, or everything that a view shows."""
+
+    COMMIT = auto()
+    INSERTS = auto()
+    EVERYTHING = auto()
 
 
 class _Checks:
@@ -61,10 +74,9 @@ class _Checks:
         connection: sqlite3.Connection,
         stored: StoredSchema,
         chain: Chain,
-        touched: Collection[str] | None,
+        scope: _Scope,
+        touched: Collection[str] | None = None,
         checked: Collection[tuple[str, str]] = frozenset(),
-        *,
-        is_complete: bool = False,
     ) -> None:
         self._connection = connection
         self._schema = stored.schema
@@ -73,7 +85,8 @@ class _Checks:
         self._checked = checked
         self._parameters = chain_parameters(chain)
         self._depth = len(chain)
-        self._is_complete = is_complete
+        self._is_complete = scope is _Scope.EVERYTHING
+        self._only_inserts = scope is _Scope.INSERTS
 
     def run(self) -> Iterator[Violation]:
         for node in self._schema.nodes:
@@ -83,7 +96,8 @@ class _Checks:
             if self._is_touched(edge.name):
                 yield from self._unique(edge)
             if self._is_touched(edge.name, edge.source, edge.target):
-                yield from self._ends(edge)
+                if not self._only_inserts or self._is_touched(edge.name):
+                    yield from self._ends(edge)
                 yield from self._cardinality(edge)
 
     def _is_touched(self, *names: str) -> bool:
@@ -147,7 +161,7 @@ class _Checks:
                 f"SELECT e.id, e.{end} FROM {table.name} AS e WHERE {self._written('e', table)} AND NOT EXISTS ({node})"
             )
             found = [] if (edge.name, end) in self._checked else self._rows(statement)
-            if not self._is_complete:
+            if not self._is_complete and not self._only_inserts:
                 ended = _ENDED.format(columns="id", table=nodes.name)
                 gone = f"SELECT 1 FROM {nodes.name} AS n WHERE n.id = g.id AND {self._visible('n', nodes)}"
                 edges = visible_edges(SQLITE, "e", table, end, self._depth, whole=True)

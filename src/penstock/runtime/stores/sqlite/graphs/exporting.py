@@ -17,7 +17,7 @@ from penstock.runtime.stores.rules.listings import id_cursor, id_position
 from penstock.runtime.stores.sqlite.graphs.catalogue import Catalogue
 from penstock.runtime.stores.sqlite.graphs.differences import record_of
 from penstock.runtime.stores.sqlite.graphs.reading import is_gone, snapshot
-from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, row_columns
+from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, in_order, row_columns
 
 __all__ = ["read_export"]
 
@@ -42,7 +42,7 @@ def read_export(
             table = stored.layout.tables[entity.name]
             columns = ", ".join(f"n.{each}" for each in row_columns(table))
             statement = (
-                f"SELECT {columns} FROM {table.name} AS n WHERE n.id > :after_id"
+                f"SELECT {columns} FROM {table.name} AS n {in_order(table)} WHERE n.id > :after_id"
                 f" AND {visible(SQLITE, 'n', table, len(view.chain))} ORDER BY n.id LIMIT :most"
             )
             after_id = first_id if entity.name == first_name else ""

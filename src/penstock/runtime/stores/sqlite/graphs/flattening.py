@@ -13,7 +13,7 @@ from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible
 from penstock.graph.sql.layout import OPEN, Table
 from penstock.runtime.stores.sqlite.graphs.staging import Staged, require
-from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, insert_rows, row_columns
+from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, in_order, insert_rows, row_columns
 
 __all__ = ["copy_piece", "cut_lineage", "end_dead"]
 
@@ -26,7 +26,7 @@ def copy_piece(
     chain = staged.chain(connection)
     columns = ", ".join(f"n.{each}" for each in row_columns(table))
     found = connection.execute(
-        f"SELECT {columns} FROM {table.name} AS n WHERE n.id > :after_id AND n.br <> :b0"
+        f"SELECT {columns} FROM {table.name} AS n {in_order(table)} WHERE n.id > :after_id AND n.br <> :b0"
         f" AND {visible(SQLITE, 'n', table, len(chain))} ORDER BY n.id LIMIT :most",
         {**chain_parameters(chain), "after_id": after_id, "most": limit},
     ).fetchall()

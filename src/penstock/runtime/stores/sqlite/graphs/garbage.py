@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.graph.sql.layout import OPEN
@@ -18,7 +19,7 @@ from penstock.runtime.ports.graphs import Collected, GarbagePolicy, GraphNotFoun
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain, find_graph
 from penstock.runtime.stores.sqlite.graphs.searching.indexes import build_piece
 from penstock.runtime.stores.sqlite.graphs.type_tables import drop_table
-from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables
+from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables, forget_overrides
 
 __all__ = ["collect", "graph_tables", "has_base", "sweep"]
 
@@ -54,6 +55,8 @@ def collect(connection: sqlite3.Connection, ref: GraphRef, policy: GarbagePolicy
             if removed >= policy.limit:
                 return Collected(removed, more=True)
             removed += _remove(connection, table, branch, each, policy.limit - removed)
+            if not any(_inherited(connection, branch, each)):
+                removed += forget_overrides(connection, table, branch, None, policy.limit - removed)
     return Collected(removed, more=removed >= policy.limit)
 
 
@@ -123,17 +126,23 @@ def _keep_forks(connection: sqlite3.Connection, kept: dict[int, _Kept]) -> None:
     waiting = list(kept)
     while waiting:
         branch = waiting.pop()
-        statement = "SELECT from_seq, parent, fork_seq FROM graph_lineage WHERE branch = ? ORDER BY from_seq"
-        lineage = connection.execute(statement, (branch,)).fetchall()
-        for number, (from_seq, parent, fork_seq) in enumerate(lineage, 1):
-            end = lineage[number][0] if number < len(lineage) else OPEN
-            own = kept[branch]
-            is_used = (own.horizon is not None and own.horizon < end) or any(
-                from_seq <= point < end for point in own.points
-            )
-            if parent is not None and is_used and fork_seq not in kept[parent].points:
+        for parent, fork_seq in _inherited(connection, branch, kept[branch]):
+            if fork_seq not in kept[parent].points:
                 kept[parent].points.add(fork_seq)
                 waiting.append(parent)
+
+
+def _inherited(connection: sqlite3.Connection, branch: int, own: _Kept) -> Iterator[tuple[int, int]]:
+    """What a branch inherits at the commits that are kept of it: a branch and the last commit of it that is seen."""
+    statement = "SELECT from_seq, parent, fork_seq FROM graph_lineage WHERE branch = ? ORDER BY from_seq"
+    lineage = connection.execute(statement, (branch,)).fetchall()
+    for number, (from_seq, parent, fork_seq) in enumerate(lineage, 1):
+        end = lineage[number][0] if number < len(lineage) else OPEN
+        is_used = (own.horizon is not None and own.horizon < end) or any(
+            from_seq <= point < end for point in own.points
+        )
+        if parent is not None and is_used:
+            yield parent, fork_seq
 
 
 def sweep(connection: sqlite3.Connection, limit: int) -> Collected:

@@ -34,9 +34,7 @@ from penstock.graph.versions.entities import Violation, ViolationKind
 from penstock.graph.versions.identity import key_of
 from penstock.runtime.ports.graphs import (
     BranchBusy,
-    BranchNotFound,
     ConstraintsViolated,
-    GraphNotFound,
     GraphRef,
     HeadMoved,
     Mutated,
@@ -51,12 +49,11 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Catalogue,
     Chain,
     Graph,
+    Head,
     StoredSchema,
     add_commit,
-    branch_named,
     chain_at,
-    commit_id_at,
-    find_graph,
+    find_head,
     take_seq,
 )
 from penstock.runtime.stores.sqlite.graphs.constraints import check_commit
@@ -79,19 +76,14 @@ def find_writable(
     connection: sqlite3.Connection, ref: GraphRef, branch_name: str, expected: str | None
 ) -> Writable | Refused:
     """The branch to write to, or why it cannot be written."""
-    graph = find_graph(connection, ref)
-    if graph is None:
-        return GraphNotFound()
-    branch = branch_named(connection, graph.graph, branch_name)
-    if branch is None:
-        return BranchNotFound(branch_name)
-    if branch.load_id is not None:
-        return BranchBusy(branch_name, branch.load_id)
-    if expected is not None:
-        actual = commit_id_at(connection, graph.graph, branch.head_seq)
-        if actual != expected:
-            return HeadMoved(expected, actual)
-    return Writable(graph, branch)
+    head = find_head(connection, ref, branch_name)
+    if not isinstance(head, Head):
+        return head
+    if head.branch.load_id is not None:
+        return BranchBusy(branch_name, head.branch.load_id)
+    if expected not in (None, head.commit_id):
+        return HeadMoved(expected or "", head.commit_id)
+    return Writable(head.graph, head.branch)
 
 
 @contextmanager
@@ -144,7 +136,7 @@ def mutate(
             return stopped.outcome
         if not steps.nodes and not steps.edges:
             return Mutated(None, 0, 0)
-        violations = check_commit(connection, stored, chain, steps.touched)
+        violations = check_commit(connection, stored, chain, steps.touched, only_inserts=query[0].only_inserts)
         if violations:
             return ConstraintsViolated(violations)
         commit = add_commit(connection, branch, "mutation", stamp, seq=seq)
@@ -218,10 +210,11 @@ class _Steps:
         _refuse(check_identifier(type_, identifier))
         table = self.stored.layout.tables[type_.name]
         writer = self._writer()
-        if writer.visible_ids(table, [identifier]):
+        own = writer.own(table, [identifier])
+        if writer.visible_among(table, own, [identifier]):
             message = f"there is a {type_.name} {identifier} already"
             _refuse([_violation(ViolationKind.KEY_CONFLICT, type_, identifier, message)])
-        writer.put(table, [stored_row(table, type_, (identifier, *ends), values)])
+        writer.put(table, [stored_row(table, type_, (identifier, *ends), values)], own)
         self._count(type_, 1)
 
     def _count(self, type_: EntityType, number: int) -> None:

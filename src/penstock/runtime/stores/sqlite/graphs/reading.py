@@ -17,7 +17,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
@@ -58,6 +58,7 @@ _STEPS_BETWEEN_LOOKS_IN_SEARCHES = 50
 _ROWS_AT_ONCE = 256
 _ALIAS = re.compile(r"\b(g\d+_\d+(?:_out|_in)?) AS (\w+)")
 _HOPS = ("_out", "_in")
+_TEXTS = (str, bytes)
 
 
 @contextmanager
@@ -147,13 +148,27 @@ def _is_short(read_limits: ReadLimits) -> bool:
     return read_limits.seconds <= limits.GRAPH_SHORT_READ_SECONDS
 
 
+@dataclass(slots=True)
+class _Tried:
+    """How a query did on the event loop. The query is kept, so that no other one gets its identity."""
+
+    query: object
+    on_thread: int = 0
+    """How many of its next reads go to a thread at once."""
+    after_a_miss: int = 1
+    """How many do so after it took too long the next time."""
+
+
 class ShortReads:
-    """Tries reads on the event loop first, unless they took too long for it lately."""
+    """Tries reads on the event loop first, unless they took too long for it lately.
+
+    One read that is late, because the machine was busy or a page had to come from the disk, says little. So the first
+    one sends only the next read to a thread, and each further one twice as many.
+    """
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        # By the identity of a query, which is kept with it: how often it is read on a thread at once.
-        self._misses: OrderedDict[int, tuple[object, int]] = OrderedDict()
+        self._tried: OrderedDict[int, _Tried] = OrderedDict()
 
     async def read(
         self, query: CheckedQuery, read_limits: ReadLimits, run: Callable[[sqlite3.Connection, ReadLimits], T]
@@ -168,21 +183,31 @@ class ShortReads:
                 pass  # a thread can wait for locks, and explains errors
             else:
                 if not isinstance(found, ReadStopped):
+                    self._was_short(query)
                     return found
-                self._remember(query, limits.GRAPH_SHORT_READ_MISSES)
+                self._was_long(query)
         return await self._database.read_slowly(in_snapshot(lambda connection: run(connection, read_limits)))
 
     def _is_expected_to_be_short(self, query: CheckedQuery) -> bool:
-        known = self._misses.get(id(query))
-        if known is None or known[0] is not query or known[1] == 0:
+        known = self._tried.get(id(query))
+        if known is None or known.query is not query or known.on_thread == 0:
             return True
-        self._remember(query, known[1] - 1)
+        known.on_thread -= 1
         return False
 
-    def _remember(self, query: CheckedQuery, misses: int) -> None:
-        self._misses[id(query)] = (query, misses)
-        while len(self._misses) > limits.GRAPH_STATEMENTS_KEPT_MAX:
-            self._misses.popitem(last=False)
+    def _was_short(self, query: CheckedQuery) -> None:
+        known = self._tried.get(id(query))
+        if known is not None and known.query is query:
+            known.after_a_miss = max(known.after_a_miss // 2, 1)
+
+    def _was_long(self, query: CheckedQuery) -> None:
+        known = self._tried.get(id(query))
+        if known is None or known.query is not query:
+            known = self._tried[id(query)] = _Tried(query)
+        known.on_thread = known.after_a_miss
+        known.after_a_miss = min(2 * known.after_a_miss, limits.GRAPH_SHORT_READ_MISSES_MAX)
+        while len(self._tried) > limits.GRAPH_STATEMENTS_KEPT_MAX:
+            self._tried.popitem(last=False)
 
 
 def _window(statement: Statement, read_limits: ReadLimits, page: PageWanted) -> tuple[int, int]:
@@ -198,11 +223,13 @@ def _fetch(cursor: sqlite3.Cursor, statement: Statement, bytes_max: int, rows_ma
     """The rows of an answer; None if they are too large together."""
     found: list[tuple[Any, ...]] = []
     size = 0
+    is_plain, cells = statement.is_plain, statement.cells
     for row in islice(cursor, rows_max):  # one by one: a few hundred large rows would be more than a whole answer
-        size += sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in row)
+        for cell in row:
+            size += len(cell) if isinstance(cell, _TEXTS) else 8
         if size > bytes_max:
             return None
-        found.append(decode_row(statement.cells, row))
+        found.append(row if is_plain else decode_row(cells, row))
     return found
 
 

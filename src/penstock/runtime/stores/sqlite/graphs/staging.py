@@ -30,6 +30,7 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     chain_at,
     take_seq,
 )
+from penstock.runtime.stores.sqlite.schema.edge_tables import forget_overrides
 
 __all__ = [
     "Staged",
@@ -166,6 +167,7 @@ def undo_piece(connection: sqlite3.Connection, staged: Staged, tables: list[str]
         ended = f"SELECT rid FROM {table} WHERE br = :branch AND c_to = :seq AND c_to < {OPEN} LIMIT :most"
         given["most"] = max(limit - undone, 0)
         undone += connection.execute(f"UPDATE {table} SET c_to = {OPEN} WHERE rid IN ({ended})", given).rowcount
+        undone += forget_overrides(connection, table, staged.branch, staged.seq, limit - undone)
     if undone == 0:
         _forget(connection, staged)
     return undone

@@ -79,12 +79,12 @@ from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs import branching, garbage, listing, merging, mutating, schemas, staging
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Catalogue,
+    Head,
     StoredSchema,
-    branch_by_number,
-    branch_named,
     branch_row,
     commit_by_id,
     find_graph,
+    find_head,
     live_branches,
 )
 from penstock.runtime.stores.sqlite.graphs.exporting import read_export
@@ -218,20 +218,15 @@ class SqliteGraphStore:
         """Bind a view."""
 
         def query(connection: sqlite3.Connection) -> View | CommitNotFound | Lost:
+            if snapshot is None:
+                head = find_head(connection, ref, MAIN if branch is None else branch)
+                return self._catalogue.view(connection, ref, head) if isinstance(head, Head) else head
             graph = find_graph(connection, ref)
             if graph is None:
                 return GraphNotFound()
-            if snapshot is None:
-                name = MAIN if branch is None else branch
-                found = branch_named(connection, graph.graph, name)
-                if found is None:
-                    return BranchNotFound(name)
-                return self._catalogue.view(connection, ref, graph, found)
-            commit = commit_by_id(connection, graph.graph, snapshot)
-            if commit is None:
+            view = self._catalogue.snapshot(connection, ref, graph, snapshot)
+            if view is None:
                 return CommitNotFound(snapshot)
-            of = branch_by_number(connection, commit[1])
-            view = self._catalogue.view(connection, ref, graph, of, seq=commit[0].seq)
             return CommitNotFound(snapshot, collected=True) if is_gone(connection, view) else view
 
         return await self._database.read_quickly(query)

@@ -17,7 +17,7 @@ from penstock.graph.schema.model import EntityType, Index, Key, NodeType, Schema
 from penstock.graph.sql.access import is_text_key
 from penstock.graph.sql.layout import OPEN, Layout, Table, key_column
 from penstock.runtime.stores.sqlite.graphs.searching.indexes import drop_text_indexes, update_text_indexes
-from penstock.runtime.stores.sqlite.schema.edge_tables import create_hop_tables
+from penstock.runtime.stores.sqlite.schema.edge_tables import create_hop_tables, create_override_table
 
 __all__ = ["add_columns", "create_tables", "drop_table", "update_indexes"]
 
@@ -52,6 +52,7 @@ def _create_table(connection: sqlite3.Connection, table: Table) -> None:
     connection.execute(f"CREATE INDEX {name}_ended ON {name} (br, c_to) WHERE c_to < {OPEN}")
     if not table.is_node:
         create_hop_tables(connection, name)
+        create_override_table(connection, name)
 
 
 def add_columns(connection: sqlite3.Connection, table: Table, before: Table) -> None:
@@ -90,5 +91,5 @@ def _indexed(table: Table, entity: EntityType) -> list[tuple[str, ...]]:
 def drop_table(connection: sqlite3.Connection, name: str) -> None:
     """Drop the table of a type; its rows should have been removed before, piece by piece."""
     drop_text_indexes(connection, name)
-    for each in (name, f"{name}_out", f"{name}_in"):
+    for each in (name, f"{name}_out", f"{name}_in", f"{name}_over"):
         connection.execute(f"DROP TABLE IF EXISTS {each}")

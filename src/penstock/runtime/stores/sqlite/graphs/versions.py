@@ -21,7 +21,7 @@ from penstock.graph.sql.emitting import visible, visible_edges
 from penstock.graph.sql.layout import OPEN, Table
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain
 
-__all__ = ["StoredRow", "VersionWriter", "chain_parameters", "insert_rows", "row_columns"]
+__all__ = ["StoredRow", "VersionWriter", "chain_parameters", "in_order", "insert_rows", "row_columns"]
 
 # Rows of one statement: more make it no faster. SQLite allows 32,766 parameters since 3.32.
 _ROWS_PER_STATEMENT = 250
@@ -43,6 +43,14 @@ def chain_parameters(chain: Chain, prefix: str = "") -> dict[str, int]:
     for level, (branch, seq) in enumerate(chain):
         found[f"{prefix}b{level}"], found[f"{prefix}s{level}"] = branch, seq
     return found
+
+
+def in_order(table: Table) -> str:
+    """How a page of a table is read in the order of identifiers.
+
+    By itself SQLite would find all rows of the branches and sort them, for every page.
+    """
+    return f"INDEXED BY {table.name}_by_id"
 
 
 def insert_rows(connection: sqlite3.Connection, insert: str, rows: Sequence[Sequence[Any]], tail: str) -> None:
@@ -134,6 +142,7 @@ class VersionWriter:
             changes = ", ".join([*(f"{column} = ?" for column in columns), "dead = 0"])
             self._connection.executemany(f"UPDATE {table.name} SET {changes} WHERE rid = ?", in_place)
         self._end(table, [rid for rid, c_from, _ in own.values() if c_from != self._seq])
+        self._override(table, [id_ for id_ in last if id_ not in own])
         self.insert(table, [row for row in last.values() if not self._is_new(own.get(row[0]))])
 
     def remove(self, table: Table, ids: Sequence[str]) -> int:
@@ -176,7 +185,25 @@ class VersionWriter:
         given = [(self._seq, rid) for rid in rids]
         self._connection.executemany(f"UPDATE {table.name} SET c_to = ? WHERE rid = ?", given)
 
+    def _override(self, table: Table, ids: Sequence[str]) -> None:
+        """Note that this branch has versions of its own, from this commit on, of the edges that it inherits."""
+        if table.is_node or len(self._chain) == 1 or not ids:
+            return
+        below = self._chain[1:]
+        self._connection.execute(
+            f"INSERT OR IGNORE INTO {table.overrides} (rid, br, c_from) SELECT n.rid, :branch, :seq"
+            f" FROM {table.name} AS n WHERE n.id IN (SELECT value FROM json_each(:ids))"
+            f" AND {visible(SQLITE, 'n', table, len(below))}",
+            {
+                **chain_parameters(below),
+                "ids": json.dumps(list(ids)),
+                "branch": self._branch,
+                "seq": self._seq,
+            },
+        )
+
     def _hide(self, table: Table, rows: list[StoredRow]) -> None:
+        self._override(table, [row[0] for row in rows])
         ends = "" if table.is_node else "src, dst, "
         marks = "?" if table.is_node else "?,?,?"
         tail = f"{self._branch},{self._seq},{OPEN},1"

@@ -4,6 +4,10 @@ For the edges of a table `g1_2` they are `g1_2_out` (by `src`) and `g1_2_in` (by
 Triggers write them with every row. Only rows with `later` are left out when they are inserted: a load writes those of
 its rows at its end, in the order of the tables.
 
+A third table, `g1_2_over`, has what branches override: the row (`rid`) of an inherited edge, the branch that has
+versions of its own of it (`br`), and the commit that wrote the first of them (`c_from`). Whoever writes versions enters
+it.
+
 Above it: `migrations`, `graphs.type_tables`, `graphs.garbage`, `graphs.loads.hops`. Below it: sqlite3.
 """
 
@@ -11,7 +15,16 @@ from __future__ import annotations
 
 import sqlite3
 
-__all__ = ["ENDS", "HOP_COLUMNS", "add_hop_tables", "create_hop_tables", "empty_hop_tables"]
+__all__ = [
+    "ENDS",
+    "HOP_COLUMNS",
+    "add_hop_tables",
+    "add_override_tables",
+    "create_hop_tables",
+    "create_override_table",
+    "empty_hop_tables",
+    "forget_overrides",
+]
 
 ENDS = (("src", "dst", "out"), ("dst", "src", "in"))
 """The end by which edges are found, the other one, and the name of the table."""
@@ -42,6 +55,29 @@ def create_hop_tables(connection: sqlite3.Connection, name: str) -> None:
     )
     connection.execute(f"CREATE TRIGGER {name}_hops_ended AFTER UPDATE OF c_to, dead ON {name} BEGIN {ended}END")
     connection.execute(f"CREATE TRIGGER {name}_hops_removed AFTER DELETE ON {name} BEGIN {removed}END")
+
+
+def create_override_table(connection: sqlite3.Connection, name: str) -> None:
+    """Make the table of what branches override for the edges of a table."""
+    connection.execute(
+        f"CREATE TABLE {name}_over (rid INTEGER NOT NULL, br INTEGER NOT NULL, c_from INTEGER NOT NULL,"
+        " PRIMARY KEY (rid, br)) WITHOUT ROWID"
+    )
+    connection.execute(f"CREATE INDEX {name}_over_begun ON {name}_over (br, c_from)")
+
+
+def forget_overrides(connection: sqlite3.Connection, name: str, branch: int, seq: int | None, limit: int) -> int:
+    """Remove some of what a branch overrides, all of it or what a commit began with; return how many.
+
+    A table of nodes has nothing of the kind.
+    """
+    statement = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    if connection.execute(statement, (f"{name}_over",)).fetchone() is None:
+        return 0
+    chosen = f"SELECT rid, br FROM {name}_over WHERE br = ?1 AND c_from = coalesce(?2, c_from) LIMIT ?3"
+    return connection.execute(
+        f"DELETE FROM {name}_over WHERE (rid, br) IN ({chosen})", (branch, seq, max(limit, 0))
+    ).rowcount
 
 
 def empty_hop_tables(connection: sqlite3.Connection, name: str, limit: int) -> int:
@@ -76,3 +112,32 @@ def add_hop_tables(connection: sqlite3.Connection) -> None:
                 f"INSERT INTO {name}_{suffix} ({near}, {far}, {HOP_COLUMNS})"
                 f" SELECT {near}, {far}, {HOP_COLUMNS} FROM {name} ORDER BY {near}, br, c_from, rid"
             )
+
+
+def add_override_tables(connection: sqlite3.Connection) -> None:
+    """Give the table of what branches override to the edges of a file that has none yet."""
+    statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'g[0-9]*_[0-9]*_out'"
+    forks = connection.execute("SELECT branch, parent, fork_seq FROM graph_lineage WHERE parent IS NOT NULL").fetchall()
+    for (hops,) in connection.execute(statement).fetchall():
+        name = hops.removesuffix("_out")
+        create_override_table(connection, name)
+        for branch, parent, fork_seq in forks:
+            for below, seq in _inherited(connection, parent, fork_seq):
+                connection.execute(
+                    f"INSERT OR IGNORE INTO {name}_over (rid, br, c_from)"
+                    f" SELECT low.rid, own.br, min(own.c_from) FROM {name} AS own CROSS JOIN {name} AS low"
+                    " WHERE own.br = :branch AND low.id = own.id AND low.br = :below"
+                    " AND low.c_from <= :seq AND low.c_to > :seq GROUP BY low.rid",
+                    {"branch": branch, "below": below, "seq": seq},
+                )
+
+
+def _inherited(connection: sqlite3.Connection, branch: int, seq: int) -> list[tuple[int, int]]:
+    """A branch at a commit and the branches below it, each with the last commit that is seen."""
+    found = [(branch, seq)]
+    statement = (
+        "SELECT parent, fork_seq FROM graph_lineage WHERE branch = ? AND from_seq <= ? ORDER BY from_seq DESC LIMIT 1"
+    )
+    while (below := connection.execute(statement, found[-1]).fetchone()) is not None and below[0] is not None:
+        found.append((below[0], below[1]))
+    return found

@@ -19,7 +19,7 @@ from penstock.graph.sql.statement import Statement, bind
 from penstock.graph.typing.check import check_query
 from penstock.graph.typing.model import CheckedMutation, CheckedRead, DeleteEdges
 from penstock.runtime.stores.sqlite.graphs.type_tables import create_tables
-from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables
+from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables, forget_overrides
 from penstock.runtime.stores.sqlite.schema.files import connect, open_for_writing
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 
@@ -107,6 +107,7 @@ def test_a_file_with_indexes_instead_gets_the_tables(tmp_path: Path) -> None:
         connection.execute(f"DROP TABLE {EDGES}_{suffix}")
         connection.execute(f"CREATE INDEX {EDGES}_{suffix} ON {EDGES} ({near}, br, c_from, c_to, dead, {far})")
     connection.execute(f"ALTER TABLE {EDGES} DROP COLUMN later")
+    connection.execute(f"DROP TABLE {EDGES}_over")
     for later in ("graph_text_indexes", "memory_text", "memory_entries", "memory_staging"):
         connection.execute(f"DROP TABLE {later}")
     connection.execute("PRAGMA user_version = 15")
@@ -116,6 +117,49 @@ def test_a_file_with_indexes_instead_gets_the_tables(tmp_path: Path) -> None:
     assert hops(connection, "out") == hops(connection, "in") == edges(connection) == wanted
     connection.execute(f"DELETE FROM {EDGES} WHERE id = 'e1'")
     assert hops(connection, "out") == hops(connection, "in") == edges(connection)
+    connection.close()
+
+
+def test_a_file_without_it_gets_the_table_of_what_branches_override(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    connection = opened(path)
+    # Branch 2 was forked from main at commit 4, and 3 from that at 7; 2 was flattened at 9.
+    forks = [(2, 0, 1, 4), (3, 0, 2, 7), (2, 9, None, None)]
+    connection.executemany("INSERT INTO graph_lineage (branch, from_seq, parent, fork_seq) VALUES (?,?,?,?)", forks)
+    versions = [
+        # row, identifier, branch, first commit, end, dead
+        (1, "e1", 1, 1, OPEN, 0),
+        (2, "e2", 1, 1, 3, 0),  # ended before the fork
+        (3, "e3", 1, 6, OPEN, 0),  # begun after it
+        (4, "e4", 1, 1, 6, 0),  # ended after it
+        (11, "e1", 2, 5, 6, 0),
+        (12, "e1", 2, 6, OPEN, 0),
+        (13, "e2", 2, 5, OPEN, 0),
+        (14, "e3", 2, 5, OPEN, 0),
+        (15, "e4", 2, 8, OPEN, 1),  # after the fork of 3
+        (21, "e1", 3, 8, OPEN, 1),
+        (22, "e4", 3, 10, OPEN, 0),
+    ]
+    statement = f"INSERT INTO {EDGES} (rid, id, br, c_from, c_to, dead, src, dst) VALUES (?,?,?,?,?,?,'ada','bob')"
+    connection.executemany(statement, versions)
+    connection.execute(f"DROP TABLE {EDGES}_over")
+    connection.execute("PRAGMA user_version = 18")
+    connection.close()
+    connection = open_for_writing(str(path))
+    assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    found = connection.execute(f"SELECT rid, br, c_from FROM {EDGES}_over ORDER BY rid, br").fetchall()
+    assert found == [(1, 2, 5), (1, 3, 8), (4, 2, 8), (4, 3, 10), (12, 3, 8)]
+    connection.close()
+
+
+def test_what_a_branch_overrides_is_forgotten_some_rows_at_a_time(tmp_path: Path) -> None:
+    connection = opened(tmp_path / "store.db")
+    rows = [(1, 2, 5), (2, 2, 5), (3, 2, 6), (1, 3, 5)]
+    connection.executemany(f"INSERT INTO {EDGES}_over (rid, br, c_from) VALUES (?,?,?)", rows)
+    assert [forget_overrides(connection, EDGES, 2, 5, limit) for limit in (0, 1, 5, 5)] == [0, 1, 1, 0]
+    assert forget_overrides(connection, EDGES, 2, None, 5) == 1
+    assert connection.execute(f"SELECT rid, br, c_from FROM {EDGES}_over").fetchall() == [(1, 3, 5)]
+    assert forget_overrides(connection, LAYOUT.tables["Person"].name, 3, None, 5) == 0
     connection.close()
 
 
@@ -162,6 +206,8 @@ def test_no_query_from_a_node_reads_all_edges(text: str, depth: int, tmp_path: P
         wanted = (
             ("INTEGER PRIMARY KEY", f"{EDGES}_by_id (id=?")
             if name == EDGES
+            else ("PRIMARY KEY (rid=?",)
+            if name.endswith("_over")
             else ("PRIMARY KEY (src=?", "PRIMARY KEY (dst=?")
         )
         assert line.startswith("SEARCH"), plan

@@ -18,7 +18,7 @@ from penstock.graph.versions.entities import LoadMode, Violation, ViolationKind
 from penstock.runtime.stores.sqlite.graphs.catalogue import StoredSchema
 from penstock.runtime.stores.sqlite.graphs.loads.preparing import Prepared, violation_of
 from penstock.runtime.stores.sqlite.graphs.staging import Staged, count_records, require
-from penstock.runtime.stores.sqlite.graphs.versions import VersionWriter, chain_parameters
+from penstock.runtime.stores.sqlite.graphs.versions import VersionWriter, chain_parameters, in_order
 
 __all__ = ["overwritten_ids", "remove_piece", "write_piece"]
 
@@ -77,7 +77,7 @@ def overwritten_ids(
     table = stored.layout.tables[type_name]
     chain = staged.chain(connection)
     statement = (
-        f"SELECT n.id FROM {table.name} AS n WHERE {visible(SQLITE, 'n', table, len(chain))}"
+        f"SELECT n.id FROM {table.name} AS n {in_order(table)} WHERE {visible(SQLITE, 'n', table, len(chain))}"
         " AND NOT (n.br = :b0 AND n.c_from = :s0) AND n.id > :after_id ORDER BY n.id LIMIT :most"
     )
     given = {**chain_parameters(chain), "after_id": after[0], "most": after[1]}
