@@ -328,3 +328,6 @@ def test_the_pages_are_small_whatever_is_in_them_and_need_no_script(
         assert b"<script>document" not in answer.body, page
         assert b"style=" not in answer.body, page
         assert b"<style" not in answer.body, page
+    large = get(server, f"/console/approvals/{held(server, world, LONG)}", cookie)
+    assert b"This is not all of it" in large.body
+    assert len(large.body) < 200_000
