@@ -278,15 +278,15 @@ def test_no_page_runs_anything_hostile_breaks_its_policy_or_shuts_anybody_out(
     pictures.mkdir(exist_ok=True)
     problems: list[str] = []
     for number, page in enumerate(pages(server, world)):
+        browser.open(f"{server.url}/console{page}")
+        problems += [f"{page}: {item['entry']['text']}" for item in blocked(browser)]
+        # Wide, then narrow; every other page light, then dark.
         for width, scheme in ((1280, "light"), (375, "dark")) if number % 2 else ((1280, "dark"), (375, "light")):
             browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
             browser.command(
                 "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
             )
-            browser.open(f"{server.url}/console{page}")
-            found = [str(item["entry"]["text"]) for item in blocked(browser)] + _wrong(browser)
-            if width < 1000:
-                found += _shuts_out(browser, axe)
+            found = _wrong(browser) + (_shuts_out(browser, axe) if width < 1000 else [])
             problems += [f"{page} at {width}, {scheme}: {problem}" for problem in found]
             taken = browser.command("Page.captureScreenshot", format="png")["data"]
             (pictures / f"{number:02}-{width}-{scheme}.png").write_bytes(base64.b64decode(taken))
@@ -328,3 +328,6 @@ def test_the_pages_are_small_whatever_is_in_them_and_need_no_script(
         assert b"<script>document" not in answer.body, page
         assert b"style=" not in answer.body, page
         assert b"<style" not in answer.body, page
+    large = get(server, f"/console/approvals/{held(server, world, LONG)}", cookie)
+    assert b"This is not all of it" in large.body
+    assert len(large.body) < 200_000
