@@ -42,7 +42,7 @@ _WORST_FIRST = (
 )
 
 
-class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+class RunDrawing(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow as SVG, for a page that brings the style sheet."""
 
     svg: str | None
@@ -107,7 +107,7 @@ class LookAtTimeline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     errors=("EXECUTION_NOT_FOUND",),
     examples=(Example(arguments={"execution_id": "order-1042"}),),
 )
-async def execution_drawing(context: Context, given: NamedExecution) -> Drawing:
+async def execution_drawing(context: Context, given: NamedExecution) -> RunDrawing:
     """Draw an execution.
 
     The workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style sheet.
@@ -115,7 +115,7 @@ async def execution_drawing(context: Context, given: NamedExecution) -> Drawing:
     """
     row = await visible_run(context, given.execution_id)
     services, key = context.services, ("drawing", row.run_id, row.definition_hash, row.seq)
-    known: Drawing | None = services.execution_views.get(key)
+    known: RunDrawing | None = services.execution_views.get(key)
     if known is not None:
         return known
     workflow = await services.host.workflow(row.definition_hash)
@@ -124,10 +124,10 @@ async def execution_drawing(context: Context, given: NamedExecution) -> Drawing:
     view = await execution_view(context, row)
     states = {node.node_id: node.status for node in view.nodes}
     if len(workflow.nodes) > limits.DRAWN_NODES_MAX:
-        drawing = Drawing(svg=None, nodes=len(workflow.nodes))
+        drawing = RunDrawing(svg=None, nodes=len(workflow.nodes))
     else:
         svg = await services.view_threads.run(context.principal.id, _drawn, workflow, states)
-        drawing = Drawing(svg=svg, nodes=len(workflow.nodes))
+        drawing = RunDrawing(svg=svg, nodes=len(workflow.nodes))
     services.execution_views.put(key, drawing)
     return drawing
 

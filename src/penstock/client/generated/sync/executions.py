@@ -9,7 +9,6 @@ from penstock.client.caller import Caller
 from penstock.client.events import StreamEvent
 from penstock.client.generated.views.execution import (
     ActivityView,
-    Drawing,
     ExecutionHandle,
     ExecutionPage,
     ExecutionResult,
@@ -18,6 +17,7 @@ from penstock.client.generated.views.execution import (
     HistoryPage,
     QueryAnswer,
     RecordView,
+    RunDrawing,
     Timeline,
     UpdateAnswer,
 )
@@ -446,13 +446,13 @@ class Executions:
         """
         return self._caller.events("execution.changes", {"last_event_id": last_event_id})
 
-    def drawing(self, execution_id: str) -> Drawing:
+    def drawing(self, execution_id: str) -> RunDrawing:
         """Draw an execution.
 
         The workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style sheet.
         Workflows with very many nodes are not drawn.
         """
-        return self._caller.invoke("execution.drawing", {"execution_id": execution_id}, Drawing)
+        return self._caller.invoke("execution.drawing", {"execution_id": execution_id}, RunDrawing)
 
     def timeline(self, execution_id: str, *, at: str | None = None) -> Timeline:
         """Look at the visits of an execution along time.

@@ -11,7 +11,6 @@ __all__ = [
     "Bar",
     "ChildView",
     "Cost",
-    "Drawing",
     "ErrorView",
     "ExecutionHandle",
     "ExecutionPage",
@@ -25,6 +24,7 @@ __all__ = [
     "QueryAnswer",
     "QuestionView",
     "RecordView",
+    "RunDrawing",
     "SignalWaitView",
     "StartedBy",
     "Timeline",
@@ -83,13 +83,6 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     amount: str
     currency: str
-
-
-class Drawing(msgspec.Struct, frozen=True, kw_only=True):
-    """A workflow as SVG, for a page that brings the style sheet."""
-
-    svg: str | None
-    nodes: int
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -305,6 +298,13 @@ class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an expression gave."""
 
     value: Any
+
+
+class RunDrawing(msgspec.Struct, frozen=True, kw_only=True):
+    """A workflow as SVG, for a page that brings the style sheet."""
+
+    svg: str | None
+    nodes: int
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
