@@ -25,6 +25,7 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 class Studio:
     client: str | None = "studio/1.2"
     trace_id: str | None = TRACE
+    traceparent: str | None = None
 
 
 ADA = Principal(

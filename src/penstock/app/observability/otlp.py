@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from opentelemetry._logs import SeverityNumber
-from opentelemetry.context import Context
+from opentelemetry.context import Context as OtelContext
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -151,12 +151,12 @@ class OtlpTracing:
         self._provider.shutdown()
 
 
-def _context(traceparent: str | None) -> Context:
+def _context(traceparent: str | None) -> OtelContext:
     if traceparent is None:
-        return Context()
+        return OtelContext()
     _, trace_id, span_id, flags = traceparent.split("-")[:4]
     parent = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))
-    return set_span_in_context(NonRecordingSpan(parent), Context())
+    return set_span_in_context(NonRecordingSpan(parent), OtelContext())
 
 
 def _traceparent(span: SpanContext) -> str:

@@ -20,7 +20,7 @@ from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.exits import print_json
 from penstock.cli.top.keys import read_key, single_keys
 from penstock.cli.top.screen import PLACES, View, rates, rendered
-from penstock.cli.top.snapshot import Snapshot, take_snapshot
+from penstock.cli.top.snapshot import take_snapshot
 
 __all__ = ["top_command"]
 
@@ -91,7 +91,7 @@ class _Top:
             return
         self._view.problem = None
         self._per_second = rates(self._shown, now)
-        self._shown: Snapshot = now
+        self._shown = now
 
     def _pressed(self, key: str) -> bool:
         """Do what a key says; return whether to look again at once."""

@@ -14,11 +14,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from penstock.base.json import JsonObject
 from penstock.base.text import clean
 from penstock.cli.run.rendering import duration_text
 from penstock.cli.runs.reports import status_style
 from penstock.cli.terminal.exits import command_text
-from penstock.cli.top.snapshot import NEEDS_PEOPLE, Part, Snapshot
+from penstock.cli.top.snapshot import NEEDS_PEOPLE, Snapshot
 from penstock.definitions.durations import parse_instant_ms
 
 __all__ = ["KEYS", "PLACES", "View", "rates", "rendered", "rows_of"]
@@ -63,19 +64,19 @@ def rates(before: Snapshot | None, now: Snapshot) -> dict[str, float] | None:
     return {name: max(value - before.counters.get(name, 0.0), 0.0) / seconds for name, value in now.counters.items()}
 
 
-def rows_of(view: View, shown: Snapshot) -> list[tuple[str, dict[str, object]]]:
+def rows_of(view: View, shown: Snapshot) -> list[tuple[str, JsonObject]]:
     """Return the rows of the place that is shown: the kind of each, and what it is about."""
     waiting = [run for run in shown.runs.items if run["status"] in NEEDS_PEOPLE]
-    drafts = [("draft", dict(item)) for item in shown.drafts.items]
-    questions = [("run", dict(item)) for item in waiting]
+    drafts = [("draft", item) for item in shown.drafts.items]
+    questions = [("run", item) for item in waiting]
     match view.place:
         case "runs":
-            return [("run", dict(item)) for item in shown.runs.items]
+            return [("run", item) for item in shown.runs.items]
         case "approvals":
             return [*drafts, *questions]
         case _:
-            others = [("run", dict(item)) for item in shown.runs.items if item not in waiting]
-            failed = [("run", dict(item)) for item in shown.failed.items]
+            others = [("run", item) for item in shown.runs.items if item not in waiting]
+            failed = [("run", item) for item in shown.failed.items]
             return [*drafts[:_FEW], *questions[:_FEW], *others[:_FEW], *failed[:_FEW]]
 
 
@@ -125,9 +126,7 @@ def _queues(view: View, shown: Snapshot) -> Text:
     return text
 
 
-def _table(
-    view: View, shown: Snapshot, rows: list[tuple[str, dict[str, object]]], first: int, room: int
-) -> RenderableType:
+def _table(view: View, shown: Snapshot, rows: list[tuple[str, JsonObject]], first: int, room: int) -> RenderableType:
     if not rows:
         return Text(_nothing(view, shown), style="dim")
     table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
@@ -151,7 +150,7 @@ def _table(
 
 
 def _nothing(view: View, shown: Snapshot) -> str:
-    closed = [part.refused for part in (shown.runs, shown.drafts) if isinstance(part, Part) and part.refused]
+    closed = [part.refused for part in (shown.runs, shown.drafts) if part.refused]
     if closed:
         return f"not for you: {clean(closed[0])}"
     return f"nothing fits {clean(view.search)!r}" if view.search else "nothing"
@@ -162,7 +161,7 @@ def _since(created: object, now_ms: int) -> str:
     return "" if began is None else duration_text(max(now_ms - began, 0))
 
 
-def _advice(view: View, rows: list[tuple[str, dict[str, object]]]) -> Text:
+def _advice(view: View, rows: list[tuple[str, JsonObject]]) -> Text:
     """Return the command for the row that is selected."""
     if not rows:
         return Text("")
