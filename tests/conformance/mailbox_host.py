@@ -475,6 +475,9 @@ class MailboxHost:
     async def fold(self, records: Sequence[Record]) -> RunState:
         return fold(records)
 
+    def perform_also(self, run_id: str) -> None:
+        """It performs every run."""
+
 
 def _is_work(state: RunState, effect: Effect) -> bool:
     """Whether an effect is performed here: not timers, and not what the caller said it would do."""

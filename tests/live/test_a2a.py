@@ -56,8 +56,11 @@ def agent(name: str, *tools: Any, a2a: bool = True, **block: Any) -> dict[str, A
     }
 
 
+ERASE: dict[str, Any] = {**FIND, "name": "erase_order", "governance": {"risk": "high"}}
 DOCUMENTS = (
     FIND,
+    ERASE,
+    agent("eraser", "workflow:erase_order"),
     agent("finder", "workflow:find_order"),
     agent("asker", ask_user=True),
     agent("careful", {"tool": "workflow:find_order", "approvers": {"group": "leads"}}),
@@ -77,6 +80,8 @@ def says(asked: Asked) -> Says:
     names = [tool["function"]["name"] for tool in asked.body.get("tools", [])]
     if "ask_user" in names:
         return Says("", calls=(("ask_user", {"question": "Which order?"}),))
+    if "erase_order" in names:
+        return Says("", calls=(("erase_order", {"order": "A-1"}),))
     if "find_order" in names:
         return Says("", calls=(("find_order", {"order": "A-1"}),))
     return Says('{"total": 3}')
@@ -225,6 +230,26 @@ async def test_no_agent_answers_a_question_or_approves_a_call(server: LiveServer
             with pytest.raises(A2AError, match="person"):
                 await sent(client, *parts, task=task)
             assert (await client.get_task(GetTaskRequest(id=task.id))).status.state == ASKING
+
+
+async def test_a_call_that_the_gate_holds_is_input_required_and_no_message_approves_it(server: LiveServer) -> None:
+    async with connected(server, "eraser", secret=key(server, "person", "*")) as (client, _):
+        task = await task_after(client, new_text_part("Erase it."))
+        assert task.status.state == ASKING
+        [text] = get_text_parts(task.status.message.parts)
+        [data] = get_data_parts(task.status.message.parts)
+        [held] = data["held_calls"]
+        assert held["operation"] == "workflow:erase_order"
+        assert held["draft_id"] in text
+        with pytest.raises(A2AError, match="asks nothing"):
+            await sent(client, new_text_part("yes"), task=task)
+        boss = key(server, "person", "draft:*", "approve:*")
+        server.call("POST", f"drafts/{held['draft_id']}/approve", {}, key=boss)
+
+        async def completed() -> bool:
+            return (await client.get_task(GetTaskRequest(id=task.id))).status.state == COMPLETED
+
+        await until(completed)
 
 
 @pytest.mark.parametrize(("said", "approved"), [("yes", True), ("no", False), ({"approved": True}, True)])

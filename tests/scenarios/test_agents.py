@@ -157,6 +157,12 @@ def test_a_held_call_parks_the_agent_until_somebody_decides_after_a_restart(tmp_
 
             [draft] = await until_found(held)
             assert (await waiting_for(office, begun["execution_id"], "waiting_activity"))["status"]
+            looked = {"execution_id": begun["execution_id"], "wait_seconds": 0}
+            [told] = (await office.call("clerk", "execution.wait", **looked))["held_calls"]
+            assert (told["draft_id"], told["operation"]) == (draft["id"], "workflow:erase_customer")
+            # Another key of an agent knows nothing of it.
+            await office.hire("robot", "agent", "execution:read")
+            assert not (await office.call("robot", "execution.wait", **looked)).get("held_calls")
         async with open_office(tmp_path, executors=executors(model)) as office:
             ada = await office.hire("ada2", "person", "draft:*", "execution:*", "approve:approvers")
             await office.call(ada, f"draft.{decision}", draft_id=draft["id"])

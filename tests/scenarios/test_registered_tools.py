@@ -236,6 +236,20 @@ def test_a_policy_names_a_tool_as_an_action_of_its_own_also_when_a_run_is_repeat
     in_shop(tmp_path, test)
 
 
+def test_a_policy_that_would_hide_a_part_of_a_tools_answer_is_refused(tmp_path: Path) -> None:
+    """The run of the call would show it all the same."""
+
+    async def test(office: Office, server: WebServer) -> None:
+        declared: JsonObject = {"type": "object", "properties": {"token": {"type": "string"}}}
+        await office.call(office.owner, "tool.create", id="order", **order(server, output_schema=declared))
+        text = '@id("tokens") @redact("output.token") forbid (principal, action == Action::"tool:order", resource);'
+        refused = await office.refusal(office.owner, "policy.put", policy_id="shop", text=text)
+        assert refused.code == "POLICY_INVALID"
+        assert "@redact: tool:order: output.token: the answer has no declared fields" in refused.message
+
+    in_shop(tmp_path, test)
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -124,6 +124,26 @@ async def test_no_way_starts_a_workflow_that_was_stored_without_a_signature(tmp_
         assert (await here.ask("execution.status", execution_id=run_id)).status == "completed"
 
 
+async def test_what_callers_register_or_send_does_not_run_where_signatures_are_required(tmp_path: Path) -> None:
+    """The server writes their documents around what callers say, and nobody has signed that: tools, agents, nodes."""
+    task: JsonObject = {"id": "ask", "type": "llm_call", "model": "fast", "prompt": "Go."}
+    calls: tuple[tuple[str, JsonObject], ...] = (
+        ("tool.execute", {"tool_id": "order", "arguments": {}}),
+        ("task.execute", {"task": task, "sync": True}),
+        ("agent.execute", {"agent_id": "helper", "prompt": "Go."}),
+        ("agent.message", {"agent_id": "helper", "message": "Go."}),
+    )
+    async with server(tmp_path, "off") as here:
+        await here.ask("tool.create", id="order", kind="http", http={"url": "http://127.0.0.1:1/x"})
+        await here.ask("agent.create", id="helper", instructions="Help.")
+        await here.ask("tool.execute", tool_id="order", arguments={})  # what is stored by now helps nobody
+        before = len((await here.ask("execution.list")).items)
+    async with server(tmp_path) as here:
+        for operation, arguments in calls:
+            assert await here.code(operation, **arguments) == "SIGNATURE_REQUIRED", operation
+        assert len((await here.ask("execution.list")).items) == before
+
+
 async def test_signing_a_stored_workflow_is_enough_also_for_a_process_that_knows_it_unsigned(tmp_path: Path) -> None:
     await stored_unsigned(tmp_path)
     async with server(tmp_path) as here:

@@ -11,6 +11,7 @@ Above it: `endpoint`. Below it: `exchange`, `messages`, `tasks`. Who may do what
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
@@ -35,6 +36,17 @@ async def _waited(exchange: Exchange, task_id: str, seconds: float) -> dict[str,
         raise RpcError(TASK_NOT_FOUND, message, "EXECUTION_NOT_FOUND", "ask the agent that it was given to")
     found: dict[str, Any] = result
     return found
+
+
+async def _rested(exchange: Exchange, task_id: str, seconds: float) -> dict[str, Any]:
+    """Like `_waited`, but looks from time to time whether calls of the agent wait for approval."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while True:
+        remaining = max(deadline - loop.time(), 0)
+        result = await _waited(exchange, task_id, min(remaining, limits.A2A_LOOK_SECONDS))
+        if is_at_rest(result) or loop.time() >= deadline:
+            return result
 
 
 async def _accepted(exchange: Exchange, message: ReceivedMessage) -> str:
@@ -65,7 +77,7 @@ async def _send(exchange: Exchange, params: JsonObject) -> JsonObject:
     message = read_message(params)
     task_id = await _accepted(exchange, message)
     seconds = limits.A2A_WAIT_SECONDS if message.waits else 0
-    return {"task": task_of(await _waited(exchange, task_id, seconds))}
+    return {"task": task_of(await _rested(exchange, task_id, seconds))}
 
 
 async def _get(exchange: Exchange, params: JsonObject) -> JsonObject:
@@ -97,7 +109,7 @@ async def _followed(exchange: Exchange, task_id: str) -> AsyncIterator[JsonObjec
     if is_at_rest(result):
         return
     while not is_at_rest(result):
-        result = await _waited(exchange, task_id, limits.A2A_HEARTBEAT_SECONDS)
+        result = await _rested(exchange, task_id, limits.A2A_HEARTBEAT_SECONDS)
         if not is_at_rest(result):
             yield {}
     for update in updates_of(result):

@@ -26,7 +26,7 @@ _RESULT: Final = "result"
 
 def state_of(result: dict[str, Any]) -> str:
     """Return the state of a task."""
-    asks = bool(result.get("questions")) or result.get("held") is not None
+    asks = bool(result.get("questions")) or result.get("held") is not None or bool(result.get("held_calls"))
     return _ENDED.get(str(result["status"]), ASKING if asks else WORKING)
 
 
@@ -88,6 +88,10 @@ def _said(result: dict[str, Any]) -> list[JsonValue] | None:
         return [{"text": text}, {"data": {**about, "node_id": question["node_id"]}}]
     if held is not None:
         return [{"text": f"The call waits for approval as draft {held['draft_id']}."}, {"data": held}]
+    waiting = result.get("held_calls") or []
+    if waiting:
+        named = ", ".join(f"{call['operation']} (draft {call['draft_id']})" for call in waiting)
+        return [{"text": f"Calls of the agent wait for approval: {named}."}, {"data": {"held_calls": waiting}}]
     return None
 
 

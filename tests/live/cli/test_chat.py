@@ -19,7 +19,8 @@ from tests.scenarios.agents import FIND, agent
 from tests.waiting import SECONDS_MAX, wait_until
 from tests.zygote import piped_command
 
-SUPPORT = agent({"tool": "workflow:find_order", "approve": True}, ask_user=True)
+ERASE = {**FIND, "name": "erase_order", "governance": {"risk": "high"}}
+SUPPORT = agent({"tool": "workflow:find_order", "approve": True}, "workflow:erase_order", ask_user=True)
 Place = tuple[Shop, tuple[str, ...], ModelServer]
 ANSWER = "It was sent on Monday.\nIt arrives tomorrow."
 
@@ -31,6 +32,8 @@ def scripted(asked: Asked) -> Reply:
         return Says("Then I cannot say." if "DECLINED" in text else ANSWER)
     if "Ask me" in text:
         return Says("", calls=(("ask_user", {"question": "Which order?"}),))
+    if "Erase" in text:
+        return Says("", calls=(("erase_order", {"id": "A-1"}),))
     if "slowly" in text:
         return Breaks(ANSWER, "waits")
     if "Where" in text:
@@ -55,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, model: ModelServer) -> Iter
     folder = tmp_path_factory.mktemp("server")
     (folder / "penstock.yaml").write_text(settings_of(model), encoding="utf-8")
     with serving(folder, "--config", "penstock.yaml") as running:
-        for document in (FIND, SUPPORT):
+        for document in (FIND, ERASE, SUPPORT):
             running.call("POST", "workflows", {"document": document})
         yield running
 
@@ -67,8 +70,9 @@ def place(request: pytest.FixtureRequest, shop: Shop, model: ModelServer) -> Pla
     if request.param == "server":
         server: LiveServer = request.getfixturevalue("server")
         return replace(shop, variables={"PENSTOCK_API_KEY": server.key}), ("support", "--server", server.url), model
-    shop.write("penstock.yaml", settings_of(model, "find_order.json"))
+    shop.write("penstock.yaml", settings_of(model, "find_order.json", "erase_order.json"))
     shop.write("find_order.json", json.dumps(FIND))
+    shop.write("erase_order.json", json.dumps(ERASE))
     shop.write("support.json", json.dumps(SUPPORT))
     return shop, ("support.json", "--db", "penstock.db"), model
 
@@ -113,6 +117,10 @@ def test_ctrl_c_cancels_the_answer_and_keeps_the_session(place: Place) -> None:
         terminal.process.send_signal(signal.SIGINT)
         terminal.expect("cancelled\r\n> ")
         wait_until(model.left.is_set)
+        terminal.type("Erase it.\n")
+        terminal.expect("workflow:erase_order waits for approval: penstock draft approve ")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.expect("cancelled\r\n> ")
         terminal.type("Hello?\n")
         terminal.expect("[31m1.\r\n> ")
         terminal.process.send_signal(signal.SIGINT)
@@ -120,7 +128,7 @@ def test_ctrl_c_cancels_the_answer_and_keeps_the_session(place: Place) -> None:
         session = terminal.expect(" ").strip()
         assert terminal.end() == 130
     with at_terminal(shop, "agent", "chat", "support", *words[1:], "--session", session) as terminal:
-        terminal.expect(f"support · session {session} · 2 messages so far")
+        terminal.expect(f"support · session {session} · 3 messages so far")
         terminal.expect("> ")
         terminal.type("Hello?\n")
         terminal.expect("[31m2.\r\n> ")

@@ -11,6 +11,32 @@ import pytest
 from tests.live.cli.processes import APPROVE, GATED, GREET, REFUSED, SIGNALLED, STEPS, Shop, read_until
 from tests.waiting import SECONDS_MAX
 
+SCRIPTED = """
+models:
+  fast:
+    provider: mock
+    replies:
+      turn:
+        - {tool_calls: [{name: find_order, arguments: {id: A-1}}]}
+        - It was sent.
+      ask: Sent.
+"""
+FIND_ORDER = """
+penstock: v1
+name: find_order
+input: {type: object, required: [id], properties: {id: {type: string}}}
+expose: {tool: true}
+nodes:
+  - {id: ask, type: llm_call, model: fast, prompt: "What about ${ .input.id }?"}
+  - {id: nap, type: wait, duration: 10ms}
+  - {id: done, type: end, output: "${ .ask.text }"}
+"""
+SUPPORT = """
+penstock: v1
+name: support
+agent: {model: fast, instructions: Look it up., tools: [workflow:find_order]}
+"""
+
 
 def test_a_run_is_shown_line_by_line_where_there_is_no_terminal(shop: Shop) -> None:
     shop.write("greet.yaml", GREET)
@@ -41,6 +67,18 @@ def test_only_how_it_ended_is_shown_when_nobody_watches(shop: Shop) -> None:
     lines = finished.stdout.splitlines()
     assert lines[0].startswith("completed in ")
     assert lines[1] == '  result   {"said": "Hello you"}'
+
+
+def test_what_an_agent_calls_is_performed_with_it(shop: Shop) -> None:
+    """The run that a call starts has an id, a model to ask and a timer of its own."""
+    shop.write("penstock.yaml", SCRIPTED)
+    shop.write("find_order.yaml", FIND_ORDER)
+    shop.write("support.yaml", SUPPORT)
+    given = ("--with", "find_order.yaml", "--input", '{"prompt": "Where is A-1?"}')
+    report = shop.json("run", "support.yaml", *given)
+    assert (report["status"], report["output"]) == ("completed", {"text": "It was sent."})
+    [called] = [item for item in shop.json("runs", "list")["items"] if item["workflow_id"] == "find_order"]
+    assert called["status"] == "completed"
 
 
 def test_a_failed_run_ends_with_1_and_says_how_to_retry(shop: Shop) -> None:

@@ -2,6 +2,7 @@
 
 __all__ = [
     "A2A_HEARTBEAT_SECONDS",
+    "A2A_LOOK_SECONDS",
     "A2A_WAIT_SECONDS",
     "AGENT_CONVERSATION_CHARACTERS_DEFAULT",
     "AGENT_CONVERSATION_CHARACTERS_MAX",
@@ -12,6 +13,7 @@ __all__ = [
     "AGENT_TOOLS_MAX",
     "AGENT_TURNS_DEFAULT",
     "AGENT_TURNS_MAX",
+    "CHAT_LOOK_SECONDS",
     "EVALUATION_AT_ONCE_DEFAULT",
     "EVALUATION_AT_ONCE_MAX",
     "EVALUATION_BAD_LINES_SHOWN_MAX",
@@ -40,6 +42,10 @@ __all__ = [
 # How long the answer to a message over A2A waits for its task; then the task is told as it stands. Below the minute
 # after which clients and proxies give up.
 A2A_WAIT_SECONDS = 25.0
+# How often somebody who waits over A2A, or in a chat, looks whether calls of the agent wait for approval: such a call
+# moves its run only when it is decided.
+A2A_LOOK_SECONDS = 2.0
+CHAT_LOOK_SECONDS = 1.0
 # A stream over A2A on which nothing happens says so this often, so that nobody takes it for dead.
 A2A_HEARTBEAT_SECONDS = 15.0
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.

@@ -8,6 +8,7 @@ Above it: the group of commands on agents. Below it: `links`, `screens`, `termin
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean_lines
@@ -189,6 +191,7 @@ class _Chat:
         return None
 
     async def _followed(self, execution_id: str) -> int | None:
+        looking = asyncio.ensure_future(self._look_for_held(execution_id))
         try:
             async for event in self.link.events(execution_id):
                 self.screen.event(event.event, event.data)
@@ -197,7 +200,25 @@ class _Chat:
                     await self._ask(execution_id)
         except _Left:
             return STILL_WAITING
+        finally:
+            looking.cancel()
         return None
+
+    async def _look_for_held(self, execution_id: str) -> None:
+        """Say which calls of the agent wait for approval: such a call moves the run only when it is decided."""
+        told: set[str] = set()
+        while True:
+            await asyncio.sleep(limits.CHAT_LOOK_SECONDS)
+            if not self.screen.calling:
+                continue
+            try:
+                result = await self.link.call("execution.wait", execution_id=execution_id, wait_seconds=0)
+            except (PenstockError, CallFailed):
+                continue  # the stream says what is wrong
+            for held in result.get("held_calls") or []:
+                if held["draft_id"] not in told:
+                    told.add(held["draft_id"])
+                    self.screen.event("held", held)
 
     async def _ask(self, execution_id: str) -> None:
         """Ask every question that is open and was not asked before."""

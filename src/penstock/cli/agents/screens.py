@@ -26,6 +26,10 @@ _ERASED = "\r\x1b[2K"
 class Screen(Protocol):
     """Where a conversation is shown."""
 
+    @property
+    def calling(self) -> bool:
+        """Whether a tool was called that has not returned."""
+
     def event(self, name: str, data: JsonObject) -> None:
         """Show something that happened."""
 
@@ -40,8 +44,17 @@ class Screen(Protocol):
 class JsonScreen:
     """One JSON object for each event, on a line."""
 
+    calls: set[Any] = field(default_factory=set)
+
+    @property
+    def calling(self) -> bool:
+        """Whether a tool was called that has not returned."""
+        return bool(self.calls)
+
     def event(self, name: str, data: JsonObject) -> None:
         """Print an event."""
+        if name == "tool":
+            (self.calls.add if data.get("phase") == "begun" else self.calls.discard)(data.get("call_id"))
         sys.stdout.write(json.dumps({"event": name, **data}, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
@@ -63,6 +76,11 @@ class TextScreen:
     passing: bool = False
     """Whether the last line is one that the next output replaces."""
 
+    @property
+    def calling(self) -> bool:
+        """Whether a tool was called that has not returned."""
+        return bool(self.calls)
+
     def event(self, name: str, data: JsonObject) -> None:
         """Show what people want to know of an event."""
         match name:
@@ -72,6 +90,10 @@ class TextScreen:
                 self._turn(data)
             case "tool":
                 self._tool(data)
+            case "held":
+                self.note(
+                    f"  {data.get('operation')} waits for approval: penstock draft approve {data.get('draft_id')}"
+                )
             case "output":
                 self._output(data.get("output"))
             case "error":

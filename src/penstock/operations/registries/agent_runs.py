@@ -90,7 +90,9 @@ def _delegate_workflow(context: Context, agent_id: str) -> Workflow | None:
         delegating_node(agent_id, protocol),
         {"id": "done", "type": "end", "output": "${ .work }"},
     ]
-    return built({"penstock": "v1", "name": f"agent:{agent_id}", "input": DEFAULT_INPUT, "nodes": nodes})
+    workflow = built({"penstock": "v1", "name": f"agent:{agent_id}", "input": DEFAULT_INPUT, "nodes": nodes})
+    context.services.signatures.vouch(workflow.hash)  # made of the settings alone
+    return workflow
 
 
 class _Start(msgspec.Struct, frozen=True):

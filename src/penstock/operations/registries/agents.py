@@ -132,6 +132,11 @@ async def _check(context: Context, given: Any) -> None:
         raise Conflict(AGENT_NAME_TAKEN, message, "choose another id, or run that with agent.execute")
 
 
+def _of_settings(context: Context) -> dict[str, JsonObject]:
+    """Return the agents that the settings name: programs of others, which `agent.execute` gives work to."""
+    return {name: {"source": "settings", "protocol": protocol} for name, protocol in context.services.delegates.items()}
+
+
 AGENTS = Registry(
     kind=AGENT_KIND,
     article="an",
@@ -142,9 +147,21 @@ AGENTS = Registry(
     texts=RegistryTexts(
         create="Keeps an agent: a model with instructions, and what it may use. Give it work with agent.execute.",
         get="Its model, instructions, workflows and tools.",
-        list="Agents by id; use it to find out which there are. Documents with an `agent` block are in workflow.list.",
+        list=(
+            "Agents by id; use it to find out which there are. Those of the settings come first, with the first page "
+            "and beyond its limit. Documents with an `agent` block are in workflow.list."
+        ),
         delete="Only the entry goes; its model, tools and workflows stay.",
     ),
+    shown=(
+        (
+            "source",
+            Annotated[Literal["registry", "settings"], Meta(description="Who has it: the registry, or the settings.")],
+            "registry",
+        ),
+        ("protocol", Annotated[str | None, Meta(description="How an agent of the settings is spoken to.")], None),
+    ),
+    configured=_of_settings,
     check=_check,
     check_errors=("AGENT_INVALID", AGENT_NAME_TAKEN),
 )

@@ -9,7 +9,7 @@ Above it: a module for each registry. Below it: `stored_resources`, the platform
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -85,10 +85,12 @@ class Registry:
     """Returns the body to store in place of the one that was sent; it gets the entry that is replaced, if any."""
     changed: Callable[[Context], None] | None = None
     """Called after an entry was stored or deleted."""
-    shown: tuple[tuple[str, Any], ...] = ()
-    """Members that callers see and do not send, with their types."""
+    shown: tuple[tuple[str, Any] | tuple[str, Any, Any], ...] = ()
+    """Members that callers see and do not send, with their types, and what they are if an entry says nothing."""
     show: Callable[[ResourceRow], JsonObject] | None = None
     """Returns the values of `shown`."""
+    configured: Callable[[Context], Mapping[str, JsonObject]] | None = None
+    """Returns what the settings have of this kind, by id: members of its view. Callers see it and do not change it."""
 
     @property
     def table(self) -> ResourceTable:
@@ -237,11 +239,26 @@ class _RegistryOperations:
         return reply
 
     async def _got(self, context: Context, given: Any) -> Reply[Any]:
-        return self._reply(await self._table.find(context, getattr(given, self._id)))
+        configured = self._configured(context)
+        if (chosen := getattr(given, self._id)) in configured:
+            return Reply(value=configured[chosen])
+        return self._reply(await self._table.find(context, chosen))
 
     async def _listed(self, context: Context, given: ListRegistered) -> Any:
         page = await self._table.page(context, limit=given.limit, cursor=given.cursor, prefix=given.prefix)
-        return self._page(items=[self._view_of(row) for row in page.rows], next_cursor=page.next_cursor)
+        begins, configured = given.prefix or "", self._configured(context)
+        first = configured if given.cursor is None else {}
+        items = [view for name, view in first.items() if name.startswith(begins)]
+        items += [self._view_of(row) for row in page.rows if row.resource_id not in configured]
+        return self._page(items=items, next_cursor=page.next_cursor)
+
+    def _configured(self, context: Context) -> dict[str, Any]:
+        """Return the views of what the settings have, by id and in their order."""
+        if self._declared.configured is None:
+            return {}
+        unknown: JsonObject = {"etag": "", "created_at": None, "updated_at": None, "updated_by": None}
+        found = sorted(self._declared.configured(context).items())
+        return {name: msgspec.convert({**unknown, **members, "id": name}, self._view) for name, members in found}
 
     async def _updated(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)

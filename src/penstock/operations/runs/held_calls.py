@@ -60,6 +60,7 @@ __all__ = [
     "held_call_of",
     "held_key",
     "held_name",
+    "held_view",
     "held_workflow",
     "opened_arguments",
 ]
@@ -302,18 +303,9 @@ class HeldCalls:
 
     def _told(self, context: Context, state: RunState) -> Reply[ExecutionResult]:
         """Return what the caller of a held call is told: what waits, for whom, until when and how to look."""
-        public, held = id_for_callers(context.tenant, state.run_id), held_call_of(state)
+        public, view = id_for_callers(context.tenant, state.run_id), held_view(self._services, state)
         result = result_of(context.tenant, state)
-        if held is not None:
-            view = HeldView(
-                draft_id=public,
-                operation=held.operation,
-                reason=held.reason,
-                digest=held.digest,
-                expires_at=instant(held.expires_at) or "",
-                denied_code=held.denied_code,
-                look=f"{self._services.base_path}/drafts/{public}",
-            )
+        if view is not None:
             result = msgspec.structs.replace(result, held=view)
         return Reply(value=result, status=202, location=f"/drafts/{public}")
 
@@ -376,6 +368,22 @@ def held_call_of(state: RunState, pepper: bytes | None = None) -> HeldCall | Non
     if pepper is not None and not hmac.compare_digest(_seal_of(pepper, state.run_id, held), held.seal):
         return None
     return held
+
+
+def held_view(services: Services, state: RunState) -> HeldView | None:
+    """Return what people are told of a call that a run holds; None if it holds none."""
+    held, public = held_call_of(state), id_for_callers(state.tenant, state.run_id)
+    if held is None:
+        return None
+    return HeldView(
+        draft_id=public,
+        operation=held.operation,
+        reason=held.reason,
+        digest=held.digest,
+        expires_at=instant(held.expires_at) or "",
+        denied_code=held.denied_code,
+        look=f"{services.base_path}/drafts/{public}",
+    )
 
 
 def _summary(context: Context, pending: PendingCall, arguments: JsonValue) -> str:

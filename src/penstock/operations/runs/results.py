@@ -72,6 +72,8 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     questions: list[QuestionView] = []
     held: HeldView | None = None
     """For a call that waits for approval: the call. The execution makes it once somebody has approved it."""
+    held_calls: list[HeldView] = []
+    """Calls of tools that the execution has made and that wait for approval; it goes on when they are decided."""
 
 
 async def wait_for_result(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:

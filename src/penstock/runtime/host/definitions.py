@@ -31,16 +31,12 @@ from penstock.runtime.ports.runs import (
     RunStore,
 )
 
-__all__ = ["INTERNAL_PREFIX", "StoredWorkflows", "definition_row", "is_stored", "name_taken"]
+__all__ = ["StoredWorkflows", "definition_row", "is_stored", "name_taken"]
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
     build = lazy_import("penstock.definitions.build.workflow")
-
-
-INTERNAL_PREFIX = "-"
-"""How the names begin under which Penstock stores workflows of its own; no tenant has such a name."""
 
 
 def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:
@@ -85,8 +81,6 @@ class StoredWorkflows:
         With `expected_hash`, only if that is the newest of the name now; None: only if the name is free. `call` returns
         the record of the call that stores it. Raises `Rejected` if the definition has to be signed and is not.
         """
-        if tenant.startswith(INTERNAL_PREFIX):
-            self.trust.vouch(workflow.hash)
         self.trust.refuse(workflow.name, workflow.document, workflow.hash)
         known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
         if known is None or not is_stored(known, workflow):

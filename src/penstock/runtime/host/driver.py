@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import InitVar, dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar
 
 from penstock.base import limits
@@ -402,8 +403,9 @@ class Driver:
                 mark = self.host.store.change_mark()
                 if mark == seen:
                     continue
-                if await self.host.store.has_unclaimed(root_run_id=self.host.root_run_id):
-                    await self._claim(begun=False)
+                for root in self.host.roots:
+                    if await self.host.store.has_unclaimed(root_run_id=root):
+                        await self._claim(root, begun=False)
                 await self._follow_moves()
                 seen = mark
             except Exception as error:  # the store may recover
@@ -411,18 +413,18 @@ class Driver:
 
     async def _take_over(self) -> None:
         """Claim work without an owner, and work whose owner is gone, and continue it."""
-        for begun in (False, True):
-            while await self._claim(begun=begun) >= limits.CLAIM_BATCH_MAX:
+        for begun, root in product((False, True), self.host.roots):
+            while await self._claim(root, begun=begun) >= limits.CLAIM_BATCH_MAX:
                 pass
 
-    async def _claim(self, *, begun: bool) -> int:
+    async def _claim(self, root: str | None, *, begun: bool) -> int:
         if self._draining:
             return 0
         claimed = await self.host.store.claim(
             owner=self.host.worker_id,
             limit=limits.CLAIM_BATCH_MAX,
             begun=begun,
-            root_run_id=self.host.root_run_id,
+            root_run_id=root,
         )
         for run_id in claimed:
             try:

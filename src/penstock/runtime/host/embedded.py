@@ -83,9 +83,10 @@ class EmbeddedHost(StoredWorkflows):
     query_threads: FairThreadPool = field(default_factory=lambda: FairThreadPool.for_workers("penstock-queries"))
     folding: SlicedFold = field(default_factory=SlicedFold)
     performs: bool = True
-    root_run_id: str | None = None  # if set, only this run and its child runs are performed here
+    root_run_id: str | None = None  # if set, only this run, its child runs and what these call are performed here
     seals: Sealer = field(default_factory=AnswerSeals)  # for the secret parts of answers
     on_commit: Callable[[Committed], None] = _no_listener
+    _called: set[str] = field(default_factory=set)  # runs outside the tree of that run, which it waits for
     _live: LiveRuns = field(default_factory=LiveRuns)
     _ended: EndedRuns = field(default_factory=EndedRuns)
     _loading: dict[str, asyncio.Task[LiveRun | None]] = field(default_factory=dict)
@@ -273,7 +274,17 @@ class EmbeddedHost(StoredWorkflows):
 
     def may_perform(self, run_id: str) -> bool:
         """Whether the work of a run may be performed here."""
-        return self.performs and in_run_tree(run_id, self.root_run_id)
+        return self.performs and (self.root_run_id is None or any(in_run_tree(run_id, root) for root in self.roots))
+
+    @property
+    def roots(self) -> tuple[str | None, ...]:
+        """The runs that are performed here, with their child runs; None stands for every run."""
+        return (self.root_run_id, *self._called)
+
+    def perform_also(self, run_id: str) -> None:
+        """Perform a run that another run here waits for, even if this process performs only some runs."""
+        if self.root_run_id is not None:
+            self._called.add(run_id)
 
     def _owner_of(self, run_id: str) -> str | None:
         """Return who performs the work of a run without an owner: this process, if it may."""

@@ -99,9 +99,11 @@ class TimerLoop:
         return min([nap, *((late.due_elapsed_ms - elapsed) / 1000 for late in self._late.values())])
 
     async def _due(self, now: int) -> tuple[str, ...]:
-        return await self.host.store.due(
-            owner=self.host.worker_id, now=now, limit=limits.CLAIM_BATCH_MAX, root_run_id=self.host.root_run_id
-        )
+        owner, most = self.host.worker_id, limits.CLAIM_BATCH_MAX
+        found: list[str] = []
+        for root in self.host.roots:
+            found += await self.host.store.due(owner=owner, now=now, limit=most, root_run_id=root)
+        return tuple(found)
 
     async def _find_late_timers(self, now: int) -> None:
         """Find runs stored while the clock was ahead: on the first check, and after the clock was set back."""

@@ -323,6 +323,9 @@ class RunHost(RunReader, RunInputs, WorkflowReader, WorkflowRegistry, Protocol):
     async def fold(self, records: Sequence[Record]) -> RunState:
         """Fold a history without blocking the event loop."""
 
+    def perform_also(self, run_id: str) -> None:
+        """Perform a run that another run here waits for, even if this process performs only some runs."""
+
 
 class EffectHost(RunHost, Protocol):
     """A host that leaves effects and timers to a driver in this process, and notifies it of every commit."""
@@ -331,8 +334,8 @@ class EffectHost(RunHost, Protocol):
     """The name under which this process owns runs; it changes after the worker was removed."""
 
     @property
-    def root_run_id(self) -> str | None:
-        """If set, only this run and its child runs are performed here."""
+    def roots(self) -> tuple[str | None, ...]:
+        """The runs that are performed here, with their child runs; None stands for every run."""
 
     @property
     def store(self) -> WorkStore:

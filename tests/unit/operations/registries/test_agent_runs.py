@@ -173,6 +173,13 @@ def test_an_agent_of_the_settings_is_given_work_like_any_other_and_counts_first(
         named = DelegateExecutor(agents=agents, protocols={"coder": "sdk"})
         async with open_office(tmp_path, executors={"agent_delegate": named}) as office:
             await test(office)
+            # It is listed once, as what it is; the entry behind it is not.
+            await office.call(office.owner, "agent.create", id="author", instructions="Write.")
+            listed = (await office.call(office.owner, "agent.list"))["items"]
+            found = [(item["id"], item.get("source"), item.get("protocol")) for item in listed]
+            assert found == [("coder", "settings", "sdk"), ("author", "registry", None)]
+            assert (await office.call(office.owner, "agent.get", agent_id="coder"))["source"] == "settings"
+            assert (await office.call(office.owner, "agent.list", prefix="a"))["items"] == listed[1:]
 
     asyncio.run(asyncio.wait_for(opened(), SECONDS_MAX))
     assert [task.agent_id for task in tasks] == ["coder"]

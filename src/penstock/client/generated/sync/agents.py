@@ -71,7 +71,8 @@ class Agents:
     def list(self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> AgentPage:
         """List agents.
 
-        Agents by id; use it to find out which there are. Documents with an `agent` block are in workflow.list.
+        Agents by id; use it to find out which there are. Those of the settings come first, with the first page and
+        beyond its limit. Documents with an `agent` block are in workflow.list.
         """
         return self._caller.invoke("agent.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, AgentPage)
 

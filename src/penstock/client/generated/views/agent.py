@@ -100,6 +100,10 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    source: str = "registry"
+    """Who has it: the registry, or the settings."""
+    protocol: str | None = None
+    """How an agent of the settings is spoken to."""
 
 
 class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,5 +125,6 @@ class MessageResult(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorView | None = None
     questions: list[QuestionView] = msgspec.field(default_factory=list)
     held: HeldView | None = None
+    held_calls: list[HeldView] = msgspec.field(default_factory=list)
     session_id: str
     turn: int

@@ -174,6 +174,7 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorView | None = None
     questions: list[QuestionView] = msgspec.field(default_factory=list)
     held: HeldView | None = None
+    held_calls: list[HeldView] = msgspec.field(default_factory=list)
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
