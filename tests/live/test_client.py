@@ -51,6 +51,12 @@ def test_a_workflow_is_run_to_its_end(client: Client) -> None:
     assert client.executions.status(run.execution_id) == run
 
 
+def test_runs_that_move_are_followed(client: Client) -> None:
+    run = client.executions.start("greet", {"name": "Ada"})
+    moved = next(event for event in client.executions.changes() if event.event == "changed")
+    assert run.execution_id in moved.data["executions"]
+
+
 def test_a_run_that_waits_is_steered(client: Client) -> None:
     started = client.executions.start("wait_for_go", execution_id="steered")
     with pytest.raises(CallTimedOut):

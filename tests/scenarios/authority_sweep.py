@@ -89,8 +89,16 @@ _POLICY: Final = (
     'forbid (principal is Agent, action in Action::"write", resource) when { context.time.hour > 24 };'
 )
 # Wait for the run to end, or need two checkpoints.
-_ASKED_WITH: Final = {"graph.diff": "?source=main", "memory.search": "?text=planted"}
+_ASKED_WITH: Final = {
+    "system.clients": "?address=http://127.0.0.1:8080",
+    "graph.branches_preview": "?source=main",
+    "graph.diff": "?source=main",
+    "memory.search": "?text=planted",
+}
 _NOT_ASKED: Final = frozenset({"execution.wait", "execution.stream", "execution.changes", "audit.consistency"})
+# Goes on for as long as somebody listens, so it is asked to go on after something that no stream has.
+_ENDLESS: Final = "execution.changes"
+_NO_POSITION: Final = "x" * 81
 
 
 @dataclass(frozen=True)
@@ -188,7 +196,8 @@ class World:
         given = dict(arguments or {})
         path = _PATH_NAME.sub(lambda found: str(given.pop(found[1], "sweep")), route.path).removeprefix("/")
         body = None if route.method in ("GET", "DELETE") else (given if arguments is not None else {_NO_ARGUMENT: 1})
-        answer = await self.client(route.method, path, body, key=key.secret)
+        headers = {"last-event-id": _NO_POSITION} if name == _ENDLESS else {}
+        answer = await self.client(route.method, path, body, headers=headers, key=key.secret)
         text = answer.body.decode("utf-8", "replace")
         if answer.status == 401:
             return "unauthenticated", text
@@ -471,6 +480,8 @@ async def run_sweep(folder: Path, *, thorough: bool = True) -> Sweep:
 
         def arguments(operation: str, key: Key) -> dict[str, Any] | None:
             """For another tenant's key: arguments that fit, about what is not theirs."""
+            if operation == _ENDLESS:
+                return {"last_event_id": _NO_POSITION}
             if key.tenant == "default":
                 return None
             about = _PATH_NAME.findall(world.operations[operation].route.path)  # type: ignore[union-attr]  # all have one

@@ -145,11 +145,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits = _checked(chosen or GateLimits(), catalogue)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
-    operator = _OperatorFiles(
-        PolicyFiles(policy_files),
-        GraphFiles(graphs or {}, beside_server=bool(policy_files)),
-        GraphPolicies(stored_graphs or {}, beside_server=bool(policy_files)),
-    )
+    operator = _operator_files(policy_files, graphs or {}, stored_graphs or {})
     upstreams = UpstreamToolRegistry(
         platform=platform, clock=clock, rules=penstock.upstream.rules, changed=definitions_changed
     )
@@ -190,13 +186,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         protected=None if parts.tokens is None else parts.tokens.protected,
         is_token_revoked=authenticator.is_token_revoked,
     )
-    exposed, tracing = ExposedWorkflows(services), penstock.observability.tracing
-    if tracing is None:
-        gate = _governing(penstock, Gate(catalogue, services, authenticator, exposed))
-    else:
-        traced = TracedGate(catalogue, services, authenticator, exposed)
-        traced.tracing = tracing
-        gate = _governing(penstock, traced)
+    gate = _governing(penstock, _gate(penstock, catalogue, services, authenticator))
     await _begin(gate, penstock, upstreams, pepper, parts)
     try:
         watching = penstock.upstream.watch_servers(upstreams)
@@ -206,6 +196,26 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         hook_evaluator.close()
         _close(services, penstock)
         await authenticator.close()
+
+
+def _gate(penstock: Penstock, catalogue: Catalogue, services: Services, authenticator: Authenticator) -> Gate:
+    exposed, tracing = ExposedWorkflows(services), penstock.observability.tracing
+    if tracing is None:
+        return Gate(catalogue, services, authenticator, exposed)
+    traced = TracedGate(catalogue, services, authenticator, exposed)
+    traced.tracing = tracing
+    return traced
+
+
+def _operator_files(
+    policies: Sequence[str], graphs: Mapping[str, GraphSettings], stored_graphs: Mapping[str, GraphSettings]
+) -> _OperatorFiles:
+    has_policies = bool(policies)
+    return _OperatorFiles(
+        PolicyFiles(policies),
+        GraphFiles(graphs, beside_server=has_policies),
+        GraphPolicies(stored_graphs, beside_server=has_policies),
+    )
 
 
 class _OperatorFiles(NamedTuple):

@@ -158,22 +158,18 @@ class Penstock:
             penstock.secrets = secrets or penstock.secrets
             penstock.observability = observability or penstock.observability
             penstock.models = _attached(models or penstock.models, storage, host)
-            if upstream is not None:
-                penstock.upstream = upstream
-                upstream.attach(host, _guard(upstream, storage, host))
+            penstock._import_tools_of(upstream)
             for source in workflows:
                 await penstock.register(source)
             if perform:
                 performers = penstock._executors(step_executor, http_executor, executors or {})
                 router = (stand_in or _itself)(Router(executors=performers, secrets=penstock.secrets, seals=seals))
-                if (tracing := penstock.observability.tracing) is not None:
-                    router, observe = TracedPerformer(router, tracing), traced_commits(tracing, observe or _ignore)
+                router, observe = _traced(penstock.observability, router, observe)
                 penstock.child_starts.governed = penstock.held_calls.governed = penstock.nodes.governed = governed
                 waits, starts = _not_yet if governed else None, penstock.child_starts.start
                 driver = Driver(host=host, performer=router, report=_report, escalate=waits, start_child=starts)
                 driver.observe, penstock.driver = observe or driver.observe, driver
-                workers = [worker.worker_id for worker in await kept.workers()]
-                await driver.start(gone=gone_workers(workers))
+                await driver.start(gone=gone_workers([worker.worker_id for worker in await kept.workers()]))
                 penstock.keeps_schedules = family is None
                 if penstock.keeps_schedules and not governed:
                     penstock.scheduler.start()
@@ -187,6 +183,11 @@ class Penstock:
             evaluator.close()
             query_evaluator.close()
             await kept.close()
+
+    def _import_tools_of(self, upstream: UpstreamLink | None) -> None:
+        if upstream is not None:
+            self.upstream = upstream
+            upstream.attach(self.host, _guard(upstream, self.storage, self.host))
 
     def _executors(
         self, step: AsyncPerformer, http: AsyncPerformer, configured: Mapping[str, AsyncPerformer]
@@ -322,6 +323,15 @@ def _attached(models: ModelLink, storage: Storage, host: RunHost) -> ModelLink:
 
 def _ignore(committed: Committed) -> None:
     pass
+
+
+def _traced(
+    observability: Observability, performer: AsyncPerformer, observe: Callable[[Committed], None] | None
+) -> tuple[AsyncPerformer, Callable[[Committed], None] | None]:
+    """Return what performs and what observes, with spans if there is tracing."""
+    if (tracing := observability.tracing) is None:
+        return performer, observe
+    return TracedPerformer(performer, tracing), traced_commits(tracing, observe or _ignore)
 
 
 def _itself(performer: AsyncPerformer) -> AsyncPerformer:

@@ -48,10 +48,12 @@ class StreamReader:
         timeout_seconds: float | None,
     ) -> StreamReader:
         """Build a reader that begins where the arguments say."""
+        known = {parameter.name for parameter in operation.parameters}
         asked, wanted = with_completion(arguments.get("events"))
         return cls(
             operation=operation,
-            arguments={**arguments, "events": asked},
+            # Streams without an end of their own take no choice of events.
+            arguments={**arguments, **({"events": asked} if "events" in known else {})},
             retry_policy=retry_policy,
             now_seconds=now_seconds,
             deadline=None if timeout_seconds is None else now_seconds() + timeout_seconds,

@@ -10,6 +10,7 @@ import pytest
 from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.errors import PenstockError
+from penstock.base.json import JsonObject
 from penstock.cli.targets.local_client import open_local_client
 from penstock.cli.targets.settings import command_settings
 from tests.fixtures.graph_data import DATA, written_graph
@@ -28,7 +29,7 @@ def test_policies_of_a_graph_hold_for_commands_on_the_file(tmp_path: Path, monke
             pass
 
     asyncio.run(serve_once())
-    load = {"graph_id": "crm", "data": DATA}
+    load: JsonObject = {"graph_id": "crm", "data": DATA}
     with open_local_client(Path("penstock.db"), create=False, changes=True) as client:
         client.call("graph.load", load)
     (tmp_path / "crm.cedar").write_text(READS, encoding="utf-8")
