@@ -10,7 +10,7 @@ that is under way when the process dies is begun again, and that one only.
 Every process is a fork of one that has imported everything. The last line is one JSON object; the exit code is not 0
 when `ok` is false. `--quick` tries some of the commits, one turn and one tool.
 
-Above it: `scripts/torture agents`, a test. Below it: a gate as a server has it, a scripted model.
+Above it: `scripts/torture agents`, `single_calls`, a test. Below it: a gate as a server has it, a scripted model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.steps.registry import step
 from tests.torture.worker import DurableLines, read_lines
 
-__all__ = ["Point", "main"]
+__all__ = ["Point", "forked", "main"]
 
 _SECONDS_MAX = 240.0
 _AGENT = "the-agent"
@@ -168,13 +168,13 @@ async def _call(gate: Gate, operation: str, key: str, /, **arguments: Any) -> No
     assert isinstance(outcome, AnsweredCall), outcome
 
 
-def _forked(folder: Path, point: Point) -> int:
+def forked(folder: Path, point: Point, live: Callable[[Path, Point], Coroutine[Any, Any, None]]) -> int:
     """Let a process live; return the signal that killed it, or 0."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            asyncio.run(_live(folder, point))
+            asyncio.run(live(folder, point))
             code = 0
         except BaseException:  # told before the process ends, whatever it is
             traceback.print_exc()
@@ -203,8 +203,8 @@ def _torment(point: Point, whole: JsonObject, asked: list[JsonObject], count: _C
     """Kill a process at a point, let another go on, and compare with the undisturbed agent."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-agents-"))
     count.points += 1
-    count.kills += _forked(folder, point) == signal.SIGKILL
-    _forked(folder, Point())
+    count.kills += forked(folder, point, _live) == signal.SIGKILL
+    forked(folder, Point(), _live)
     report = json.loads((folder / "report.json").read_text())
     lines = read_lines(folder / "asked.jsonl")
     turns = Counter(json.dumps(line["turn"]) for line in lines)
@@ -232,7 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
     quick = parser.parse_args(arguments).quick
     began, count = time.monotonic(), _Count()
     folder = Path(tempfile.mkdtemp(prefix="penstock-agents-"))
-    _forked(folder, Point())
+    forked(folder, Point(), _live)
     whole, asked = json.loads((folder / "report.json").read_text()), read_lines(folder / "asked.jsonl")
     shutil.rmtree(folder)
     commits = int(whole["commits"])

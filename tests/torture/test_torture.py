@@ -47,6 +47,15 @@ def test_an_agent_that_is_killed_repeats_no_turn_and_no_call() -> None:
     assert (report["turns_paid_twice"], report["tools_called_twice"], report["other_conversations"]) == (0, 0, 0)
 
 
+def test_a_called_tool_and_a_single_task_that_are_killed_go_on_and_nothing_is_called_twice() -> None:
+    command = [sys.executable, "-m", "tests.torture.single_calls", "--quick"]  # it forks, too
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, report["ok"]) == (0, True), (report, done.stderr)
+    assert report["kills"] == report["points"] > 3
+    assert (report["called_twice"], report["other_ends"]) == (0, 0)
+
+
 def test_two_processes_share_a_file_and_one_takes_over_from_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     # How soon it takes over is what `scripts/two-processes` measures: here other tests have the processors.
     code = pair.main(["--seconds", "5", "--takeover-within", str(SECONDS_MAX)])

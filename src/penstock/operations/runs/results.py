@@ -147,12 +147,27 @@ class _ResultWaiter:
                     self.run_id, wake=self._nudge, logs=logs, texts=self.texts
                 ) as news:
                     state = await self._wait_for_run(deadline, news)
-                successor = state.continued_as
-                if successor is None or not self._may_wait(deadline) or await services.store.row(successor) is None:
+                successor = await self._successor(state, deadline)
+                if successor is None:
                     return state
                 self.run_id, self.known, self.tools = successor, 0, ToolNews()
         finally:
             services.open_streams.leave(self._nudge)
+
+    async def _successor(self, ended: RunState, deadline: float) -> str | None:
+        """Return the run that continues an ended one, once it has begun; None if there is none to wait for."""
+        host, store, successor = self.context.services.host, self.context.services.store, ended.continued_as
+        while successor is not None and self._may_wait(deadline):
+            with host.watched(successor, after_seq=0) as begun:
+                self.waits = begun
+                # Whoever owns the ended run has this left to do. If it is done, the successor exists or was deleted.
+                row = await store.row(ended.run_id)
+                if await store.row(successor) is not None:
+                    return successor
+                if row is None or not row.has_work:
+                    return None
+                await moved_within(begun, deadline - asyncio.get_running_loop().time())
+        return None
 
     async def _wait_for_run(self, deadline: float, news: ProgressNews) -> RunState:
         host, seen = self.context.services.host, 0

@@ -11,7 +11,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.validate import validate_document
 from penstock.operations.executions.capability_calls import is_allowed
 from tests.scenarios.office import Office, in_office, open_office, staff
-from tests.waiting import SECONDS_MAX, until
+from tests.waiting import SECONDS_MAX, until, until_found
 
 SLOW: JsonObject = {
     "penstock": "v1",
@@ -22,6 +22,24 @@ SLOW: JsonObject = {
         {"id": "done", "type": "end", "output": {"went": True}},
     ],
 }
+
+AGAIN: JsonObject = {
+    "penstock": "v1",
+    "name": "again",
+    "input": {
+        "type": "object",
+        "properties": {"round": {"type": "integer", "default": 1}, "waits": {"type": "boolean"}},
+    },
+    "expose": {"tool": True},
+    "nodes": [
+        {"id": "which", "type": "switch", "cases": [{"when": ".input.round == 1", "next": "next"}], "default": "last"},
+        {"id": "next", "type": "continue_as_new", "input": {"round": 2, "waits": "${ .input.waits }"}},
+        {"id": "last", "type": "switch", "cases": [{"when": ".input.waits", "next": "asked"}], "default": "done"},
+        {"id": "asked", "type": "wait", "signal": "go"},
+        {"id": "done", "type": "end", "output": {"round": "${ .input.round }"}},
+    ],
+}
+"""A workflow whose run continues as a new one, which may wait."""
 
 
 def calling(tool: str, arguments: JsonObject | None = None, *, name: str = "caller", **more: Any) -> JsonObject:
@@ -50,6 +68,16 @@ async def ran(office: Office, who: Any, document: JsonObject, **more: Any) -> An
 
 async def status(office: Office, execution_id: str) -> Any:
     return await office.call(office.owner, "execution.status", execution_id=execution_id)
+
+
+async def waiting_for_a_signal(office: Office, workflow_id: str) -> str:
+    """The id of the run of a workflow that waits for a signal, as soon as there is one."""
+
+    async def found() -> Any:
+        listed = await office.call(office.owner, "execution.list", workflow_id=workflow_id, status=["waiting_signal"])
+        return listed["items"] or None
+
+    return str((await until_found(found))[0]["execution_id"])
 
 
 async def the_draft(office: Office) -> str:
@@ -167,6 +195,47 @@ def test_a_call_that_takes_long_is_waited_for_without_a_place_and_across_a_resta
             assert len((await office.call(office.owner, "execution.list", workflow_id="slow"))["items"]) == 1
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
+def test_a_call_whose_run_continues_as_new_returns_the_output_of_the_last_run(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "workflow.create", document=AGAIN)
+        assert await ran(office, office.owner, calling("workflow:again", {"waits": False})) == {"round": 2}
+        document = calling("workflow:again", {"waits": True}, name="patient")
+        await office.call(office.owner, "workflow.create", document=document)
+        begun = await office.call(office.owner, "workflow.execute", workflow_id="patient")
+        last = await waiting_for_a_signal(office, "again")
+        await office.call(office.owner, "execution.signal", execution_id=last, name="go")
+        ended = await office.call(office.owner, "execution.wait", execution_id=begun["execution_id"])
+        assert (ended["status"], ended["output"]) == ("completed", {"round": 2})
+        # Waiting for a run that another call began is no call of one's own, and its answer the whole result.
+        first = {"execution_id": begun["execution_id"], "wait_seconds": 1}
+        answer = await ran(office, office.owner, calling("execution.wait", first, name="looks"))
+        assert (answer["execution_id"], answer["output"]) == (begun["execution_id"], {"round": 2})
+
+    in_office(tmp_path, test)
+
+
+def test_a_run_that_is_cancelled_takes_what_its_call_continued_as_with_it(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "workflow.create", document=AGAIN)
+        await office.call(office.owner, "workflow.create", document=calling("workflow:again", {"waits": True}))
+        begun = await office.call(office.owner, "workflow.execute", workflow_id="caller")
+        last = await waiting_for_a_signal(office, "again")
+
+        async def waits() -> bool:
+            driver = office.penstock.driver
+            return driver is not None and bool(driver._only_waiting)
+
+        await until(waits)
+        await office.call(office.owner, "execution.cancel", execution_id=begun["execution_id"])
+
+        async def cancelled() -> bool:
+            return bool((await status(office, last))["status"] == "cancelled")
+
+        await until(cancelled)
+
+    in_office(tmp_path, test)
 
 
 def test_a_call_by_a_model_waits_for_approval_and_goes_on_after_a_restart(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
+from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import AnsweredCall
@@ -151,5 +152,32 @@ def test_a_start_that_waits_again_with_the_same_id_answers_from_the_history(open
         first = await caller.call("workflow.execute", **arguments)
         assert first["output"] == 32
         assert await caller.call("workflow.execute", **arguments) == first
+
+    run(open_caller, test)
+
+
+def test_who_waits_with_a_run_that_continues_as_new_waits_for_the_one_that_continues_it(open_caller: OpenGate) -> None:
+    nodes = [
+        {"id": "nap", "type": "wait", "duration": "10ms"},
+        {"id": "more", "type": "switch", "cases": [{"when": ".input.left > 0", "next": "again"}], "default": "done"},
+        {"id": "again", "type": "continue_as_new", "input": {"left": "${ .input.left - 1 }"}},
+        {"id": "done", "type": "end", "output": {"left": "${ .input.left }"}},
+    ]
+    given = {"type": "object", "required": ["left"], "properties": {"left": {"type": "integer"}}}
+    document = {"penstock": "v1", "name": "rounds", "input": given, "expose": {"tool": True}, "nodes": nodes}
+
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[document])
+        answer = await caller.call("workflow:rounds", left=2)
+        assert (answer["status"], answer["output"]) == ("completed", {"left": 0})
+        first, last = answer["execution_id"].partition("~")[0], answer["execution_id"]
+        waited = await caller.call("execution.wait", execution_id=first)
+        assert (waited["execution_id"], waited["output"]) == (last, {"left": 0})
+        # What has been deleted does not begin, however long somebody waits: longer than this test may take.
+        for later in (f"{first}~2", last):
+            await caller.call("execution.delete", execution_id=later)
+        gone = await caller.call("execution.wait", execution_id=first, wait_seconds=limits.SYNC_WAIT_SECONDS_MAX)
+        assert (gone["execution_id"], gone["status"]) == (first, "completed")
+        assert "output" not in gone
 
     run(open_caller, test)
