@@ -141,14 +141,12 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     file, platform = _stored_in(storage := penstock.storage)
     pepper = await open_pepper(secret := pepper_file or pepper_path(file), file, platform, looks_only=looks_only)
     key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
-    clock, definitions_changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
+    clock, changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits = _checked(chosen or GateLimits(), catalogue)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
     operator = _operator_files(policy_files, graphs or {}, stored_graphs or {})
-    upstreams = UpstreamToolRegistry(
-        platform=platform, clock=clock, rules=penstock.upstream.rules, changed=definitions_changed
-    )
+    upstreams = UpstreamToolRegistry(platform=platform, clock=clock, rules=penstock.upstream.rules, changed=changed)
     services = Services(
         store=storage.store,
         platform=platform,
@@ -178,7 +176,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,
-        definitions_changed=definitions_changed,
+        definitions_changed=changed,
         checks=operator.checks(parts.checks),
         telemetry=parts.telemetry,
         read_metrics=parts.read_metrics,
