@@ -2,7 +2,7 @@
 
 The address grants nothing: it leads to a page that asks for a key or for signing in. A run is read through the gate
 with the caller's own key; a caller who may not read it gets a page without its nodes. Only clients that show pages get
-any of this, in the metadata of results, which models do not read. Above it: `calls`. Below it: `views`.
+any of this, in the metadata of results, which is not meant for models. Above it: `calls`. Below it: `views`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class ViewedResults:
         draft = _draft(value)
         if draft is not None and console is not None:
             decided = isinstance(value, DraftView) and value.status != "waiting"
-            return {"what": "draft" if decided else "approval", "url": f"{address}{console}/approvals/{quote(draft, safe='')}"}
+            return {
+                "what": "draft" if decided else "approval",
+                "url": f"{address}{console}/approvals/{quote(draft, safe='')}",
+            }
         page = self._options.answer_page(caller.address)
         # Questions for a program are answered by it.
         question = next((item for item in _questions(value) if item.ask is None), None)
