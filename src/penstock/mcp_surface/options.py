@@ -64,6 +64,8 @@ class McpOptions:
     """
     answer_path: str = "/answer"
     """The path of the pages on which people answer questions."""
+    console_path: str | None = None
+    """The path of the console's pages; None if it is not served."""
     public_url: str | None = None
     """The address at which people reach the server with a browser; None uses the address of the request."""
     allowed_hosts: tuple[str, ...] | None = None

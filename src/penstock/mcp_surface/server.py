@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from penstock.asgi import AUDITED
 from penstock.base.errors import LimitExceeded
+from penstock.mcp_surface.apps.views import APPS_EXTENSION
 from penstock.mcp_surface.audit import record_refusal
 from penstock.mcp_surface.callers import TASKS_EXTENSION, Caller
 from penstock.mcp_surface.calls.calls import ToolCalls
@@ -173,4 +174,5 @@ def build_mcp_server(
     initialized = parts.subscriptions.initialized
     server.add_notification_handler("notifications/initialized", types.NotificationParams, initialized)
     server.extensions[TASKS_EXTENSION] = {}
+    server.extensions[APPS_EXTENSION] = {}
     return server

@@ -72,13 +72,20 @@ def error_of(result: Any) -> Any:
     return result.meta["penstock/error"]
 
 
-def new_session(server: LiveServer, *, key: str | None = None, version: str = "2025-11-25") -> dict[str, str]:
+def new_session(
+    server: LiveServer,
+    *,
+    key: str | None = None,
+    version: str = "2025-11-25",
+    capabilities: dict[str, Any] | None = None,
+) -> dict[str, str]:
     """The headers of a session of the handshake era that has just begun."""
     headers = {
         "Accept": "application/json, text/event-stream",
         "Authorization": f"Bearer {server.key if key is None else key}",
     }
-    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    about = {"name": "test", "version": "1"}
+    params = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": about}
     body = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     begun = server.request("POST", "/mcp", body, headers=headers)
     session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "MCP-Protocol-Version": version, **headers}

@@ -33,6 +33,7 @@ from penstock.rest.pages import PageAnswer, page
 __all__ = ["McpMount", "load_mcp", "mcp_options"]
 
 _MODULE = "penstock.mcp_surface.entry_points"
+_CONSOLE = "/console"
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -62,6 +63,7 @@ def mcp_options(settings: Settings) -> McpOptions:
         retry_ms=round(mcp.sse_retry_interval.total_seconds() * 1000),
         close_after_seconds=None if mcp.sse_close_after is None else mcp.sse_close_after.total_seconds(),
         models=_model_names(settings),
+        console_path=_CONSOLE if server.console_enabled else None,
         public_url=server.public_url,
         allowed_hosts=_allowed_hosts(server.host, server.public_url),
         allowed_origins=server.cors.origins,

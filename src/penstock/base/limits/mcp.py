@@ -29,6 +29,7 @@ __all__ = [
     "MCP_TASK_AFTER_SECONDS",
     "MCP_TOOLSET_CHARACTERS_MAX",
     "MCP_TOOL_NAME_CHARACTERS_MAX",
+    "MCP_VIEW_NODES_MAX",
     "MCP_WARM_AFTER_SECONDS",
     "RESOURCE_URI_CHARACTERS_MAX",
 ]
@@ -79,6 +80,8 @@ MCP_SUBSCRIBED_MAX = 200
 MCP_LOOK_PAUSE_FACTOR = 50
 # The schema of a form that a client sends: more fields than anybody fills in.
 MCP_FORM_BYTES_MAX = 32_768
+# Nodes of a run that a page beside a result lists; the console has all of them.
+MCP_VIEW_NODES_MAX = 100
 # Clients refuse longer names of tools.
 MCP_TOOL_NAME_CHARACTERS_MAX = 64
 # Sessions of older MCP clients in one process; each costs some tens of kilobytes.

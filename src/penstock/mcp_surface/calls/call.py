@@ -103,6 +103,8 @@ class Call:
     """The id of the execution that the call waits for, once it exists."""
     beside: JsonObject = field(default_factory=dict)
     """What the answer of the operation says beside the result of its execution, such as the session of a message."""
+    answered: list[object] = field(default_factory=list)
+    """What the result was made from, once there is one: for pages that show it beside the text."""
     begun_late: list[Callable[[str], None]] = field(default_factory=list)
     """Called with the id of an execution that started after the client had disconnected."""
 
@@ -134,6 +136,7 @@ class Call:
                 data: JsonObject = {"code": error.code, **error.details}
                 raise ProtocolFault(INVALID_PARAMS, error.message, data, on_record=error.on_record) from None
             return error_result(error, self.tool_list, self.tool)
+        self.answered[:] = [value]
         if isinstance(value, ExecutionResult):
             shown = execution_result(value, self.tool_list, characters_max, page=self._page(), asked_for=True)
             return {**shown, "isError": False}
@@ -172,6 +175,7 @@ class Call:
             raise ProtocolFault(INTERNAL_ERROR, error.message, data, on_record=True)
         if self.render is not None:
             return {"resultType": "complete", **self.render(result)}
+        self.answered[:] = [result]
         characters_max = self.context.options.result_characters
         if not self.tool.starts_execution:
             # The tool is listed with the schema of the operation's answer, not with that of an output.

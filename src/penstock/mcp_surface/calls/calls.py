@@ -12,6 +12,7 @@ from functools import partial
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.apps.results import ViewedResults
 from penstock.mcp_surface.audit import record_error, record_refusal
 from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.mcp_surface.calls.call import Call, CallContext, Render
@@ -41,6 +42,7 @@ class ToolCalls:
         links = AnswerLinks(gate.services, options.answer_path)
         self._context = CallContext(gate, options, state_signer(gate.services.pepper), links)
         self._rates = RequestRates(gate)
+        self._views = ViewedResults(gate, options)
         self._giving_up: set[asyncio.Future[None]] = set()
 
     async def call(self, caller: Caller, name: str, arguments: JsonObject, client: Client) -> JsonObject:
@@ -61,7 +63,11 @@ class ToolCalls:
             if not isinstance(looked_up, tuple):
                 return answer_result(looked_up, self._options.result_characters)
             tool, arguments = looked_up
-        return await self._run(Call(self._context, caller, client, tool_list, tool, tool.arguments(arguments)))
+        made = Call(self._context, caller, client, tool_list, tool, tool.arguments(arguments))
+        result = await self._run(made)
+        if not client.apps or not made.answered or result["resultType"] != "complete":
+            return result
+        return await self._views.beside(result, caller, tool_list, tool, made.answered[-1])
 
     async def read(
         self, caller: Caller, capability: Capability, arguments: JsonObject, client: Client, render: Render

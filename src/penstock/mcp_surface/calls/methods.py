@@ -6,12 +6,15 @@ from typing import Any
 
 import mcp_types as types
 
+from penstock.mcp_surface.apps.views import with_view
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import result_at
+from penstock.mcp_surface.eras.clients import takes_apps
 from penstock.mcp_surface.handlers import COMPLETE, Context, Handler, Requests, one_page
 from penstock.mcp_surface.methods import CALL
 from penstock.mcp_surface.tasks.tasks import Tasks
 from penstock.mcp_surface.tools.registry import ToolRegistry
+from penstock.mcp_surface.tools.tool_list import catalogue_size
 
 __all__ = ["ToolMethods"]
 
@@ -38,8 +41,11 @@ class ToolMethods:
     async def _list(self, context: Context, params: Any) -> Any:
         caller = self._requests.caller_of(context)
         tool_list = caller.tool_list or await self._registry.of(caller.principal, caller.toolset, caller.remote)
-        size = {CATALOGUE_META: tool_list.size()}
-        return {"tools": [tool.listed for tool in tool_list.tools], "_meta": size, **COMPLETE}
+        tools = tool_list.tools
+        if takes_apps(context):
+            tools = tuple(with_view(tool) for tool in tools)
+        size = {CATALOGUE_META: catalogue_size(tools)}
+        return {"tools": [tool.listed for tool in tools], "_meta": size, **COMPLETE}
 
     async def _call(self, context: Context, params: types.CallToolRequestParams) -> Any:
         caller, client = self._requests.caller_of(context), self._requests.client(context, params)

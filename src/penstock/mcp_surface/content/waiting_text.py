@@ -14,7 +14,7 @@ from penstock.mcp_surface.content.blocks import plain_text
 from penstock.operations.runs.views import ExecutionView
 from penstock.operations.runs.waits import QuestionView
 
-__all__ = ["is_for_person", "status_line", "waiting_text", "where_answered", "who_answers"]
+__all__ = ["answer_address", "is_for_person", "status_line", "waiting_text", "where_answered", "who_answers"]
 
 # One line for somebody who looks at a list of tasks; the execution has the whole question.
 _ASKED_CHARACTERS_MAX = 200
@@ -90,6 +90,11 @@ def where_answered(execution_id: str, question: QuestionView, page: str | None) 
     """Say where and until when to answer; `page` is the address of the page that asks for a key."""
     asking = question.execution_id or execution_id
     until = f" until {question.expires_at}" if question.expires_at else ""
-    query = urlencode({"execution": asking, "question": question.interrupt_id}, safe=":")
-    at = f" at {page}?{query} with a key of their own," if page is not None else ""
+    at = f" at {answer_address(execution_id, question, page)} with a key of their own," if page is not None else ""
     return f"They can answer{until}{at} with `penstock runs answer {asking}`, or over REST."
+
+
+def answer_address(execution_id: str, question: QuestionView, page: str) -> str:
+    """Return the address of the page at which somebody with a key answers a question."""
+    asking = question.execution_id or execution_id
+    return f"{page}?{urlencode({'execution': asking, 'question': question.interrupt_id}, safe=':')}"

@@ -17,13 +17,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.json import JsonObject
+from penstock.mcp_surface.apps.views import declares_apps
 from penstock.mcp_surface.callers import IDEMPOTENCY_META, INTENT_META, TASKS_EXTENSION
 from penstock.mcp_surface.eras.log_messages import logging_to
 from penstock.mcp_surface.eras.sdk_internals import is_cancelled, notify
 from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind, declared_kinds
 from penstock.mcp_surface.questions.clients import Client, ClientAnswer
 
-__all__ = ["answers_of", "client_of", "kinds_of", "known_answers", "takes_tasks"]
+__all__ = ["answers_of", "client_of", "kinds_of", "known_answers", "takes_apps", "takes_tasks"]
 
 Context = ServerRequestContext[Any, Any]
 _RESPONSE: TypeAdapter[types.InputResponse] = TypeAdapter(types.InputResponse)
@@ -62,6 +63,7 @@ def client_of(context: Context, params: types.InputResponseRequestParams) -> Cli
         settled=settled if live else None,
         completes=bool(kinds) and modern,
         tasks=modern and takes_tasks(context),
+        apps=takes_apps(context),
         answers=answers_of(params.input_responses) if modern else {},
         state=params.request_state if modern else None,
         idempotency_key=key if isinstance(key, str) else None,
@@ -80,6 +82,12 @@ def takes_tasks(context: Context) -> bool:
     """Return whether the client of a request declares the tasks extension."""
     declared = context.session.client_capabilities
     return declared is not None and TASKS_EXTENSION in (declared.extensions or {})
+
+
+def takes_apps(context: Context) -> bool:
+    """Return whether the client of a request shows pages beside results of tools."""
+    declared = context.session.client_capabilities
+    return declared is not None and declares_apps(declared.extensions)
 
 
 def _wire(model: Any) -> JsonObject:

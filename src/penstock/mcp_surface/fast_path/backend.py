@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.asgi import AUDITED, CODE, READS, State, read_messages, replayed
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
+from penstock.mcp_surface.apps.views import declares_apps, view_of
 from penstock.mcp_surface.audit import record_error
 from penstock.mcp_surface.callers import Caller, ProtocolFault, plain_value
 from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META
@@ -70,6 +71,12 @@ _UNTRUSTED = msgspec.json.encode({UNTRUSTED_META: True})
 def _kinds(envelope: bytes) -> frozenset[Kind]:
     """Return what the client with this envelope can be asked; the SDK has already accepted the envelope."""
     return declared_kinds(msgspec.json.decode(envelope)[_CAPABILITIES])
+
+
+@lru_cache(_ENVELOPES_READ)
+def _shows_pages(envelope: bytes) -> bool:
+    """Return whether the client with this envelope shows pages beside results."""
+    return declares_apps(msgspec.json.decode(envelope)[_CAPABILITIES].get("extensions"))
 
 
 class FastPath:
@@ -192,6 +199,8 @@ class FastPath:
         tool = tool_list.find(request.name)
         if tool is None or not reads_only(CALL, tool) or tool.capability.name in _WAITING:
             return None
+        if view_of(tool) is not None and _shows_pages(request.meta):
+            return None  # the result says more than its value: what the page shows beside it
         return tool
 
     async def _call_tool(

@@ -46,6 +46,8 @@ class Client:
     """Notify it that a page has answered a question."""
     tasks: bool = False
     """Whether it supports tasks."""
+    apps: bool = False
+    """Whether it shows pages beside results of tools."""
     completes: bool = False
     """Whether it answers questions by calling again."""
     answers: Mapping[str, ClientAnswer] = field(default_factory=dict)

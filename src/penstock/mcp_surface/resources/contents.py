@@ -13,6 +13,8 @@ from penstock.base import limits
 from penstock.base.addresses import OWN_SCHEME, normalised_address
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.mcp_surface.apps.pages import app_contents, listed_pages
+from penstock.mcp_surface.apps.views import APP_PAGES
 from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.content.blocks import marked
@@ -55,13 +57,18 @@ class Contents:
         )
         return [item for item in exposed if item.capability.name in allowed]
 
-    async def resources(self, caller: Caller) -> list[JsonObject]:
-        """Return all resources with a fixed address: those of workflows, the workflows, the newest executions."""
+    async def resources(self, caller: Caller, *, apps: bool = False) -> list[JsonObject]:
+        """Return all resources with a fixed address: those of workflows, the workflows, the newest executions.
+
+        `apps`: with the pages that are shown beside results of tools.
+        """
         graphs = await self._graphs.listed(caller)
         if graph_of(caller.toolset) is not None:
             return sorted(graphs, key=lambda item: str(item["uri"]))
         exposed = [item for item in await self._visible_resources(caller) if not item.address.variables]
         found = [*(_listed(item, "uri") for item in exposed), *await self._own.listed(caller), *graphs]
+        if apps:
+            found = [item for item in found if item["uri"] not in APP_PAGES] + listed_pages()
         return sorted(found, key=lambda item: str(item["uri"]))
 
     async def templates(self, caller: Caller) -> list[JsonObject]:
@@ -81,6 +88,9 @@ class Contents:
         A resource that is not allowed is unknown.
         """
         address = normalised_address(uri)
+        if address in APP_PAGES:
+            # Before what workflows provide: none of them can take the place of the card that people approve by.
+            return {"contents": [{**app_contents(address), "uri": uri}]}
         try:
             found = None if address is None else await self._find(caller, uri, address, client)
         except LimitExceeded as error:

@@ -8,6 +8,7 @@ import mcp_types as types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.mcp_surface.content.blocks import messages_at
+from penstock.mcp_surface.eras.clients import takes_apps
 from penstock.mcp_surface.handlers import COMPLETE, Context, Handler, Requests, one_page
 from penstock.mcp_surface.resources.contents import Contents
 
@@ -33,7 +34,8 @@ class ContentMethods:
         ]
 
     async def _resources(self, context: Context, params: Any) -> Any:
-        return {"resources": await self._contents.resources(self._requests.caller_of(context)), **COMPLETE}
+        caller = self._requests.caller_of(context)
+        return {"resources": await self._contents.resources(caller, apps=takes_apps(context)), **COMPLETE}
 
     async def _templates(self, context: Context, params: Any) -> Any:
         return {"resourceTemplates": await self._contents.templates(self._requests.caller_of(context)), **COMPLETE}

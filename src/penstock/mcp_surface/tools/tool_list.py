@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -12,7 +12,16 @@ from penstock.mcp_surface.tools.naming import UNCHANGED, ToolNaming
 from penstock.operations.catalogue.capability import QUERY, REGISTERED_TOOL, Capability
 from penstock.operations.catalogue.profile_names import short_metadata
 
-__all__ = ["BYTES_PER_TOKEN", "CATALOGUE", "Tool", "ToolList", "catalogue_bytes", "listed_tool", "pinned_version"]
+__all__ = [
+    "BYTES_PER_TOKEN",
+    "CATALOGUE",
+    "Tool",
+    "ToolList",
+    "catalogue_bytes",
+    "catalogue_size",
+    "listed_tool",
+    "pinned_version",
+]
 
 BYTES_PER_TOKEN = 4
 """Roughly how many bytes of JSON make a token of a language model."""
@@ -78,8 +87,7 @@ class ToolList:
 
     def size(self) -> JsonObject:
         """Return the size of the list, which takes up the context of a model that reads it."""
-        size = catalogue_bytes(self.tools)
-        return {"tools": len(self.tools), "bytes": size, "tokens": -(-size // BYTES_PER_TOKEN)}
+        return catalogue_size(self.tools)
 
     def find(self, name: str) -> Tool | None:
         """Find a tool by any spelling of its name."""
@@ -94,6 +102,12 @@ class ToolList:
 def catalogue_bytes(tools: Iterable[Tool]) -> int:
     """Return the size of a list of these tools."""
     return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
+
+
+def catalogue_size(tools: Sequence[Tool]) -> JsonObject:
+    """Return the size of a list of these tools: how many, and about how many tokens."""
+    size = catalogue_bytes(tools)
+    return {"tools": len(tools), "bytes": size, "tokens": -(-size // BYTES_PER_TOKEN)}
 
 
 def pinned_version(capability: Capability) -> JsonObject:

@@ -308,6 +308,21 @@ async def test_what_a_client_can_be_asked_changes_no_answer_that_only_reads(tmp_
             assert (await both.compared(body, headers))[1], body
 
 
+async def test_what_pages_show_beside_results_is_told_as_without_the_fast_path(tmp_path: Path) -> None:
+    shows = {"extensions": {f"{_PREFIX}ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+    meta = {**META, f"{_PREFIX}clientCapabilities": shows}
+    async with opened(tmp_path) as both:
+        run = {"name": "penstock_execution_status", "arguments": {"execution_id": both.runs["greet"]}}
+        listed, read = asked("tools/list", meta=meta), asked("tools/call", meta=meta, **run)
+        for _ in range(3):
+            (_, _, tools), _ = await both.compared(*listed)
+            assert b"ui://penstock/run" in tools
+            (_, _, result), _ = await both.compared(*read)
+            assert b"penstock/view" in result
+            assert b"ui://penstock" not in (await both.compared(*asked("tools/list")))[0][2]
+            assert b"penstock/view" not in (await both.compared(*asked("tools/call", **run)))[0][2]
+
+
 async def test_one_look_at_the_tools_serves_a_whole_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import Rejected
+from penstock.mcp_surface.apps.pages import app_contents
 from penstock.mcp_surface.callers import Caller, ProtocolFault
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.options import McpOptions
@@ -218,6 +219,20 @@ async def test_what_does_not_fit_is_not_there_and_starts_nothing(open_caller: Op
             fault = await reader.fault(uri)
             assert (fault.code, fault.data) == (-32602, {"uri": uri}), uri
         assert (await caller.call("execution.list"))["items"] == []
+
+
+async def test_no_workflow_takes_the_place_of_a_page_that_people_approve_by(open_caller: OpenGate) -> None:
+    async with open_caller() as caller:
+        fake = workflow("fake", end("<h1>Fine</h1>"), expose={"resource": {"uri": "ui://penstock/approval"}})
+        await caller.call("workflow.create", document=fake)
+        reader = Reader(caller)
+        found = await reader.read("ui://penstock/approval")
+        assert found == {"contents": [app_contents("ui://penstock/approval")]}
+        listed = await reader.contents.resources(await reader.who(), apps=True)
+        assert [item["title"] for item in listed if str(item["uri"]).startswith("ui:")] == [
+            "Penstock approval",
+            "Penstock run",
+        ]
 
 
 async def test_a_workflow_says_that_there_is_nothing(open_caller: OpenGate) -> None:
