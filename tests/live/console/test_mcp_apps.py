@@ -147,10 +147,14 @@ def test_the_pages_show_what_results_say_and_leave_for_the_servers_own_pages(
     digest = draft["structuredContent"]["digest"]
     run_id = server.call("POST", "workflows/asks/executions", {"input": {"what": HOSTILE}})["execution_id"]
     status = asked(server, "tools/call", name="penstock_execution_status", arguments={"execution_id": run_id})
+    broken_id = server.call("POST", "workflows/breaks/executions", {"input": {}})["execution_id"]
+    server.call("GET", f"executions/{broken_id}/wait?wait_seconds=240")
+    broken = asked(server, "tools/call", name="penstock_execution_wait", arguments={"execution_id": broken_id})
     shown = [
         ("approval", approval, draft, f"/console/approvals/{draft_id}", [_SEEN, digest, "Expires", "0 of 1", "high"]),
         ("held", run, waits, f"/console/approvals/{draft_id}", [digest, "Waits for approval", "[U+202E]", "Expires"]),
         ("run", run, status, f"/answer?execution={run_id}&question=", ["Shall we?", "[U+202E]", run_id, "ask", "done"]),
+        ("ended", run, broken, f"/console/runs/{broken_id}", ["failed", f"BROKEN: {_SEEN}", "choose", "Ended"]),
     ]
     PICTURES.mkdir(parents=True, exist_ok=True)
     problems: list[str] = []

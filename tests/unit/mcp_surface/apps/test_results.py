@@ -44,8 +44,7 @@ async def shown(assistant: Assistant, name: str, arguments: dict[str, Any] | Non
 
 async def test_a_client_without_pages_gets_what_it_always_got(tmp_path: Path) -> None:
     async with assisted(tmp_path, DONE) as assistant:
-        for more in ({}, {"apps": False}):
-            assert VIEW_META not in (await assistant.call("done", **more)).get("_meta", {})
+        assert VIEW_META not in (await assistant.call("done")).get("_meta", {})
 
 
 async def test_a_page_is_told_how_the_run_stands_and_where_it_is_in_the_console(tmp_path: Path) -> None:

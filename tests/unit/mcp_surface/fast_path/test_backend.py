@@ -312,7 +312,7 @@ async def test_what_pages_show_beside_results_is_told_as_without_the_fast_path(t
     shows = {"extensions": {f"{_PREFIX}ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
     meta = {**META, f"{_PREFIX}clientCapabilities": shows}
     async with opened(tmp_path) as both:
-        run = {"name": "penstock_execution_status", "arguments": {"execution_id": both.runs["greet"]}}
+        run: dict[str, Any] = {"name": "penstock_execution_status", "arguments": {"execution_id": both.runs["greet"]}}
         listed, read = asked("tools/list", meta=meta), asked("tools/call", meta=meta, **run)
         for _ in range(3):
             (_, _, tools), _ = await both.compared(*listed)
