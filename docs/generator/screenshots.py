@@ -1,4 +1,4 @@
-"""Takes the pictures in the guide for approvers: a server with a call that waits, and a browser that looks at it.
+"""Takes the pictures of the README and of the guide for approvers, with a real server and a real browser.
 
 `scripts/screenshots` runs it. It is no part of `scripts/docs`: pictures differ from machine to machine.
 """
@@ -19,6 +19,7 @@ __all__ = ["main"]
 
 _IMAGES = Path(__file__).parents[1] / "images"
 _WIDTH = 860
+_TOUR_WIDTH = 1_160
 REFUND: dict[str, Any] = {
     "penstock": "v1",
     "name": "refund_order",
@@ -34,6 +35,40 @@ REFUND: dict[str, Any] = {
     "nodes": [{"id": "done", "type": "end", "output": {"refunded": "${ .input.amount }"}}],
 }
 
+CLAIM: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "settle_claim",
+    "title": "Settle a claim",
+    "description": "Claims over 100 wait for a person.",
+    "state": {"paid": {}},
+    "input": {
+        "type": "object",
+        "required": ["order", "amount"],
+        "properties": {"order": {"type": "string"}, "amount": {"type": "number"}},
+    },
+    "nodes": [
+        {
+            "id": "policy",
+            "type": "switch",
+            "cases": [
+                {"when": ".input.amount < 0", "next": "refuse"},
+                {"when": ".input.amount > 100", "next": "ask"},
+            ],
+            "default": "pay",
+        },
+        {
+            "id": "ask",
+            "type": "interrupt",
+            "message": "Pay ${ .input.amount } for order ${ .input.order }?",
+            "answer": {"type": "object", "required": ["approve"], "properties": {"approve": {"type": "boolean"}}},
+            "next": "pay",
+        },
+        {"id": "pay", "type": "set_state", "set": {"paid": "${ .input.amount }"}, "next": "done"},
+        {"id": "refuse", "type": "fail", "code": "AMOUNT_NEGATIVE", "message": "An amount cannot be negative."},
+        {"id": "done", "type": "end", "output": {"paid": "${ .state.paid }"}},
+    ],
+}
+
 
 def main(folder: Path = _IMAGES) -> None:
     """Take every picture."""
@@ -44,6 +79,7 @@ def main(folder: Path = _IMAGES) -> None:
         drafts = [_asked(server, order, amount) for order, amount in (("A-1041", 35.5), ("A-1042", 180))]
         with browsing(Path(profile), whole=True) as browser:
             _take_all(server, browser, key, drafts, folder)
+            _take_tour(server, browser, folder)
 
 
 def _take_all(server: LiveServer, browser: Browser, key: str, drafts: list[str], folder: Path) -> None:
@@ -65,6 +101,21 @@ def _take_all(server: LiveServer, browser: Browser, key: str, drafts: list[str],
     _take(browser, folder / "approving-done.webp")
 
 
+def _take_tour(server: LiveServer, browser: Browser, folder: Path) -> None:
+    server.call("POST", "workflows", {"document": CLAIM})
+    for order, amount in (("B-17", 20), ("B-18", -5), ("B-19", 64), ("B-20", 240)):
+        run = server.call("POST", "workflows/settle_claim/executions", {"input": {"order": order, "amount": amount}})
+    browser.command("Network.clearBrowserCookies")
+    sign_in(browser, server, server.key)
+    _take(browser, folder / "console-home.webp", most=900, width=_TOUR_WIDTH)
+    browser.open(f"{server.url}/console/runs/{run['execution_id']}")
+    _take(browser, folder / "console-run.webp", width=_TOUR_WIDTH)
+    browser.open(f"{server.url}/console/workflows/settle_claim/start")
+    _take(browser, folder / "console-start.webp", most=800, width=_TOUR_WIDTH)
+    browser.open(f"{server.url}/console/audit")
+    _take(browser, folder / "console-audit.webp", most=700, width=_TOUR_WIDTH)
+
+
 def _key(server: LiveServer, name: str, kind: str, *scopes: str) -> str:
     made = server.call("POST", "keys", {"name": name, "kind": kind, "scopes": [*scopes]})
     secret: str = made["secret"]
@@ -81,13 +132,11 @@ def _asked(server: LiveServer, order: str, amount: float) -> str:
     return draft_id
 
 
-def _take(browser: Browser, path: Path, most: int = 1_400) -> None:
+def _take(browser: Browser, path: Path, most: int = 1_400, width: int = _WIDTH) -> None:
     browser.command("Emulation.setScrollbarsHidden", hidden=True)
-    browser.command("Emulation.setDeviceMetricsOverride", width=_WIDTH, height=400, deviceScaleFactor=1, mobile=False)
+    browser.command("Emulation.setDeviceMetricsOverride", width=width, height=400, deviceScaleFactor=1, mobile=False)
     height = min(int(browser.evaluate("document.documentElement.scrollHeight")), most)
-    browser.command(
-        "Emulation.setDeviceMetricsOverride", width=_WIDTH, height=height, deviceScaleFactor=1, mobile=False
-    )
+    browser.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
     taken = browser.command("Page.captureScreenshot", format="webp", quality=70)["data"]
     path.write_bytes(base64.b64decode(taken))
     print(f"{path.name}: {path.stat().st_size // 1024} kB")

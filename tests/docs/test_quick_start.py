@@ -20,6 +20,7 @@ FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARIABLE = (
     (re.compile(r"pen_[\w-]+"), "KEY"),
     (re.compile(r"key:\w+"), "key:KEY"),
+    (re.compile(r"sign-in/link/[\w-]+"), "sign-in/link/TOKEN"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"[\d.]+ ms"), "N ms"),
     (re.compile(r" +\+[\dms]+$", re.MULTILINE), ""),

@@ -105,6 +105,10 @@ def _took(began: str | None, ended: str | None) -> str:
         seconds = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
     except ValueError:
         return ""
+    return _duration(seconds)
+
+
+def _duration(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     unit, size = next((unit, size) for unit, size in _SECONDS if seconds >= size)
@@ -142,6 +146,7 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters |= {
+        "duration": _duration,
         "moment": _moment,
         "tone": _tone,
         "shown": cut_value,
