@@ -44,6 +44,8 @@ _NOT_THE_OWNERS = (
     "POST /graphs/{graph_id}/mutate",
     "POST /graphs/{graph_id}/query",
 )
+# Goes on for as long as somebody listens, with events only while runs move: the tool would wait until its time is up.
+_ENDLESS = "GET /changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ def check_conformance(
         f"{server.url}/openapi.json",
         f"--max-examples={examples}",
         f"--report-json-path={written}",
+        f"--exclude-name={_ENDLESS}",
         "--no-color",
         "--warnings=off",
         *options,
