@@ -76,6 +76,7 @@ ATTEMPTS: dict[str, list[dict[str, Any]]] = {
     "control.workflow_start": [{"definition": COUNT, "input": {"number": 1}, "execution_id": "done-1"}],
     "grant.create": [{"principal": "<subject>", "capabilities": ["workflow:erase_customer"], "expires_in": "1h"}],
     "key.create": [{"name": "k", "scopes": ["workflow:read"], "tenant": "<tenant>"}],
+    "key.sign_out": [{"principal": "<subject>"}, {"principal": "key:<key_id>"}],
     "model.create": [{"id": "fast", "provider": "openai", "model": "m"}],
     "policy.check": [{"text": BODIES["policy.put"]["text"]}],
     "policy.explain": [

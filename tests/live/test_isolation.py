@@ -170,7 +170,9 @@ def test_lists_searches_and_counts_have_nothing_of_another_tenant(
         "webhooks",
         "triggers",
     ):
-        assert stranger.call("GET", path)["items"] == [], path
+        items = stranger.call("GET", path)["items"]
+        # Agents of the settings are the server's, for everybody.
+        assert [item for item in items if item.get("source") != "settings"] == [], path
     assert stranger.call("GET", "workflows/export")["workflows"] == []
     assert stranger.call("POST", "control/workflow_list", {})["executions"] == []
     assert {item["tenant"] for item in stranger.call("GET", "keys")["items"]} == {other}
@@ -263,8 +265,8 @@ def test_no_list_has_anything_of_another_tenant(
     ids = {str(item) for name in (*UNIQUE, "preflight_id") for item in seeds[name]}
     own_lists = 0
     for operation in catalogue:
-        if operation.method != "GET" or operation.path_names:
-            continue
+        if operation.method != "GET" or operation.path_names or operation.name == "execution.changes":
+            continue  # a stream that never ends has a test of its own
         path = operation.path.removeprefix("/")
         query = "?from_size=1" if operation.name == "audit.consistency" else ""
         told = stranger.request("GET", path + query).body.decode()

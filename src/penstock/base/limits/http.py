@@ -4,7 +4,7 @@ __all__ = [
     "CHANGES_HEARTBEAT_SECONDS",
     "CHANGES_NAMED_MAX",
     "CHANGES_PAUSE_SECONDS",
-    "CHANGES_PER_READ",
+    "CHANGES_STREAMED_PER_READ",
     "CONSOLE_BULK_MAX",
     "CONSOLE_CELL_CHARACTERS_MAX",
     "CONSOLE_COMPARED_LINES_MAX",
@@ -64,7 +64,7 @@ STREAM_READS_AT_ONCE = 2
 STREAM_RECORDS_PER_READ = 50
 # How often a stream of changes looks for more, which is at most ten events a second, and how many rows it reads.
 CHANGES_PAUSE_SECONDS = 0.1
-CHANGES_PER_READ = 500
+CHANGES_STREAMED_PER_READ = 500
 # Executions that one event names; a page that shows lists reads them again anyway, whichever they are.
 CHANGES_NAMED_MAX = 100
 # A page waits three times as long for a sign of life before it asks by itself.

@@ -115,7 +115,7 @@ class _Listener:
         has_more = True
         while has_more:
             page = await self.context.services.store.changes(
-                after=self.position, since=since, limit=limits.CHANGES_PER_READ
+                after=self.position, since=since, limit=limits.CHANGES_STREAMED_PER_READ
             )
             moved |= {
                 change.row.run_id: change.row for change in page.changes if change.row.tenant == self.context.tenant

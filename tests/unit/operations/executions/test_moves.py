@@ -48,6 +48,20 @@ def test_a_reader_hears_of_what_moves_and_continues_where_it_was_cut_off(open_ca
     run(open_caller, test)
 
 
+def test_nobody_hears_of_executions_of_another_tenant(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        made = await caller.call("key.create", name="theirs", scopes=["workflow:*", "execution:*"], tenant="acme")
+        other = caller.with_key(made["secret"])
+        document = {"penstock": "v1", "name": "own", "nodes": [{"id": "done", "type": "end"}]}
+        await other.call("workflow.create", document=document)
+        async with following(other) as events:
+            await caller.call("workflow.execute", workflow_id="wait", execution_id="x")
+            await other.call("workflow.execute", workflow_id="own", execution_id="z")
+            assert (await changes(events, {"z"}))[0] == {"z"}
+
+    run(open_caller, test)
+
+
 def test_a_stream_ends_with_its_key(open_caller: OpenGate) -> None:
     async def test(caller: Caller) -> None:
         made = await caller.call("key.create", name="eyes", kind="person", scopes=["execution:read"])

@@ -73,7 +73,7 @@ async def tests(visit: Visit) -> Shown:
         report = {**found, "cases": [_case(item) for item in found["cases"]]}
     cases = shown["document"].get("tests")
     named = [str(item.get("name", "")) for item in cases if isinstance(item, dict)] if isinstance(cases, list) else []
-    return Page("workflows/tests.html", {**_common("tests", shown), "cases": named, "report": report})
+    return Page("workflows/cases.html", {**_common("tests", shown), "cases": named, "report": report})
 
 
 def _case(item: dict[str, Any]) -> dict[str, Any]:
