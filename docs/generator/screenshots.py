@@ -103,17 +103,26 @@ def _take_all(server: LiveServer, browser: Browser, key: str, drafts: list[str],
 
 def _take_tour(server: LiveServer, browser: Browser, folder: Path) -> None:
     server.call("POST", "workflows", {"document": CLAIM})
-    for order, amount in (("B-17", 20), ("B-18", -5), ("B-19", 64), ("B-20", 240)):
-        run = server.call("POST", "workflows/settle_claim/executions", {"input": {"order": order, "amount": amount}})
+    runs = [
+        _settled(server, order, amount) for order, amount in (("B-17", 20), ("B-18", -5), ("B-19", 64), ("B-20", 240))
+    ]
     browser.command("Network.clearBrowserCookies")
     sign_in(browser, server, server.key)
     _take(browser, folder / "console-home.webp", most=900, width=_TOUR_WIDTH)
-    browser.open(f"{server.url}/console/runs/{run['execution_id']}")
+    browser.open(f"{server.url}/console/runs/{runs[-1]}")
     _take(browser, folder / "console-run.webp", width=_TOUR_WIDTH)
     browser.open(f"{server.url}/console/workflows/settle_claim/start")
     _take(browser, folder / "console-start.webp", most=800, width=_TOUR_WIDTH)
     browser.open(f"{server.url}/console/audit")
     _take(browser, folder / "console-audit.webp", most=700, width=_TOUR_WIDTH)
+
+
+def _settled(server: LiveServer, order: str, amount: float) -> str:
+    """Return a run that has ended, or waits for an answer."""
+    given = {"input": {"order": order, "amount": amount}}
+    run_id: str = server.call("POST", "workflows/settle_claim/executions", given)["execution_id"]
+    server.call("GET", f"executions/{run_id}/wait")
+    return run_id
 
 
 def _key(server: LiveServer, name: str, kind: str, *scopes: str) -> str:
