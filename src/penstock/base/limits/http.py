@@ -5,16 +5,16 @@ __all__ = [
     "CHANGES_NAMED_MAX",
     "CHANGES_PAUSE_SECONDS",
     "CHANGES_STREAMED_PER_READ",
+    "CONSOLE_AUDIT_FILE_RECORDS",
     "CONSOLE_BULK_MAX",
     "CONSOLE_CELL_CHARACTERS_MAX",
     "CONSOLE_COMPARED_LINES_MAX",
     "CONSOLE_COMPARED_WORDS_MAX",
     "CONSOLE_COOKIE_BYTES_MAX",
     "CONSOLE_EXPLAINED_KEYS",
-    "CONSOLE_EXPORT_RECORDS",
-    "CONSOLE_EXPORT_RECORDS_MAX",
     "CONSOLE_FAILED_SIGN_INS_PER_ADDRESS_PER_MINUTE",
     "CONSOLE_FAILED_SIGN_INS_PER_KEY_PER_MINUTE",
+    "CONSOLE_HISTORY_FILE_RECORDS_MAX",
     "CONSOLE_HISTORY_ROWS",
     "CONSOLE_LINK_MS",
     "CONSOLE_ROWS",
@@ -123,7 +123,7 @@ CONSOLE_HISTORY_ROWS = 500
 # Runs that one form cancels, retries or forks: as many as somebody looks at before pressing the button.
 CONSOLE_BULK_MAX = 100
 # Records of a file that a page exports; the command line exports all of a history.
-CONSOLE_EXPORT_RECORDS_MAX = 20_000
+CONSOLE_HISTORY_FILE_RECORDS_MAX = 20_000
 # Bars and lanes of a timeline; beyond that a bar stands for several visits.
 TIMELINE_BARS_MAX = 300
 TIMELINE_LANES_MAX = 100
@@ -137,6 +137,6 @@ CONSOLE_EXPLAINED_KEYS = 25
 # Characters of a value in a cell of a table, which has many: the whole of it is behind a link.
 CONSOLE_CELL_CHARACTERS_MAX = 300
 # Audit records in one file that a page offers: some megabytes, which a server makes at once. There are several files.
-CONSOLE_EXPORT_RECORDS = 5_000
+CONSOLE_AUDIT_FILE_RECORDS = 5_000
 # Types of nodes and edges in the picture of a schema; nobody finds their way in more. The words beside it have all.
 CONSOLE_SCHEMA_TYPES_MAX = 120

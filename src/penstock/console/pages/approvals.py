@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
-from penstock.console.changes import change_rows
+from penstock.console.graph_changes import change_rows
 from penstock.console.rendering import cut_value, moment_now, short_value, whole_value
 from penstock.console.visits import Page, Redirect, Shown, Text, Visit
 

@@ -141,7 +141,7 @@ async def export(visit: Visit) -> Shown:
     first = _number(after) if after and after != "0" else 0
     file = bool(visit.query.text("file"))
     wanted = form if file else _FORMS[0]
-    page = await visit.call("audit.export", after_seq=first, format=wanted, limit=limits.CONSOLE_EXPORT_RECORDS)
+    page = await visit.call("audit.export", after_seq=first, format=wanted, limit=limits.CONSOLE_AUDIT_FILE_RECORDS)
     if not file:
         return Page("audit/export.html", {"section": "audit", "page": page, "after_seq": first, "forms": _FORMS})
     lines = page["events"] if form == "cloudevents" else export_lines(msgspec.convert(page, Export))

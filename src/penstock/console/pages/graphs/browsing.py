@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
-from penstock.console.changes import change_rows
+from penstock.console.graph_changes import change_rows
 from penstock.console.rendering import cut_value
 from penstock.console.schema_picture import schema_picture
 from penstock.console.visits import Page, Shown, Visit

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, PenstockError
-from penstock.console.changes import change_rows
 from penstock.console.forms import Fields
+from penstock.console.graph_changes import change_rows
 from penstock.console.visits import Page, Shown, Visit
 
 __all__ = ["difference", "merge"]

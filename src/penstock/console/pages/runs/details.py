@@ -86,7 +86,7 @@ async def export(visit: Visit) -> Shown:
     shown = await visit.call("execution.status", execution_id=execution_id)
     records: list[Any] = []
     cursor: str | None = None
-    while len(records) < limits.CONSOLE_EXPORT_RECORDS_MAX:
+    while len(records) < limits.CONSOLE_HISTORY_FILE_RECORDS_MAX:
         page = await visit.call(
             "execution.history", execution_id=execution_id, cursor=cursor, limit=limits.CONSOLE_HISTORY_ROWS
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.base import limits
-from penstock.console.changes import change_rows
+from penstock.console.graph_changes import change_rows
 
 
 def test_only_properties_that_differ_are_listed_and_edges_have_their_ends() -> None:
