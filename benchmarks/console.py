@@ -163,6 +163,7 @@ def measured(visitor: Visitor) -> dict[str, Any]:
     """Every figure."""
     run_id = grown(visitor)
     lists = ["/console/runs", "/console/runs?status=waiting_input", "/console/runs?workflow_id=refund&status=completed"]
+    lists += ["/console/runs?started_by=key:1", "/console/runs?started_by=key:1&status=completed"]
     listed = [visitor.page(path)[0] for _ in range(ROUNDS) for path in lists]
     run_page = f"/console/runs/{run_id}"
     cold, _ = visitor.page(run_page)

@@ -39,7 +39,7 @@ ROUNDS = 200
 AT = 1_767_225_600_000
 RARE = 10  # runs with a rare property, in either file
 
-_RUN = "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0)"
+_RUN = "INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,0,?)"
 _LABEL = "INSERT INTO labels VALUES (?,?,?,?)"
 _TEXT = "INSERT INTO runs_text (rowid, text) VALUES (?,?)"
 _HISTORY = "INSERT INTO history VALUES (?,?,?,?)"
@@ -86,7 +86,7 @@ def runs(total: int) -> Iterator[tuple[object, ...]]:
         text = msgspec.json.encode(labels).decode()
         ended = status != "waiting_input"
         row = (run_id(number), workflow, "1.0.0", "f" * 64, status, 1, at, at, parent, text, None, 0, None, ended)
-        yield (first_key_of(at), *row, tenant_of(number, total))
+        yield (first_key_of(at), *row, tenant_of(number, total), "key:rare" if parent else f"key:{number // 2 % 3}")
 
 
 def tenant_of(number: int, total: int) -> str:

@@ -16,7 +16,14 @@ from joserfc.jws import JWSRegistry
 from penstock.governance.tokens.rules import IssuerRules
 from penstock.operations.gate.tokens.choices import TokenChoices, TrustedIssuer
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource, advertised_scopes
-from penstock.runtime.ports.issuers import CodeExchange, Fetched, IntrospectionRequest, IssuerResponse, NotFetched
+from penstock.runtime.ports.issuers import (
+    Fetched,
+    IntrospectionRequest,
+    IssuerResponse,
+    NotFetched,
+    TokenRequest,
+    TokenResponse,
+)
 from penstock.runtime.system import SystemClock
 
 PUBLIC_URL = "https://flows.example"
@@ -111,7 +118,7 @@ class Issuer:
 
     def trusted(self, **rules: Any) -> TrustedIssuer:
         """The issuer as a server trusts it."""
-        kept = {name: rules.pop(name) for name in ("jwks_url", "introspection") if name in rules}
+        kept = {name: rules.pop(name) for name in ("jwks_url", "introspection", "browser") if name in rules}
         chosen = {"name": self.name, "issuer": self.url, "audiences": frozenset({AUDIENCE}), **rules}
         return TrustedIssuer(rules=IssuerRules(**chosen), **kept)
 
@@ -143,7 +150,7 @@ class IssuerDirectory:
             return NotFetched("nobody is there")
         return Fetched(json.dumps(self.tokens.get(request.token, {"active": False})).encode())
 
-    async def exchange(self, request: CodeExchange) -> IssuerResponse:
+    async def exchange(self, request: TokenRequest) -> TokenResponse:
         return NotFetched("nobody signs in here")
 
     async def close(self) -> None:

@@ -246,6 +246,9 @@ _AGENTS: Mapping[str, Note] = {
         "The document has an `input` of its own without a `prompt`, and nothing says what the agent is asked.",
         "Write `agent.prompt`, or give the input a text `prompt`.",
     ),
+    "AGENT_SUMMARY_UNUSED": Note(
+        "A model is named for summaries, and nothing is summarised.", "Write `summarize: true`, or leave it out."
+    ),
     "AGENT_PROVIDER_UNSUITED": Note("The model of a client cannot be given tools.", "Name a model of the server."),
     "A2A_PROMPT_UNSUITED": Note(
         "An agent that is offered over A2A is given a text, and its `input` has no `prompt`.",

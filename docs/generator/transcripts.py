@@ -29,6 +29,7 @@ TRANSCRIPT_PAGES = (
     "docs/guides/mcp-windsurf.md",
     "docs/guides/mcp.md",
     "docs/guides/published-format.md",
+    "docs/guides/tools.md",
     "docs/guides/upstream-servers.md",
     "docs/guides/writing-workflows.md",
     "docs/tutorials/code-review.md",

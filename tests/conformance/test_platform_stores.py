@@ -139,6 +139,10 @@ async def test_keys_are_listed_newest_first_in_pages_of_any_size(store: Platform
         assert await listed_keys(store, tenant=None, limit=limit) == newest_first
         assert await listed_keys(store, tenant="t1", limit=limit) == [key for key in newest_first if key.tenant == "t1"]
     assert (await store.keys(tenant="nobody", limit=5)).rows == ()
+    some = (made[7].key_id, "nobody's", made[2].key_id, made[2].key_id)
+    assert (await store.keys(tenant=None, limit=5, ids=some)).rows == (made[7], made[2])
+    assert (await store.keys(tenant="t1", limit=5, ids=some)).rows == (made[7],)
+    assert (await store.keys(tenant=None, limit=5, ids=())).rows == ()
 
 
 @on_every_platform_store

@@ -1,7 +1,9 @@
 """What every store does with tenants: runs and schedules of one are not listed for another."""
 
+import pytest
 from msgspec.structs import replace
 
+from penstock.base.errors import Rejected
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.runtime.ports.runs import RunQuery, RunStore, StoredRun
 from tests.conformance.stores import AT, listed, on_every_store, schedule, start, step
@@ -21,6 +23,7 @@ async def fill(store: RunStore, *, count: int = 60) -> None:
                 labels={"team": ("blue", "green")[number // 12 % 2]},
                 created_at=AT + number,
                 parent_run_id="parent" if number % 5 == 0 else None,
+                started_by=("key:ada", "key:bob", None)[number // 3 % 3],
             )
         )
 
@@ -65,6 +68,10 @@ QUERIES = [
     RunQuery(workflow_name="refund"),
     RunQuery(workflow_name="refund", statuses=("running", "failed")),
     RunQuery(label=("team", "blue")),
+    RunQuery(started_by="key:ada"),
+    RunQuery(started_by="key:bob", workflow_name="refund"),
+    RunQuery(started_by="key:bob", statuses=("running", "failed"), label=("team", "green")),
+    RunQuery(started_by="key:nobody"),
     RunQuery(parent_run_id="parent"),
     RunQuery(parent_run_id="parent", statuses=("failed",)),
     RunQuery(text="r_1"),
@@ -73,6 +80,8 @@ QUERIES = [
     RunQuery(text="green onb", statuses=("failed",)),
     RunQuery(created_after=AT + 9, created_before=AT + 40),
     RunQuery(created_after=AT + 9, label=("team", "green"), statuses=("running",)),
+    RunQuery(by_update=True),
+    RunQuery(by_update=True, workflow_name="refund", statuses=("failed", "running"), updated_after=AT + 9),
 ]
 
 
@@ -87,6 +96,23 @@ async def test_a_tenant_and_other_filters_hold_together(store: RunStore) -> None
             given = {name: getattr(query, name) for name in query.__struct_fields__ if name not in ("cursor", "limit")}
             in_pages = await listed(store, **{**given, "tenant": tenant}, limit=3)
             assert in_pages == [row.run_id for row in found], (query, tenant)
+
+
+@on_every_store
+async def test_a_list_by_update_has_what_moved_last_first_and_counts_what_fits(store: RunStore) -> None:
+    for number, moved in enumerate((5, 9, 9, 1)):
+        row = start(f"r_{number}", tenant="acme", created_at=AT + number)
+        await store.append(replace(row, row=replace(row.row, updated_at=AT + moved)))
+    assert await listed(store, tenant="acme", by_update=True, limit=1) == ["r_2", "r_1", "r_0", "r_3"]
+    assert await listed(store, tenant="acme", by_update=True, updated_after=AT + 5) == ["r_2", "r_1"]
+    page = await store.list_runs(RunQuery(tenant="acme", by_update=True, counted=True, limit=1))
+    later = await store.list_runs(
+        RunQuery(tenant="acme", by_update=True, counted=True, limit=1, cursor=page.next_cursor)
+    )
+    assert (page.total, later.total) == (4, 4)
+    for cursor in ("", "x", "WzEsInoiXQ", page.next_cursor[:-3] if page.next_cursor else "y"):
+        with pytest.raises(Rejected):
+            await store.list_runs(RunQuery(tenant="acme", by_update=True, cursor=cursor))
 
 
 @on_every_store

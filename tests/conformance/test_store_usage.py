@@ -21,6 +21,7 @@ from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.runs import appending
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.stores import AT, run_bounded, start, step
 
@@ -173,6 +174,40 @@ async def test_what_results_report_is_counted_for_the_tenant_and_for_whom_it_was
         assert (await refusal(pair, begun("r_2", quota(key=limits)))).details["quota"] == name
     room = QuotaLimits(tokens_per_day=1_401, cost_per_day=3_000_001)
     assert isinstance(await pair.runs.append(begun("r_2", quota(tenant=room, key=room))), Appended)
+
+
+@on_every_pair
+async def test_results_that_are_stored_together_are_all_counted_and_a_stale_one_among_them_is_not(pair: Pair) -> None:
+    started = [start(f"r_{number}", tenant="acme") for number in range(10)]
+    await asyncio.gather(*(pair.runs.append(write) for write in started))
+    used = RunUsage(tenant="acme", subject=KEY, at=AT, tokens=7, cost=3)
+    writes = [replace(step(write), usage=used) for write in started]
+    writes[4] = replace(step(step(started[4])), usage=used)
+    outcomes = await asyncio.gather(*(pair.runs.append(write) for write in writes))
+    assert [type(outcome) for outcome in outcomes].count(SequenceConflict) == 1
+    for subject in (TENANT_SUBJECT, KEY):
+        found = await pair.platform.usage("acme", subject, at=AT)
+        assert (found.tokens, found.cost) == (63, 27)
+
+
+def test_results_that_report_what_they_used_share_a_call_of_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone: list[str] = []
+    monkeypatch.setattr(
+        appending, "append_run", lambda connection, append, state: alone.append(append.write.row.run_id)
+    )
+
+    async def scenario() -> None:
+        async with opened("sqlite", tmp_path) as pair:
+            started = [start(f"r_{number}", tenant="acme") for number in range(10)]
+            await asyncio.gather(*(pair.runs.append(write) for write in started))
+            used = RunUsage(tenant="acme", subject=None, at=AT, tokens=7, cost=3)
+            await asyncio.gather(*(pair.runs.append(replace(step(write), usage=used)) for write in started))
+            assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).tokens == 70
+
+    run_bounded(scenario())
+    assert alone == []
 
 
 @on_every_pair

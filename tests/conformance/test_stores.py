@@ -592,6 +592,24 @@ async def test_text_that_very_many_runs_have_is_found_too(store: RunStore) -> No
 
 
 @on_every_store
+async def test_runs_are_found_by_who_started_them(store: RunStore) -> None:
+    begun = [
+        start(f"r_{number}", created_at=AT + number, started_by=who, labels={"n": "1"} if number % 2 else {})
+        for number, who in enumerate(("key:ada", "key:bob", None, "key:ada", "Key:Ada"))
+    ]
+    await store.append(begun[0])
+    await asyncio.gather(*(store.append(write) for write in begun[1:]))
+    assert await listed(store, started_by="key:ada") == ["r_3", "r_0"]
+    assert await listed(store, started_by="key:ada", label=("n", "1")) == ["r_3"]
+    assert await listed(store, started_by="") == []
+    # Somebody else goes on with it: who started it stays.
+    await store.append(step(begun[0], started_by="key:bob", status="completed"))
+    assert await listed(store, started_by="key:ada") == ["r_3", "r_0"]
+    rows = [await store.row(write.row.run_id) for write in begun]
+    assert [row and row.started_by for row in rows] == ["key:ada", "key:bob", None, "key:ada", "Key:Ada"]
+
+
+@on_every_store
 async def test_pages_continue_where_they_ended_whatever_comes_or_goes(store: RunStore) -> None:
     for number in range(10):
         await store.append(start(f"r_{number}", created_at=AT + number, status="completed", terminal=True))

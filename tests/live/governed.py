@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 
 from tests.fixtures.oauth_server import OAuthWorld, serving_oauth
+from tests.live.console.visiting import cookie_of
 from tests.live.mcp.broken_messages import META
 from tests.live.rest.seeds import COUNT, Seeds
 from tests.live.tenants import BODIES, Member
@@ -44,6 +45,7 @@ UNIQUE = (
     "draft_id",
     "hold_id",
     "grant_id",
+    "console_session_id",
     "subject",
     "revocation_id",
 )
@@ -72,6 +74,7 @@ ATTEMPTS: dict[str, list[dict[str, Any]]] = {
     "audit.redact": [{"principal": "<subject>"}, {"subject": "erase_customer"}],
     "audit.rotate_key": [{}],
     "audit.verify": [{"all_tenants": True}, {"all_tenants": False}, {}],
+    "backup.create": [{}],
     "control.workflow_list": [{}, {"definition_name": "erase_customer"}],
     "control.workflow_start": [{"definition": COUNT, "input": {"number": 1}, "execution_id": "done-1"}],
     "grant.create": [{"principal": "<subject>", "capabilities": ["workflow:erase_customer"], "expires_in": "1h"}],
@@ -93,6 +96,7 @@ ATTEMPTS: dict[str, list[dict[str, Any]]] = {
         {"operation": "grant.delete", "arguments": {"grant_id": "<grant_id>"}},
         {"operation": "workflow.delete", "arguments": {"workflow_id": "erase_customer"}},
     ],
+    "schedule.preview": [{"cron": "0 3 * * *"}],
     "task.execute": [{"workflow_id": "erase_customer", "task_id": "done"}],
     "graph.create": [{"id": "people", "schema": "node Person { name: String @key }"}],
     "schema.create": [{"id": "order", "schema": {}}],
@@ -134,8 +138,11 @@ def govern(owner: Member, tenant: str) -> Seeds:
     owner.call("PUT", "policies/house", {"text": policy_of(tenant)})
     owner.call("PUT", f"quotas/{agent_id}", {"runs_per_day": 4711})
     revoked = owner.call("POST", "tokens/revocations", {"issuer": ISSUER, "subject": f"{mark}-eve", "reason": mark})
+    cookie_of(owner.server, owner.key)
+    [session] = owner.call("GET", "console-sessions")["items"]
     checkpoint = owner.call("POST", "audit/checkpoints", {})
     return Seeds(
+        console_session_id=[session["id"]],
         draft_id=[waiting, rejected],
         hold_id=[hold["hold_id"]],
         grant_id=[grant["id"]],
@@ -182,7 +189,11 @@ def oauth_world() -> Iterator[OAuthWorld]:
 def what_is_there(owner: Member, seeds: Seeds) -> dict[str, Any]:
     """Everything that could have been changed."""
     paths = [f"workflows/{name}" for name in seeds["workflow_id"]]
-    paths += [f"executions/{name}{part}" for name in seeds["execution_id"] for part in ("", "/history?limit=500")]
+    paths += [
+        f"executions/{name}{part}"
+        for name in seeds["execution_id"]
+        for part in ("", "/history?limit=500", "/notifications")
+    ]
     paths += [f"schedules/{name}" for name in seeds["schedule_id"]]
     paths += [f"webhooks/{name}" for name in seeds["endpoint_id"]]
     for kind in ("schema", "model", "tool", "agent"):
@@ -193,6 +204,7 @@ def what_is_there(owner: Member, seeds: Seeds) -> dict[str, Any]:
     paths += [*(f"keys/{name}" for name in seeds["key_id"]), "executions?limit=500", "schedules", "triggers"]
     paths += [f"drafts/{name}" for name in seeds["draft_id"]]
     paths += ["drafts?limit=500", "grants", "audit/holds", "policies", "quotas", "tokens/revocations", "webhooks"]
+    paths += ["console-sessions", "console-sessions?everybody=true"]
     found = {path: owner.call("GET", path) for path in paths}
     quotas = [owner.call("GET", f"quotas/{name}") for name in (*seeds["subject"], "tenant")]
     found["quotas of each"] = [{**quota, "used": None} for quota in quotas]

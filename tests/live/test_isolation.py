@@ -169,6 +169,7 @@ def test_lists_searches_and_counts_have_nothing_of_another_tenant(
         "agents",
         "webhooks",
         "triggers",
+        "console-sessions?everybody=true",
     ):
         items = stranger.call("GET", path)["items"]
         # Agents of the settings are the server's, for everybody.
@@ -224,7 +225,7 @@ def test_the_memory_of_a_tenant_is_not_that_of_another(
     assert owner.call("GET", "memory/tenant/entries/tone")["value"] == "formal"
 
 
-NOT_THEIRS = ("audit.rotate_key", "key.create")
+NOT_THEIRS = ("audit.rotate_key", "backup.create", "key.create")
 
 
 @pytest.mark.parametrize("tenant", ["default", "acme"])

@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import urlencode, urlsplit
 
 import yaml
 from msgspec.structs import replace
@@ -363,6 +364,8 @@ async def _plant(world: World) -> dict[str, str]:
     schedule = await do("schedule.create", workflow_id="planted", cron="0 3 * * *", input={"text": _MARK})
     hook = await do("webhook.create", url="https://example.com/planted-content", events=["run.completed"])
     delivery = await do("webhook.test", endpoint_id=hook.webhook.id)
+    told = {"notification_id": "planted", "url": "https://example.com/planted-content"}
+    await do("notification.set", execution_id=run.execution_id, **told)
     key = await do("key.create", name=_MARK, scopes=["workflow:run"], kind="agent")
     await do("schema.create", id="planted", schema={"description": _MARK})
     await do("model.create", id="planted", provider="openai", model=_MARK)
@@ -386,6 +389,7 @@ async def _plant(world: World) -> dict[str, str]:
     source = "query find($name: String) { match { $p: Person { name: $name } } return { $p } }"
     await do("graph.queries_put", graph_id="planted", name="find", source=source)
     return {
+        "console_session_id": await _signed_in(world.client),
         "workflow_id": "planted",
         "execution_id": run.execution_id,
         "schedule_id": schedule.schedule_id,
@@ -405,6 +409,7 @@ async def _plant(world: World) -> dict[str, str]:
         "tool": "planted",
         "subject": agent,
         "delivery_id": delivery.id,
+        "notification_id": "planted",
         "draft_id": started.json()["held"]["draft_id"],
         "hold_id": hold.hold_id,
         "policy_id": "planted",
@@ -415,6 +420,19 @@ async def _plant(world: World) -> dict[str, str]:
         "scope": "tenant",
         "key": "planted",
     }
+
+
+async def _signed_in(client: Client) -> str:
+    """Sign the owner in to the console; gives the id of the session."""
+    form = {
+        "content-type": "application/x-www-form-urlencoded",
+        "origin": PUBLIC_URL,
+        "host": urlsplit(PUBLIC_URL).netloc,
+    }
+    answer = await client("POST", "/console/sign-in", urlencode({"key": client.key}).encode(), headers=form, key="")
+    assert (answer.status, answer.headers["location"]) == (303, "/console"), answer
+    [session] = (await client("GET", "console-sessions")).json()["items"]
+    return str(session["id"])
 
 
 async def _refuse_invented(world: World, names: dict[str, str]) -> None:
@@ -441,6 +459,7 @@ async def _there_is(world: World, names: dict[str, str]) -> dict[str, Any]:
         "workflows/planted",
         f"executions/{names['execution_id']}",
         f"executions/{names['execution_id']}/history",
+        f"executions/{names['execution_id']}/notifications",
         f"schedules/{names['schedule_id']}",
         f"webhooks/{names['endpoint_id']}",
         "schemas/planted",
@@ -459,6 +478,7 @@ async def _there_is(world: World, names: dict[str, str]) -> dict[str, Any]:
         "policies/planted",
         "quotas",
         "tokens/revocations",
+        "console-sessions",
     ]
     answers = {path: await world.client("GET", path) for path in [*paths, "upstreams"]}
     assert all(answer.status == 200 for answer in answers.values()), answers

@@ -94,6 +94,21 @@ def test_a_fork_of_a_question_is_a_task_of_its_own(tmp_path: Path) -> None:
     bounded(work())
 
 
+def test_cancelling_a_run_cancels_the_task_that_the_agent_works_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        agent = Agent()
+        async with agent_server(agent) as address, opened(tmp_path, address) as penstock:
+            run = await penstock.start("review")
+            await waits_for(run, "waiting_input")
+            await run.answer({"text": "wait"})
+            await agent.waiting.wait()
+            await run.cancel("enough")
+            await waits_for(run, "cancelled")
+            await agent.cancelled.wait()
+
+    bounded(asyncio.wait_for(work(), SECONDS_MAX))
+
+
 def test_cancelling_a_run_that_asks_leaves_nothing_under_way(tmp_path: Path) -> None:
     async def work() -> None:
         async with agent_server(Agent()) as address, opened(tmp_path, address) as penstock:

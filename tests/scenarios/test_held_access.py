@@ -25,6 +25,9 @@ MORE: dict[str, dict[str, Any]] = {
     "execution.answer": {"answer": {"approved": True}},
     "execution.submit_activity": {"node_id": "call", "ok": True, "result": {}},
     "execution.lease_activity": {"node_id": "call", "seconds": 60},
+    "notification.set": {"notification_id": "main", "url": "https://example.com/news"},
+    "notification.get": {"notification_id": "main"},
+    "notification.delete": {"notification_id": "main"},
     "control.workflow_resume": {"resume_payload": {"approved": True}},
     "control.workflow_submit_activity": {"node_id": "call", "outcome": {"ok": True, "result": {}}},
     "control.workflow_signal": {"signal_name": "paid"},
@@ -97,6 +100,27 @@ def test_an_agent_finds_the_held_call_of_another_in_no_list(tmp_path: Path) -> N
                 found = {item.get("execution_id") for item in listed} & {draft_id, own}
                 wanted = {"ada": {draft_id, own}, "robot": {draft_id}, "spy": {own}}[who]
                 assert found == wanted, (operation, who)
+
+    in_office(tmp_path, test)
+
+
+def test_no_page_of_a_list_tells_an_agent_of_held_calls_that_it_may_not_see(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        await office.hire("spy", "agent", "*")
+        nothing = await office.call("spy", "execution.list", started_by="key:nobody", limit=1)
+        drafts = [await office.propose(customer=f"C-{number}") for number in range(3)]
+        held = await office.call("ada", "execution.status", execution_id=drafts[0])
+        whose = {"started_by": held["started_by"]["principal"], "limit": 1}
+        assert len((await office.call("ada", "execution.list", **{**whose, "limit": 9}))["items"]) == len(drafts)
+        assert await office.call("spy", "execution.list", **whose) == nothing == {"items": [], "next_cursor": None}
+        # Nor between, before or after what it may see.
+        own = [await office.propose("spy", customer=f"mine {number}") for number in range(2)]
+        await office.propose(customer="C-9")
+        first = await office.call("spy", "execution.list", text="held", limit=1)
+        assert [item["execution_id"] for item in first["items"]] == [own[1]]
+        second = await office.call("spy", "execution.list", text="held", limit=1, cursor=first["next_cursor"])
+        assert [item["execution_id"] for item in second["items"]] == [own[0]]
+        assert second["next_cursor"] is None
 
     in_office(tmp_path, test)
 

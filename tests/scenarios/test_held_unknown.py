@@ -38,6 +38,7 @@ MORE: dict[str, dict[str, Any]] = {
     "agent.message": {"message": "?"},
     "memory.delete": {"scope": "tenant", "key": "unknown"},
     "upstream.accept": {"tools": ["search"]},
+    "upstream.refuse": {"reason": "?"},
     "upstream.begin_sign_in": {"redirect_uri": "http://127.0.0.1:40123/callback"},
     "upstream.complete_sign_in": {"state": "s"},
     "graph.update": {"title": "?"},
@@ -52,6 +53,7 @@ MORE: dict[str, dict[str, Any]] = {
     "graph.queries_delete": {"name": "all"},
     "graph.query_run": {"name": "all"},
     "webhook.update": {"url": "https://example.com/events", "events": ["run.failed"]},
+    "notification.set": {"url": "https://example.com/news"},
 }
 NAMES = (
     "workflow_id",
@@ -65,7 +67,7 @@ NAMES = (
     "policy_id",
 )
 MORE_NAMES = ("revocation_id", "schema_id", "model_id", "tool_id", "agent_id", "server", "tool", "endpoint_id")
-LAST_NAMES = ("delivery_id", "grant_id", "graph_id", "session_id")
+LAST_NAMES = ("delivery_id", "grant_id", "graph_id", "session_id", "notification_id")
 # Stores what it names, and so finds nothing; its code is for a version that was deleted in between.
 CREATING = {"policy.put"}
 LOOKING_FOR = {

@@ -5,7 +5,8 @@
 An undisturbed agent says how many commits there are: of its run, and of the runs that its calls start. Then one process
 after the other is killed, each at the next point, and another one goes on. What was recorded of a turn may not be asked
 again, a call may not be made again, and the conversation must be the undisturbed one. A turn, or the step of a tool,
-that is under way when the process dies is begun again, and that one only.
+that is under way when the process dies is begun again, and that one only. Before its last turn, the agent summarises
+what there is no room for; that counts as a turn.
 
 Every process is a fork of one that has imported everything. The last line is one JSON object; the exit code is not 0
 when `ok` is false. `--quick` tries some of the commits, one turn and one tool.
@@ -61,8 +62,15 @@ _LOOK: JsonObject = {
 _SUPPORT: JsonObject = {
     "penstock": "v1",
     "name": "support",
-    "agent": {"model": "fast", "instructions": "Help.", "tools": ["workflow:look_up"], "limits": {"parallel_tools": 2}},
+    "agent": {
+        "model": "fast",
+        "instructions": "Help.",
+        "tools": ["workflow:look_up"],
+        "limits": {"parallel_tools": 2},
+        "conversation": {"characters": 1000, "summarize": True},
+    },
 }
+_NOTE = "x" * 400  # so that two results are more than the model reads
 
 
 def _calls(*ids: str) -> JsonObject:
@@ -71,6 +79,8 @@ def _calls(*ids: str) -> JsonObject:
 
 _TURNS: tuple[Any, ...] = (_calls("A-1", "A-2"), _calls("A-3"), "All of them were sent.")
 _CALLS = ("A-1", "A-2", "A-3")
+_SUMMARY = "A-1 and A-2 were sent."
+_ASKED = len(_TURNS) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +106,15 @@ class _Model:
     count: int = 0
 
     async def ask(self, request: LlmRequest) -> LlmAnswer:
-        taken = sum(message.role == "assistant" for message in request.messages)
+        # What was said before may be summarised, so the last result tells where it is.
+        results = "".join(message.text for message in request.messages if message.role == "tool")
+        summarizes = (request.system or "").startswith("You summarise")
+        taken = -1 if summarizes else 2 if "A-3" in results else 1 if results else 0
         said = [f"{message.role}: {message.text}" for message in request.messages]
         self.asked.append({"turn": taken, "said": said})  # type: ignore[dict-item]  # a list of texts is JSON
         self.count += 1
         self.point.reached("turn", self.count)
-        return await MockProvider([_TURNS[taken]]).ask(request)
+        return await MockProvider([_SUMMARY if summarizes else _TURNS[taken]]).ask(request)
 
     async def close(self) -> None:
         pass
@@ -117,7 +130,7 @@ async def _live(folder: Path, point: Point) -> None:
         performed.append({"number": number})
         looked += 1
         point.reached("tool", looked)
-        return {"id": number, "status": "sent"}
+        return {"id": number, "status": "sent", "note": _NOTE}
 
     def observe(committed: Committed) -> None:
         nonlocal commits
@@ -237,8 +250,8 @@ def main(arguments: list[str] | None = None) -> int:
     shutil.rmtree(folder)
     commits = int(whole["commits"])
     points = [Point("commit", number) for number in range(2 if quick else 1, commits + 1, 5 if quick else 1)]
-    for kind, number in (("turn", len(_TURNS)), ("tool", len(_CALLS))):
-        points += [Point(kind, 2)] if quick else [Point(kind, one) for one in range(1, number + 1)]
+    for kind, number in (("turn", _ASKED), ("tool", len(_CALLS))):
+        points += [Point(kind, 3)] if quick else [Point(kind, one) for one in range(1, number + 1)]
     for point in points:
         _torment(point, whole, asked, count)
     report = {
@@ -250,7 +263,7 @@ def main(arguments: list[str] | None = None) -> int:
         "other_conversations": count.other_conversations,
         "failures": count.failures,
         "seconds": round(time.monotonic() - began, 1),
-        "ok": not count.failures and count.kills > 0 and len(asked) == len(_TURNS),
+        "ok": not count.failures and count.kills > 0 and len(asked) == _ASKED,
     }
     print(json.dumps(report))
     return 0 if report["ok"] else 1

@@ -48,7 +48,7 @@ def _resources() -> list[str]:
 
 
 def _class(resource: str) -> str:
-    return "Async" + resource_attribute(resource).capitalize()
+    return "Async" + "".join(word.capitalize() for word in resource_attribute(resource).split("_"))
 
 
 def _operations(resource: str) -> list[tuple[Operation, tuple[str, ...]]]:

@@ -1,12 +1,13 @@
-"""Agent cards: what an A2A client reads first of an agent.
+"""Agent cards: what an A2A client reads first of an agent. One card serves both versions of the protocol.
 
-Above it: `endpoint`. Below it: what `agent.cards` says.
+Above it: `endpoint`. Below it: what `agent.cards` says, `legacy`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from penstock.a2a.legacy import LEGACY_VERSION, legacy_fields
 from penstock.base.json import JsonObject
 
 __all__ = ["CARD_PATH", "PROTOCOL_VERSION", "RPC_PATH", "card_of"]
@@ -29,19 +30,21 @@ def card_of(card: dict[str, Any], base_url: str) -> JsonObject:
         "inputModes": [*modes],
         "outputModes": [*modes],
     }
+    url = f"{base_url}{RPC_PATH}/{card['agent_id']}"
     return {
+        **legacy_fields(url),
         "name": title,
         "description": description,
         "version": card["version"],
         "supportedInterfaces": [
-            {
-                "url": f"{base_url}{RPC_PATH}/{card['agent_id']}",
-                "protocolBinding": "JSONRPC",
-                "protocolVersion": PROTOCOL_VERSION,
-            }
+            {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}
+            for version in (PROTOCOL_VERSION, LEGACY_VERSION)
         ],
-        "capabilities": {"streaming": True, "pushNotifications": False, "extendedAgentCard": False},
-        "securitySchemes": {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}},
+        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": False},
+        # The first two are what 0.3 reads.
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "Bearer", "httpAuthSecurityScheme": {"scheme": "Bearer"}}
+        },
         "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
         "defaultInputModes": [*modes],
         "defaultOutputModes": [*modes],

@@ -9,8 +9,8 @@ Above it: `surface`. Below it: `methods`, `cards`, `exchange`.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from penstock.a2a.errors import (
     rpc_error,
 )
 from penstock.a2a.exchange import Exchange
+from penstock.a2a.legacy import LEGACY_METHODS, LEGACY_VERSION, LegacyMethod
 from penstock.a2a.methods import METHODS, STREAMS
 from penstock.asgi import request_id_of
 from penstock.base import limits
@@ -47,6 +48,23 @@ _JSON = (b"content-type", b"application/json")
 _VERSION = "a2a-version"
 
 
+@dataclass(slots=True)
+class _Place:
+    """A place among the requests that are answered at once."""
+
+    busy: ConcurrencyLimit
+    held: bool = False
+
+    def take(self) -> None:
+        self.busy.enter()
+        self.held = True
+
+    def give_back(self) -> None:
+        if self.held:
+            self.held = False
+            self.busy.leave()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Endpoint:
     """What both kinds of addresses do."""
@@ -56,7 +74,7 @@ class _Endpoint:
     max_body_bytes: int
     server_url: str | None = None
 
-    async def _answer(self, exchange: Exchange, send: Send) -> None:
+    async def _answer(self, exchange: Exchange, send: Send, place: _Place) -> None:
         raise NotImplementedError
 
     def _allowed(self) -> str:
@@ -68,22 +86,20 @@ class _Endpoint:
         if scope["method"] == "OPTIONS":
             await send_options(send, allowed)
             return
-        held = False
+        place = _Place(self.busy)
         try:
-            self.busy.enter()
-            held = True
+            place.take()
             if scope["method"] not in allowed.split(", "):
                 raise method_not_allowed(scope["method"], allowed)
             exchange = Exchange.of(self.gate, (scope, receive, send), max_body_bytes=self.max_body_bytes)
-            await self._answer(exchange, send)
+            await self._answer(exchange, send, place)
         except PenstockError as error:
             await send_problem(send, scope, error)
         except Exception:
             _LOGGER.exception("request %s failed", request_id_of(scope))
             await send_problem(send, scope, internal_error(request_id_of(scope)))
         finally:
-            if held:
-                self.busy.leave()
+            place.give_back()
 
 
 async def _exposed(exchange: Exchange) -> dict[str, Any]:
@@ -107,7 +123,7 @@ class CardEndpoint(_Endpoint):
     def _allowed(self) -> str:
         return "GET, HEAD"
 
-    async def _answer(self, exchange: Exchange, send: Send) -> None:
+    async def _answer(self, exchange: Exchange, send: Send, place: _Place) -> None:
         card = await _exposed(exchange)
         host = exchange.headers.get("host", "")
         base_url = self.server_url or f"{exchange.scope.get('scheme', 'http')}://{host}"
@@ -121,50 +137,59 @@ class RpcEndpoint(_Endpoint):
     def _allowed(self) -> str:
         return "POST"
 
-    async def _answer(self, exchange: Exchange, send: Send) -> None:
+    async def _answer(self, exchange: Exchange, send: Send, place: _Place) -> None:
         content = await exchange.body()
         await _exposed(exchange)
         request_id: JsonValue = None
         try:
             request = _request(content)
             request_id = request.get("id")
-            method, params = str(request["method"]), object_or_empty(request.get("params"))
-            _refuse_version(exchange)
-            stream = STREAMS.get(method)
+            method = _method(exchange, request)
+            params = method.params(object_or_empty(request.get("params")))
+            stream = STREAMS.get(method.name)
             if stream is not None:
-                await self._stream(exchange, send, stream(exchange, params), request_id)
+                news = _Told(stream(exchange, params), method.result, request_id)
+                await self._stream(exchange, send, news, place)
                 return
-            found = METHODS.get(method)
-            if found is None:
-                known = ", ".join((*METHODS, *STREAMS))
-                raise RpcError(METHOD_NOT_FOUND, f"there is no method {method[:64]}", "METHOD_NOT_FOUND", known)
-            answer: JsonObject = {"jsonrpc": "2.0", "id": request_id, "result": await found(exchange, params)}
+            result = method.result(await METHODS[method.name](exchange, params))
+            answer: JsonObject = {"jsonrpc": "2.0", "id": request_id, "result": result}
         except RpcError as error:
             answer = error_body(request_id, error)
         except PenstockError as error:
             answer = error_body(request_id, rpc_error(error))
         await _send_json(send, answer)
 
-    async def _stream(
-        self, exchange: Exchange, send: Send, events: AsyncIterator[JsonObject], request_id: JsonValue
-    ) -> None:
+    async def _stream(self, exchange: Exchange, send: Send, news: _Told, place: _Place) -> None:
         """Send a stream. What is refused before it begins is an ordinary answer."""
-        first = await anext(events)
-
-        async def told() -> AsyncIterator[StreamEvent]:
-            try:
-                yield StreamEvent(event="message", data={"jsonrpc": "2.0", "id": request_id, "result": first})
-                async for event in events:
-                    said: JsonObject = {"jsonrpc": "2.0", "id": request_id, "result": event}
-                    yield StreamEvent(event="message", data=said) if event else StreamEvent(event=None)
-            except RpcError as error:
-                yield StreamEvent(event="message", data=error_body(request_id, error))
-            except PenstockError as error:
-                yield StreamEvent(event="message", data=error_body(request_id, rpc_error(error)))
-
-        stream = EventStream(events=told(), retry_ms=limits.STREAM_RETRY_MS)
-        with suppress(StopAsyncIteration):
+        async with aclosing(news.events):
+            first = await anext(news.events)
+            place.give_back()  # a stream may last for hours, and has limits of its own
+            stream = EventStream(events=news.after(first), retry_ms=limits.STREAM_RETRY_MS)
             await send_events(stream, exchange.receive, send, self.gate.services.telemetry, "a2a")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The events of a stream, and how they are put."""
+
+    events: AsyncGenerator[JsonObject, None]
+    put: Callable[[JsonObject], JsonValue]
+    request_id: JsonValue
+
+    async def after(self, first: JsonObject) -> AsyncIterator[StreamEvent]:
+        """Yield everything from the first event on; a refusal in the middle is the last one."""
+        try:
+            yield self._event(first)
+            async for event in self.events:
+                yield self._event(event) if event else StreamEvent(event=None)
+        except RpcError as error:
+            yield StreamEvent(event="message", data=error_body(self.request_id, error))
+        except PenstockError as error:
+            yield StreamEvent(event="message", data=error_body(self.request_id, rpc_error(error)))
+
+    def _event(self, event: JsonObject) -> StreamEvent:
+        data: JsonObject = {"jsonrpc": "2.0", "id": self.request_id, "result": self.put(event)}
+        return StreamEvent(event="message", data=data)
 
 
 def _request(content: bytes) -> JsonObject:
@@ -182,11 +207,31 @@ def _request(content: bytes) -> JsonObject:
     return found
 
 
-def _refuse_version(exchange: Exchange) -> None:
-    asked = exchange.headers.get(_VERSION, PROTOCOL_VERSION)
-    if asked.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
-        message = f"version {asked[:20]} of the protocol is not spoken here"
-        raise RpcError(VERSION_NOT_SUPPORTED, message, "VERSION_NOT_SUPPORTED", f"speak {PROTOCOL_VERSION}")
+def _method(exchange: Exchange, request: JsonObject) -> LegacyMethod:
+    """Return the method that a request calls, in the version of the protocol that it is of."""
+    name, asked = str(request["method"]), exchange.headers.get(_VERSION)
+    if asked and not _is_version(asked, PROTOCOL_VERSION) and not _is_version(asked, LEGACY_VERSION):
+        raise _version(f"nobody here speaks version {asked[:20]}")
+    found = LEGACY_METHODS.get(name)
+    exchange.legacy = found is not None
+    if found is None and (name in METHODS or name in STREAMS):
+        found = LegacyMethod(name, lambda params: params, lambda result: result)
+    if found is None:
+        known = ", ".join((*METHODS, *STREAMS))
+        raise RpcError(METHOD_NOT_FOUND, f"there is no method {name[:64]}", "METHOD_NOT_FOUND", known)
+    if asked and not _is_version(asked, LEGACY_VERSION if exchange.legacy else PROTOCOL_VERSION):
+        raise _version(f"{name} is no method of version {asked[:20]}")
+    return found
+
+
+def _version(message: str) -> RpcError:
+    spoken = f"speak {PROTOCOL_VERSION} or {LEGACY_VERSION}"
+    return RpcError(VERSION_NOT_SUPPORTED, message, "VERSION_NOT_SUPPORTED", spoken)
+
+
+def _is_version(asked: str, version: str) -> bool:
+    """Whether a client asks for a version; numbers after it change nothing that is sent."""
+    return asked == version or asked.startswith(f"{version}.")
 
 
 async def _send_json(send: Send, body: JsonObject) -> None:

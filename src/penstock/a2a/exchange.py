@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import HttpOrigin, remote_of, request_id_of
 from penstock.base.json import JsonObject
-from penstock.operations.catalogue.capability import Reply
+from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.rest.endpoints import authenticated, note_outcome
@@ -32,6 +32,8 @@ class Exchange:
     max_body_bytes: int
     headers: dict[str, str]
     agent_id: str = ""
+    legacy: bool = False
+    """Whether the client speaks version 0.3."""
     _principal: Principal | None = field(default=None)
 
     @classmethod
@@ -61,6 +63,16 @@ class Exchange:
 
     async def call(self, operation: str, arguments: JsonObject, *, key: str | None = None) -> Any:
         """Call an operation and return its answer as JSON; raise its refusal. `key` makes it happen once."""
+        answer = await self._answer(operation, arguments, key, streams=False)
+        if isinstance(answer, EventStream):
+            raise TypeError(f"{operation} answers with a stream")
+        return answer
+
+    async def begun(self, operation: str, arguments: JsonObject, *, key: str | None = None) -> EventStream | Any:
+        """Call an operation that answers with events; one that was called before with this key answers as JSON."""
+        return await self._answer(operation, arguments, key, streams=True)
+
+    async def _answer(self, operation: str, arguments: JsonObject, key: str | None, *, streams: bool) -> Any:
         outcome = await self.gate.call(
             Request(
                 operation=operation,
@@ -71,11 +83,11 @@ class Exchange:
                 idempotency_key=key,
                 remote=remote_of(self.scope),
                 origin=HttpOrigin(self.scope),
+                streams=streams,
             )
         )
         note_outcome(self.scope, outcome)
         if isinstance(outcome, RefusedCall):
             raise outcome.error
-        if not isinstance(outcome.reply, Reply):
-            raise TypeError(f"{operation} answers with a stream")
-        return msgspec.to_builtins(outcome.reply.value)
+        reply = outcome.reply
+        return msgspec.to_builtins(reply.value) if isinstance(reply, Reply) else reply

@@ -30,6 +30,8 @@ class ReceivedMessage:
     task_id: str | None
     key: str | None
     waits: bool
+    push: JsonObject | None = None
+    """The configuration of who is told of the task."""
 
     @property
     def context(self) -> JsonObject | None:
@@ -64,12 +66,14 @@ def read_message(params: JsonObject) -> ReceivedMessage:
             said = f"`message.parts[{index}]` is neither text nor data; files are not taken"
             raise RpcError(CONTENT_TYPE_NOT_SUPPORTED, said, "CONTENT_TYPE_NOT_SUPPORTED", "send text or data")
     configuration = object_or_empty(params.get("configuration"))
+    push = configuration.get("taskPushNotificationConfig")
     return ReceivedMessage(
         text="\n\n".join(texts),
         data=tuple(data),
         task_id=task_id if isinstance(task_id, str) and task_id else None,
         key=_key(message_id),
         waits=configuration.get("returnImmediately") is not True,
+        push=push if isinstance(push, dict) and push else None,
     )
 
 

@@ -1,10 +1,13 @@
 """The methods of the A2A wire: each is a call of one or two operations.
 
     SendMessage, SendStreamingMessage    agent.execute, or execution.answer for a task that asks
-    GetTask, SubscribeToTask             execution.wait
+    GetTask                              execution.wait
+    SubscribeToTask                      execution.wait, execution.stream
+    ListTasks                            execution.list
     CancelTask                           execution.cancel
+    …TaskPushNotificationConfig(s)       notification.set, get, list, delete
 
-A task of another agent is not found here. What is not offered (lists of tasks, notifications) is refused by name.
+A task of another agent is not found here.
 
 Above it: `endpoint`. Below it: `exchange`, `messages`, `tasks`. Who may do what is decided by the gate.
 """
@@ -12,20 +15,26 @@ Above it: `endpoint`. Below it: `exchange`, `messages`, `tasks`. Who may do what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, Final, TypeAlias
 
-from penstock.a2a.errors import INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, RpcError
+from penstock.a2a.errors import INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, RpcError, rpc_error
 from penstock.a2a.exchange import Exchange
+from penstock.a2a.listing import list_tasks
 from penstock.a2a.messages import ReceivedMessage, answer_to, read_message
-from penstock.a2a.tasks import is_at_rest, open_question, task_of, updates_of
+from penstock.a2a.notifications import delete_config, get_config, list_configs, set_config
+from penstock.a2a.streams import EVENTS, Events, Look, followed
+from penstock.a2a.tasks import has_ended, is_at_rest, open_question, task_of
 from penstock.base import limits
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.operations.catalogue.capability import EventStream
 
 __all__ = ["METHODS", "STREAMS", "Method", "Stream"]
 
 Method: TypeAlias = Callable[[Exchange, JsonObject], Awaitable[JsonObject]]
-Stream: TypeAlias = Callable[[Exchange, JsonObject], AsyncIterator[JsonObject]]
+Stream: TypeAlias = Callable[[Exchange, JsonObject], AsyncGenerator[JsonObject, None]]
 
 
 async def _waited(exchange: Exchange, task_id: str, seconds: float) -> dict[str, Any]:
@@ -52,25 +61,46 @@ async def _rested(exchange: Exchange, task_id: str, seconds: float) -> dict[str,
 async def _accepted(exchange: Exchange, message: ReceivedMessage) -> str:
     """Start an execution, or answer the one that asks; return its id."""
     if message.task_id is not None:
-        result = await _waited(exchange, message.task_id, 0)
-        question = open_question(result)
-        if question is None:
-            said = f"the task {message.task_id} asks nothing, so it takes no message"
-            raise RpcError(UNSUPPORTED_OPERATION, said, "NOTHING_ASKED", "begin another task")
-        answer: JsonObject = {
-            "execution_id": question.get("execution_id") or message.task_id,
-            "interrupt_id": question["interrupt_id"],
-            "answer": answer_to(question, message),
-        }
-        await exchange.call("execution.answer", answer, key=message.key)
-        return message.task_id
+        await _answered(exchange, message, await _waited(exchange, message.task_id, 0))
+        task_id = message.task_id
+    else:
+        begun = await exchange.call("agent.execute", _work(exchange, message), key=message.key)
+        task_id = str(begun["execution_id"])
+    await _told(exchange, message, task_id)
+    return task_id
+
+
+async def _told(exchange: Exchange, message: ReceivedMessage, task_id: str) -> None:
+    """Have somebody told of a task, as its message asks."""
+    if message.push is None:
+        return
+    try:
+        await set_config(exchange, task_id, message.push)
+    except PenstockError as error:
+        refusal = rpc_error(error)
+        said = f"the task {task_id} has the message, but nobody is told of it: {refusal.message}"
+        raise RpcError(refusal.code, said, refusal.reason, refusal.hint) from error
+
+
+async def _answered(exchange: Exchange, message: ReceivedMessage, result: dict[str, Any]) -> None:
+    """Answer what an execution asks."""
+    question = open_question(result)
+    if question is None:
+        said = f"the task {message.task_id} asks nothing, so it takes no message"
+        raise RpcError(UNSUPPORTED_OPERATION, said, "NOTHING_ASKED", "begin another task")
+    answer: JsonObject = {
+        "execution_id": question.get("execution_id") or message.task_id,
+        "interrupt_id": question["interrupt_id"],
+        "answer": answer_to(question, message),
+    }
+    await exchange.call("execution.answer", answer, key=message.key)
+
+
+def _work(exchange: Exchange, message: ReceivedMessage) -> JsonObject:
     if not message.text.strip():
         raise RpcError(INVALID_PARAMS, "a new task needs a text", "INVALID_MESSAGE", "say in words what to do")
     work: JsonObject = {"agent_id": exchange.agent_id, "prompt": message.text}
-    if message.context is not None:
-        work["context"] = message.context
-    begun = await exchange.call("agent.execute", work, key=message.key)
-    return str(begun["execution_id"])
+    return work if message.context is None else {**work, "context": message.context}
 
 
 async def _send(exchange: Exchange, params: JsonObject) -> JsonObject:
@@ -84,6 +114,10 @@ async def _get(exchange: Exchange, params: JsonObject) -> JsonObject:
     return task_of(await _waited(exchange, _task_id(params), 0))
 
 
+async def _list(exchange: Exchange, params: JsonObject) -> JsonObject:
+    return await list_tasks(exchange, params, lambda task_id: _waited(exchange, task_id, 0))
+
+
 async def _cancel(exchange: Exchange, params: JsonObject) -> JsonObject:
     task_id = _task_id(params)
     await _waited(exchange, task_id, 0)
@@ -91,37 +125,101 @@ async def _cancel(exchange: Exchange, params: JsonObject) -> JsonObject:
     return task_of(await _waited(exchange, task_id, limits.A2A_WAIT_SECONDS))
 
 
-async def _send_stream(exchange: Exchange, params: JsonObject) -> AsyncIterator[JsonObject]:
-    task_id = await _accepted(exchange, read_message(params))
-    async for event in _followed(exchange, task_id):
-        yield event
+async def _send_stream(exchange: Exchange, params: JsonObject) -> AsyncGenerator[JsonObject, None]:
+    message = read_message(params)
+    if message.task_id is not None:
+        result = await _waited(exchange, message.task_id, 0)
+        events = await _events_of(exchange, result)  # before the answer: all that follows from it is heard
+        answering = _answered(exchange, message, result)
+    else:
+        begun = await exchange.begun("agent.execute", _work(exchange, message), key=message.key)
+        if not isinstance(begun, EventStream):  # the message was sent before
+            await _told(exchange, message, str(begun["execution_id"]))
+            async with aclosing(_subscribed(exchange, str(begun["execution_id"]))) as going_on:
+                async for event in going_on:
+                    yield event
+            return
+        events, answering = Events(begun), None
+    try:
+        if answering is not None:
+            await answering
+        task_id = str(events.stream.execution_id)
+        await _told(exchange, message, task_id)
+        async for event in followed(events, await _waited(exchange, task_id, 0), _look(exchange, task_id)):
+            yield event
+    finally:
+        await events.close()
 
 
-async def _subscribe(exchange: Exchange, params: JsonObject) -> AsyncIterator[JsonObject]:
-    async for event in _followed(exchange, _task_id(params)):
-        yield event
-
-
-async def _followed(exchange: Exchange, task_id: str) -> AsyncIterator[JsonObject]:
-    """Yield the task, and what becomes of it; end when it has ended or asks. An empty event keeps the stream open."""
+async def _subscribe(exchange: Exchange, params: JsonObject) -> AsyncGenerator[JsonObject, None]:
+    task_id = _task_id(params)
     result = await _waited(exchange, task_id, 0)
-    yield {"task": task_of(result)}
-    if is_at_rest(result):
-        return
-    while not is_at_rest(result):
-        result = await _rested(exchange, task_id, limits.A2A_HEARTBEAT_SECONDS)
-        if not is_at_rest(result):
-            yield {}
-    for update in updates_of(result):
-        yield update
+    if has_ended(result):
+        said = f"the task {task_id} has ended, so there is nothing to follow"
+        raise RpcError(UNSUPPORTED_OPERATION, said, "EXECUTION_ENDED", "read it with GetTask")
+    async with aclosing(_subscribed(exchange, task_id, result)) as events:
+        async for event in events:
+            yield event
 
 
-def _task_id(params: JsonObject) -> str:
-    found = params.get("id")
+async def _subscribed(
+    exchange: Exchange, task_id: str, result: dict[str, Any] | None = None
+) -> AsyncGenerator[JsonObject, None]:
+    """Yield a task as it stands, and what becomes of it from then on."""
+    result = result or await _waited(exchange, task_id, 0)
+    events = await _events_of(exchange, result)
+    try:
+        async for event in followed(events, result, _look(exchange, task_id)):
+            yield event
+    finally:
+        await events.close()
+
+
+async def _events_of(exchange: Exchange, result: dict[str, Any]) -> Events:
+    """Return the events of an execution that come after a look at it."""
+    where: JsonObject = {"execution_id": result["execution_id"], "events": EVENTS, "after": result["sequence"]}
+    opened = await exchange.begun("execution.stream", where)
+    if not isinstance(opened, EventStream):
+        raise TypeError("execution.stream answers without a stream")
+    return Events(opened)
+
+
+def _look(exchange: Exchange, task_id: str) -> Look:
+    return lambda: _waited(exchange, task_id, 0)
+
+
+def _task_id(params: JsonObject, member: str = "id") -> str:
+    found = params.get(member)
     if not isinstance(found, str) or not found:
-        raise RpcError(INVALID_PARAMS, "`id` must be the id of a task", "INVALID_MESSAGE", "send the id of the task")
+        said = f"`{member}` must be the id of a task"
+        raise RpcError(INVALID_PARAMS, said, "INVALID_MESSAGE", "send the id of the task")
     return found
 
 
-METHODS: Final[dict[str, Method]] = {"SendMessage": _send, "GetTask": _get, "CancelTask": _cancel}
+async def _set_push(exchange: Exchange, params: JsonObject) -> JsonObject:
+    task_id = _task_id(params, "taskId")
+    await _waited(exchange, task_id, 0)
+    return await set_config(exchange, task_id, params)
+
+
+def _of_task(method: Method) -> Method:
+    """Return a method on what belongs to a task, which has to be one of the agent."""
+
+    async def checked(exchange: Exchange, params: JsonObject) -> JsonObject:
+        await _waited(exchange, _task_id(params, "taskId"), 0)
+        return await method(exchange, params)
+
+    return checked
+
+
+METHODS: Final[dict[str, Method]] = {
+    "SendMessage": _send,
+    "GetTask": _get,
+    "ListTasks": _list,
+    "CancelTask": _cancel,
+    "CreateTaskPushNotificationConfig": _set_push,
+    "GetTaskPushNotificationConfig": _of_task(get_config),
+    "ListTaskPushNotificationConfigs": _of_task(list_configs),
+    "DeleteTaskPushNotificationConfig": _of_task(delete_config),
+}
 STREAMS: Final[dict[str, Stream]] = {"SendStreamingMessage": _send_stream, "SubscribeToTask": _subscribe}

@@ -32,6 +32,7 @@ from penstock.app.retention import (
     apply_retention,
     end_graph_loads,
     forget_calls,
+    forget_console_sessions,
     forget_memory,
     renew_graph_loads,
     tidy_graphs,
@@ -72,6 +73,7 @@ from penstock.operations.runs.hidden_fields import HiddenFields
 from penstock.operations.schedules.starts import fire_through
 from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
+from penstock.operations.upstreams.lending import lend_models_through
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.system import new_key_material, new_run_id
@@ -169,6 +171,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         upstreams=upstreams,
         memory=None if storage.memory is None else storage.memory(),
         graphs=None if storage.graphs is None else storage.graphs(),
+        backups=storage.backups,
         policies=PolicyStage(platform, clock, parts.derived_policies),
         sign_ins=penstock.upstream.sign_ins,
         configured_models=penstock.models.configured,
@@ -290,6 +293,7 @@ def _close(services: Services, penstock: Penstock) -> None:
     penstock.child_starts.detach()
     penstock.graph_queries.detach()
     penstock.nodes.detach()
+    penstock.upstream.lend = None
     services.sign_ins.grants = None
     services.documents.close()
     services.hook_threads.close()
@@ -311,6 +315,7 @@ async def _begin(
     )
     penstock.graph_queries.attach(partial(run_query_node, gate))
     penstock.nodes.attach(decide_nodes_through(gate))
+    penstock.upstream.lend = lend_models_through(gate)
     upstreams.act = act
     services.sign_ins.grants = GrantStore(
         platform=services.platform, clock=services.clock, vault=TokenVault(pepper), act=act
@@ -347,6 +352,7 @@ async def _flush_regularly(gate: Gate, retention: Retention) -> None:
             await forget_calls(platform, now)
             if turn % _FLUSHES_PER_FORGETTING == 0:
                 await apply_retention(gate, retention)
+                await forget_console_sessions(gate)
                 await tidy_graphs(gate.services)
                 await forget_memory(gate.services)
                 await platform.forget_usage(before_day=day_of(now) - USAGE_DAYS_KEPT, now=now)

@@ -92,6 +92,7 @@ def _browser_client(issuer: IssuerSettings, rules: IssuerRules, protected: Prote
         client_id=chosen.client_id,
         client_secret=None if reference is None else partial(resolve_secret, reference),
         redirect_uri=f"{protected.public_url}/console/sign-in/callback",
+        signed_out_uri=f"{protected.public_url}/console/sign-in",
         scopes=chosen.scopes or protected.scopes,
         resource=protected.resource if protected.resource in audiences else sorted(audiences)[0],
         label=chosen.label,

@@ -1,4 +1,4 @@
-"""Retention: deletes ended runs and deliveries, audit records and answers past their time, and rows of gone graphs.
+"""Retention: deletes what is past its time: ended runs, deliveries and sessions, audit records, answers, gone graphs.
 
 Above it: `gate` calls it regularly while a gate is open. Below it: the gate, the platform store.
 """
@@ -18,6 +18,8 @@ from penstock.operations.audit.removal import RemovedCount
 from penstock.operations.gate.context import Services
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.keys.console_sessions import FORGET_SESSIONS
+from penstock.operations.permissions.console_sessions import SESSION_KIND, record_of
 from penstock.operations.registries.session_runs import SESSION_LABEL, SESSION_OWNER_LABEL
 from penstock.operations.registries.sessions import FORGET_SESSION
 from penstock.operations.system.retention import FORGET_RUNS, Forgotten
@@ -28,6 +30,7 @@ __all__ = [
     "apply_retention",
     "end_graph_loads",
     "forget_calls",
+    "forget_console_sessions",
     "forget_memory",
     "renew_graph_loads",
     "tidy_graphs",
@@ -100,6 +103,19 @@ async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
         size = _next_size(size, (time.perf_counter() - began) * 1000)
         await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
     return forgotten
+
+
+async def forget_console_sessions(gate: Gate) -> None:
+    """Delete sessions of the console that are over, with the tokens that were stored for them."""
+    now, over = gate.services.clock.now_ms(), dict[str, list[JsonValue]]()
+    for row in await gate.services.platform.all_resources(SESSION_KIND):
+        record = record_of(row.body)
+        if record is None or record.until_ms <= now:
+            over.setdefault(row.tenant, []).append(row.resource_id)
+    for tenant, session_ids in over.items():
+        retention = system_principal("retention", "key:write", tenant=tenant)
+        at_once: list[JsonValue] = session_ids[: limits.CLAIM_BATCH_MAX]
+        await internal_call(gate, retention, FORGET_SESSIONS, {"session_ids": at_once})
 
 
 async def forget_memory(services: Services) -> None:

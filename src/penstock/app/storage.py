@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.base.lazy_import import lazy_import
+from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.platform import PlatformStore
@@ -25,10 +26,12 @@ from penstock.runtime.stores.sqlite.schema.files import Synchronous
 if TYPE_CHECKING:
     from penstock.runtime.stores.memory import run_store as memory_runs
     from penstock.runtime.stores.sqlite.graphs import store as sqlite_graphs
+    from penstock.runtime.stores.sqlite.maintenance import backup_folder as sqlite_backups
     from penstock.runtime.stores.sqlite.memory import store as sqlite_memory
     from penstock.runtime.stores.sqlite.platform import store as sqlite_platform
 else:
     memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
+    sqlite_backups = lazy_import("penstock.runtime.stores.sqlite.maintenance.backup_folder")
     sqlite_graphs = lazy_import("penstock.runtime.stores.sqlite.graphs.store")
     sqlite_memory = lazy_import("penstock.runtime.stores.sqlite.memory.store")
     sqlite_platform = lazy_import("penstock.runtime.stores.sqlite.platform.store")
@@ -51,11 +54,13 @@ class Storage:
     """The store for the memory of agents and people, if there is one. Usable while the run store is open."""
     graphs: Callable[[], GraphStore] | None = None
     """The store for graphs, if there is one. Usable while the run store is open."""
+    backups: BackupFolder | None = None
+    """The folder for backups of all of it, if the operator named one."""
     counts: Callable[[], Mapping[str, int]] = field(default=dict)
     """Counters of the store since it was opened, by name: `commits`, `jobs`."""
 
 
-def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
+def in_file(path: str | Path, *, synchronous: Synchronous = "FULL", backup_folder: str | None = None) -> Storage:
     """Everything in one SQLite file. The caller opens and closes the store."""
     store = SqliteRunStore(path, synchronous=synchronous)
     database = store.database
@@ -65,6 +70,7 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL") -> Storage:
         platform=lambda: sqlite_platform.SqlitePlatformStore(database),
         memory=lambda: sqlite_memory.SqliteMemoryStore(database),
         graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
+        backups=None if backup_folder is None else sqlite_backups.SqliteBackupFolder(database.path, backup_folder),
         probe=StoreProbe(database).check,
         counts=lambda: {"commits": database.writer.commits, "jobs": database.writer.jobs},
     )

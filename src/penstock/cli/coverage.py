@@ -60,6 +60,7 @@ EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
     ("cli", "execution.changes"): "for pages that stay current; `penstock runs watch` follows runs at a terminal",
     ("cli", "execution.drawing"): "markup for a page; `penstock graph` draws a workflow, `penstock runs show` a run",
     ("cli", "execution.timeline"): "bars for a page; `penstock runs show` and `history` say the same as text",
+    ("cli", "execution.progress"): "in the memory of a server that performs runs, for its pages; a file has none of it",
     ("mcp", "execution.changes"): "tools answer once; subscriptions tell that an execution changed",
     ("mcp", "execution.stream"): "tools answer once; progress, tasks and resources tell how an execution goes on",
     **{
@@ -78,6 +79,10 @@ EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
             "audit.release",
             "audit.rotate_key",
             "audit.verify",
+            "backup.create",
+            "backup.list",
+            "console_session.end",
+            "console_session.list",
             "grant.create",
             "grant.delete",
             "key.create",
@@ -102,6 +107,7 @@ EXCLUDED: Final[Mapping[tuple[str, str], str]] = {
             "upstream.accept",
             "upstream.begin_sign_in",
             "upstream.complete_sign_in",
+            "upstream.refuse",
             "upstream.revoke",
             "upstream.sign_out",
         )

@@ -1,7 +1,7 @@
 """The web console: pages on which people see runs, answer questions and decide about calls that wait.
 
     surface        the routes, and what every page has in common: who visits, what is refused, how errors look
-    sessions       how a browser stays signed in
+    sessions/      how a browser stays signed in
     forms          what a browser sent, and whether it came from a page of ours
     rendering      templates, headers, and how times and values are shown
     assets         stylesheet and scripts, at addresses that change with their contents

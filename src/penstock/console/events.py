@@ -9,8 +9,9 @@ Above it: `surface`. Below it: the gate.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from starlette.types import Receive, Send
@@ -20,7 +21,7 @@ from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 
-__all__ = ["SIGNED_OUT", "refused_stream", "send_changes"]
+__all__ = ["SIGNED_OUT", "Standing", "refused_stream", "send_changes", "until_left"]
 
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -28,32 +29,44 @@ _HEADERS = (
     (b"x-accel-buffering", b"no"),
     (b"x-content-type-options", b"nosniff"),
 )
+Standing: TypeAlias = Literal["open", "outdated", "signed out"]
+"""How the session of a stream stands; `outdated` if it has other rights now than the stream was opened with."""
 SIGNED_OUT = Denied("SIGNED_OUT", "you are signed out")
 _encode = msgspec.json.Encoder().encode
 
 
 async def send_changes(
-    stream: EventStream, receive: Receive, send: Send, is_signed_in: Callable[[], Awaitable[bool]]
+    stream: EventStream, receive: Receive, send: Send, look: Callable[[], Awaitable[Standing]]
 ) -> None:
-    """Send a stream until it ends, its reader leaves or takes nothing, or the session that opened it has ended."""
-    sending = asyncio.ensure_future(_send_all(stream, send, is_signed_in))
+    """Send a stream until it ends, its reader leaves or takes nothing, or the session that opened it has ended.
+
+    A stream that is outdated just ends: its reader connects again, with the rights of now.
+    """
+    await until_left(_send_all(stream, send, look), receive)
+
+
+async def until_left(sending: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Send something until it is sent, its reader leaves or takes nothing."""
+    sent = asyncio.ensure_future(sending)
     leaving = asyncio.ensure_future(client_left(receive))
     try:
-        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sent, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (leaving, sending):
+        for task in (leaving, sent):
             task.cancel()
             # A reader that is too slow is cut off; it connects again where it was.
             with suppress(asyncio.CancelledError, TimeoutError):
                 await task
 
 
-async def _send_all(stream: EventStream, send: Send, is_signed_in: Callable[[], Awaitable[bool]]) -> None:
+async def _send_all(stream: EventStream, send: Send, look: Callable[[], Awaitable[Standing]]) -> None:
     try:
         await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
         async for event in stream.events:
-            if not await is_signed_in():
+            standing = await look()
+            if standing == "signed out":
                 await send({"type": "http.response.body", "body": _frame(_closed(SIGNED_OUT)), "more_body": True})
+            if standing != "open":
                 break
             async with asyncio.timeout(limits.STREAM_SEND_SECONDS_MAX):
                 await send({"type": "http.response.body", "body": _frame(event), "more_body": True})

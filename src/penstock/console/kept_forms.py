@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
-from penstock.base.errors import Denied
+from penstock.base.errors import Denied, PenstockError
 from penstock.console.forms import Fields
 from penstock.console.visits import Page
-from penstock.html_form import SECRET_FIELD
+from penstock.html_form.form import EDIT, SECRET_FIELD
 
 __all__ = ["OutdatedForm", "kept_form"]
 
-_OURS = ("form_token",)
+_OURS = ("form_token", EDIT)
 # What a form says besides what somebody wrote: it is sent again, and not shown.
 _MARKS = ("action", "digest", "interrupt_id", "decline", SECRET_FIELD)
+_MARKS_OF_LISTS = ("items.", "variant.")
 
 
 class OutdatedForm(Denied):
@@ -30,8 +31,8 @@ class OutdatedForm(Denied):
         self.form = form
 
 
-def kept_form(scope: Scope, form: Fields) -> Page:
-    """Return the page with what was written."""
+def kept_form(scope: Scope, form: Fields, problem: PenstockError | None = None) -> Page:
+    """Return the page with what was written; `problem` says why it was not sent, if nobody has to sign in again."""
     query = scope.get("query_string", b"").decode("latin-1")
     secrets = frozenset(form.get(SECRET_FIELD, ()))
     fields = [
@@ -41,10 +42,11 @@ def kept_form(scope: Scope, form: Fields) -> Page:
         for value in values
     ]
     address = scope["path"] + (f"?{query}" if query else "")
-    return Page("kept_form.html", {"address": address, "fields": fields}, 403)
+    said = None if problem is None else {"message": problem.message, "hint": problem.hint}
+    return Page("kept_form.html", {"address": address, "fields": fields, "problem": said}, 403)
 
 
 def _kind(name: str, secrets: frozenset[str]) -> str:
-    if name in _MARKS:
+    if name in _MARKS or name.startswith(_MARKS_OF_LISTS):
         return "hidden"
     return "password" if name in secrets else "text"

@@ -47,6 +47,7 @@ _TONES = {
     "completed": "good",
     "executed": "good",
     "approved": "good",
+    "passed": "good",
     "failed": "bad",
     "rejected": "bad",
     "ambiguous": "bad",
@@ -71,9 +72,9 @@ def whole_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def cut_value(value: object) -> Cut:
+def cut_value(value: object, most: int = limits.CONSOLE_VALUE_CHARACTERS_MAX) -> Cut:
     """Return a JSON value as people read it, as far as a page shows it."""
-    text, most = whole_value(value), limits.CONSOLE_VALUE_CHARACTERS_MAX
+    text = whole_value(value)
     return Cut(text[:most], len(text) > most)
 
 
@@ -109,8 +110,9 @@ def _took(began: str | None, ended: str | None) -> str:
 
 
 def _duration(seconds: float) -> str:
+    milliseconds = seconds * 1000
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
+        return f"{milliseconds:.0f} ms" if milliseconds >= 1 else "<1 ms"
     unit, size = next((unit, size) for unit, size in _SECONDS if seconds >= size)
     return f"{seconds / size:.1f} {unit}"
 

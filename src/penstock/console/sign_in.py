@@ -1,7 +1,8 @@
 """Signing in: with a key, at an issuer (OpenID Connect), or with the one-time link of this process.
 
 Whoever goes to an issuer carries a signed cookie with what has to fit when they come back. What comes back is
-exchanged for tokens; the access token is authenticated by the gate like any other, and the session keeps what it said.
+exchanged for tokens; the access token is authenticated by the gate like any other, and the session keeps what it said,
+and what it can be refreshed with.
 Failed attempts are limited. Nothing here decides what somebody may do.
 
 Above it: `surface`, which sends what is returned here. Below it: `sessions`, the gate.
@@ -21,15 +22,16 @@ from penstock.base import limits
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.console.forms import query_of, read_form, refuse_foreign_form
 from penstock.console.one_time_links import OneTimeLinks
-from penstock.console.sessions import Session, Sessions, cookie_text, cookie_value
+from penstock.console.sessions.cookies import cookie_text, cookie_value
+from penstock.console.sessions.sessions import Sessions, is_secure
 from penstock.console.visits import Page, Redirect, Shown
 from penstock.operations.gate.context import Credentials, Principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rates.sign_ins import SignInLimits
-from penstock.operations.gate.tokens.browser_sign_ins import Leaving, ReturnedQuery
+from penstock.operations.gate.tokens.browser_sign_ins import FinishedSignIn, Leaving, ReturnedQuery
 from penstock.operations.signed_texts import Signer
 
-__all__ = ["SIGN_IN", "SignIn", "SignInAnswer", "is_secure", "own_page"]
+__all__ = ["SIGN_IN", "SignIn", "SignInAnswer", "own_page"]
 
 _ROOT = "/console"
 SIGN_IN = f"{_ROOT}/sign-in"
@@ -79,10 +81,10 @@ class SignIn:
             refuse_foreign_form(scope)
             key = (await read_form(scope, receive)).text("key")
             self._limits.check(remote_of(scope), key)
-            session = self._begun(await self._authenticated(scope, key))
+            cookie = await self._begun(scope, await self._authenticated(scope, key))
         except PenstockError as error:
             return self._refused(scope, wanted, error, key)
-        return self._signed_in(scope, session, wanted)
+        return SignInAnswer(Redirect(wanted), (cookie,))
 
     async def _authenticated(self, scope: Scope, bearer: str) -> Principal:
         return await self._gate.authenticate(
@@ -128,14 +130,14 @@ class SignIn:
             if left is None:
                 message = "this browser has not begun to sign in, or took too long"
                 raise Denied("SIGN_IN_REFUSED", message, "sign in again")
-            session = self._begun(await self._returned(scope, left))
+            finished = await self._returned(scope, left)
+            cookie = await self._begun(scope, await self._person(scope, left, finished), finished)
         except PenstockError as error:
             wanted = _ROOT if left is None else left.wanted
             return self._refused(scope, wanted, error)._replace(cookies=(over,))
-        answer = self._signed_in(scope, session, left.wanted)
-        return answer._replace(cookies=(*answer.cookies, over))
+        return SignInAnswer(Redirect(left.wanted), (cookie, over))
 
-    async def _returned(self, scope: Scope, left: _Left) -> Principal:
+    async def _returned(self, scope: Scope, left: _Left) -> FinishedSignIn:
         query = query_of(scope)
         flow = self._gate.authenticator.code_flows.get(left.issuer)
         if flow is None:
@@ -143,8 +145,10 @@ class SignIn:
         returned = ReturnedQuery(
             code=query.text("code"), state=query.text("state"), issuer=query.text("iss"), error=query.text("error")
         )
-        finished = await flow.finish(returned, Leaving("", left.state, left.nonce, left.verifier))
-        principal = await self._authenticated(scope, finished.access_token)
+        return await flow.finish(returned, Leaving("", left.state, left.nonce, left.verifier))
+
+    async def _person(self, scope: Scope, left: _Left, finished: FinishedSignIn) -> Principal:
+        principal = await self._authenticated(scope, finished.tokens.access_token)
         token = principal.token
         if token is None or token.issuer != left.issuer or finished.subject not in (None, token.subject):
             message = "the tokens of the issuer do not belong to the same person"
@@ -169,22 +173,20 @@ class SignIn:
             if not self._links.redeem(token, now):
                 message = "the link was used already, or is too old"
                 raise Denied("LINK_INVALID", message, "start the server again for a new one, or sign in with a key")
-            session = self._sessions.begin(self._links.principal, now, process=self._links.process)
-            assert session is not None  # it is bound to the process
+            cookie = await self._sessions.begin(scope, self._links.principal, process=self._links.process)
+            assert cookie is not None  # it is bound to the process
         except PenstockError as error:
             return self._refused(scope, _ROOT, error)
-        return self._signed_in(scope, session, _ROOT)
+        return SignInAnswer(Redirect(_ROOT), (cookie,))
 
     # --- what they share ---------------------------------------------------------------------------------------------
 
-    def _begun(self, principal: Principal) -> Session:
-        session = self._sessions.begin(principal, self._now())
-        if session is None:
+    async def _begun(self, scope: Scope, principal: Principal, finished: FinishedSignIn | None = None) -> str:
+        """Begin a session, and return its cookie."""
+        cookie = await self._sessions.begin(scope, principal, finished=finished)
+        if cookie is None:
             raise Denied("KEY_NEEDED", "the console takes keys and tokens only", "sign in with a key of this server")
-        return session
-
-    def _signed_in(self, scope: Scope, session: Session, wanted: str) -> SignInAnswer:
-        return SignInAnswer(Redirect(wanted), (self._sessions.cookie(session, secure=is_secure(scope)),))
+        return cookie
 
     def _refused(self, scope: Scope, wanted: str, error: PenstockError, key: str = "") -> SignInAnswer:
         note_refusal(scope, error)
@@ -198,11 +200,6 @@ class SignIn:
 
     def _now(self) -> int:
         return self._gate.services.clock.now_ms()
-
-
-def is_secure(scope: Scope) -> bool:
-    """Whether the browser reached us over TLS, as the server or a trusted proxy says."""
-    return bool(scope.get("scheme") == "https")
 
 
 def own_page(wanted: str) -> str:

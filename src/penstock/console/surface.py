@@ -19,23 +19,25 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import HttpOrigin, header, remote_of, request_id_of, send_body
 from penstock.asgi.refusals import note_refusal, page_status
-from penstock.base.errors import Denied, PenstockError, Rejected
+from penstock.base.errors import Denied, NotFound, PenstockError, Rejected
 from penstock.console import pages
 from penstock.console.assets import assets_version, send_asset
-from penstock.console.events import SIGNED_OUT, refused_stream, send_changes
+from penstock.console.downloads import send_download
+from penstock.console.events import SIGNED_OUT, Standing, refused_stream, send_changes
 from penstock.console.forms import Fields, query_of, read_form, refuse_foreign_form
 from penstock.console.kept_forms import OutdatedForm, kept_form
 from penstock.console.one_time_links import LINK_PATH, OneTimeLinks
 from penstock.console.rendering import html_headers, render
-from penstock.console.sessions import Session, Sessions
-from penstock.console.sign_in import SIGN_IN, SignIn, SignInAnswer, is_secure
-from penstock.console.visits import Page, Redirect, Shown, Text, Visit
-from penstock.operations.gate.context import Principal
+from penstock.console.sessions.sessions import Session, Sessions
+from penstock.console.sign_in import SIGN_IN, SignIn, SignInAnswer
+from penstock.console.visits import Download, Page, Redirect, Shown, Text, Visit
 from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["console_routes"]
 
 PATH = "/console"
+# Refusals that are about who asks, and not about what was sent.
+_CLOSED = ("SCOPE_REQUIRED", "POLICY_DENIED")
 _TEXT_HEADERS = (
     (b"content-type", b"text/plain; charset=utf-8"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -44,9 +46,12 @@ _TEXT_HEADERS = (
 )
 
 
-def console_routes(gate: Gate, links: OneTimeLinks | None = None) -> list[BaseRoute]:
-    """Return the routes of the console; `links` are the one-time links of this process, if it makes any."""
-    console = _Console(gate, links)
+def console_routes(gate: Gate, links: OneTimeLinks | None = None, trace_url: str | None = None) -> list[BaseRoute]:
+    """Return the routes of the console.
+
+    `links` are the one-time links of this process, if it makes any; `trace_url` is the page of a trace elsewhere.
+    """
+    console = _Console(gate, links, trace_url)
     routes: list[BaseRoute] = [
         Route(f"{PATH}/static/{{version}}/{{name}}", _Endpoint(send_asset)),
         Route(f"{PATH}/events", _Endpoint(console.events)),
@@ -56,8 +61,8 @@ def console_routes(gate: Gate, links: OneTimeLinks | None = None) -> list[BaseRo
         Route(f"{LINK_PATH}/{{token}}", _Endpoint(console.signing_in(console.entrance.with_link))),
         Route(f"{PATH}/sign-out", _Endpoint(console.sign_out)),
     ]
-    served = {path: _Endpoint(console.serving(handler)) for path, handler in pages.HANDLERS.items()}
-    return [*routes, *(Route(PATH + path, endpoint) for path, endpoint in served.items())]
+    handlers: dict[str, Handler] = {**pages.HANDLERS, "/{anything:path}": _missing}
+    return [*routes, *(Route(PATH + path, _Endpoint(console.serving(handler))) for path, handler in handlers.items())]
 
 
 Handler: TypeAlias = Callable[[Visit], Awaitable[Shown]]
@@ -79,6 +84,7 @@ class _Endpoint:
 class _Console:
     gate: Gate
     links: OneTimeLinks | None = None
+    trace_url: str | None = None
     sessions: Sessions = field(init=False)
     entrance: SignIn = field(init=False)
 
@@ -92,30 +98,38 @@ class _Console:
         """Return the application that serves a page."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            now = self.gate.services.clock.now_ms()
-            session = self.sessions.read(header(scope, b"cookie"), now)
-            principal = None if session is None else await self.sessions.principal(session)
-            if session is None or principal is None:
-                await self._ask_to_sign_in(scope, receive, send, expired=session is not None)
+            try:
+                session = await self.sessions.find(scope)
+            except PenstockError as error:
+                shown, status = await _not_now(scope, receive, error)
+                await _send(send, shown, status, scope["method"], self._common(None), ())
                 return
-            scope.setdefault("state", {})["principal"] = principal
-            renewed = self.sessions.renewed(session, now)
-            cookies = () if renewed is None else (self.sessions.cookie(renewed, secure=is_secure(scope)),)
-            shown, status = await self._shown(handler, scope, receive, (session, principal))
-            await _send(send, shown, status, scope["method"], self._common(principal, session), cookies)
+            if session is None:
+                await self._ask_to_sign_in(scope, receive, send)
+                return
+            scope.setdefault("state", {})["principal"] = session.principal
+            cookies = () if session.next_cookie is None else (session.next_cookie,)
+            shown, status = await self._shown(handler, scope, receive, session)
+            if isinstance(shown, Download):
+                await send_download(shown, scope["method"], receive, send, [*_TEXT_HEADERS, *_set_cookies(cookies)])
+                return
+            await _send(send, shown, status, scope["method"], self._common(session), cookies)
 
         return serve
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Say which runs move, as long as the browser listens."""
-        session = self.sessions.read(header(scope, b"cookie"), self.gate.services.clock.now_ms())
-        principal = None if session is None else await self.sessions.principal(session)
-        if session is None or principal is None:
+        try:
+            session = await self.sessions.find(scope)
+        except PenstockError as error:
+            await refused_stream(send, error)
+            return
+        if session is None:
             await refused_stream(send, SIGNED_OUT)
             return
-        scope.setdefault("state", {}).update({"principal": principal, "stream": True})
+        scope.setdefault("state", {}).update({"principal": session.principal, "stream": True})
         try:
-            visit = await self._visit(scope, receive, session, principal)
+            visit = await self._visit(scope, receive, session)
             after = visit.query.text("after") or header(scope, b"last-event-id")
             stream = await visit.stream("execution.changes", last_event_id=after)
         except PenstockError as error:
@@ -123,17 +137,20 @@ class _Console:
             return
         opened: Session = session
 
-        async def is_signed_in() -> bool:
-            return await self.sessions.principal(opened) is not None
+        async def look() -> Standing:
+            try:
+                now = await self.sessions.goes_on(opened)
+            except PenstockError:
+                return "outdated"  # the next stream says what is wrong
+            if now is None:
+                return "signed out"
+            return "open" if now.principal == opened.principal else "outdated"
 
-        await send_changes(stream, receive, send, is_signed_in)
+        await send_changes(stream, receive, send, look)
 
-    async def _shown(
-        self, handler: Handler, scope: Scope, receive: Receive, who: tuple[Session, Principal]
-    ) -> tuple[Shown, int]:
-        session, principal = who
+    async def _shown(self, handler: Handler, scope: Scope, receive: Receive, session: Session) -> tuple[Shown, int]:
         try:
-            visit = await self._visit(scope, receive, session, principal)
+            visit = await self._visit(scope, receive, session)
             shown = await handler(visit)
         except OutdatedForm as error:
             note_refusal(scope, error)
@@ -142,7 +159,7 @@ class _Console:
             return _error_page(scope, error)
         return shown, shown.status if isinstance(shown, Page) else 200
 
-    async def _visit(self, scope: Scope, receive: Receive, session: Session, principal: Principal) -> Visit:
+    async def _visit(self, scope: Scope, receive: Receive, session: Session) -> Visit:
         form: Fields | None = None
         if scope["method"] == "POST":
             refuse_foreign_form(scope)
@@ -153,39 +170,41 @@ class _Console:
             raise Rejected("METHOD_NOT_ALLOWED", f"a page cannot be asked with {scope['method'][:20]}")
         return Visit(
             gate=self.gate,
-            principal=principal,
+            principal=session.principal,
             path={name: str(value) for name, value in scope.get("path_params", {}).items()},
             query=query_of(scope),
             form=form,
             form_token=self.sessions.form_token(session),
+            session_id=session.kept.session_id,
             request_id=request_id_of(scope),
             remote=remote_of(scope),
             origin=HttpOrigin(scope),
             address=f"{scope.get('scheme', 'http')}://{header(scope, b'host') or ''}",
+            trace_url=self.trace_url,
         )
 
-    def _common(self, principal: Principal | None, session: Session | None) -> dict[str, object]:
+    def _common(self, session: Session | None) -> dict[str, object]:
         """What the frame of every page shows."""
         return {
-            "principal": principal,
+            "principal": None if session is None else session.principal,
             "form_token": "" if session is None else self.sessions.form_token(session),
             "root": PATH,
         }
 
     # --- signing in and out ------------------------------------------------------------------------------------------
 
-    async def _ask_to_sign_in(self, scope: Scope, receive: Receive, send: Send, *, expired: bool) -> None:
+    async def _ask_to_sign_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "GET" and header(scope, b"sec-fetch-site") == "cross-site":
             # The browser kept the cookie back because a link of another site led here. Our own page may ask again.
-            await _send(send, Page("again.html", {}), 200, "GET", self._common(None, None), ())
+            await _send(send, Page("again.html", {}), 200, "GET", self._common(None), ())
             return
         if scope["method"] == "POST":  # what was written would be lost with a redirect
             shown, status = await _kept(scope, receive)
-            await _send(send, shown, status, "POST", self._common(None, None), ())
+            await _send(send, shown, status, "POST", self._common(None), ())
             return
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
-        reason = "&expired=1" if expired else ""
+        reason = "&expired=1" if self.sessions.is_carried(scope) else ""
         location = f"{SIGN_IN}?to={quote(wanted, safe='')}{reason}"
         await _send(send, Redirect(location), 303, scope["method"], {}, ())
 
@@ -196,51 +215,87 @@ class _Console:
             scope.setdefault("state", {})
             shown, cookies = await way(scope, receive)
             status = shown.status if isinstance(shown, Page) else 303
-            await _send(send, shown, status, scope["method"], self._common(None, None), cookies)
+            await _send(send, shown, status, scope["method"], self._common(None), cookies)
 
         return serve
 
     async def sign_out(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forget the session of this browser; with `everywhere`, end all sessions of whoever signs out."""
-        session = self.sessions.read(header(scope, b"cookie"), self.gate.services.clock.now_ms())
-        principal = None if session is None else await self.sessions.principal(session)
-        if scope["method"] == "POST" and session is not None and principal is not None:
-            scope.setdefault("state", {})["principal"] = principal
-            shown, status = await self._shown(_sign_out, scope, receive, (session, principal))
-            if not isinstance(shown, Redirect):
-                await _send(send, shown, status, "POST", self._common(principal, session), ())
-                return
-        cookies = (self.sessions.no_cookie(secure=is_secure(scope)),) if scope["method"] == "POST" else ()
-        await _send(send, Redirect(SIGN_IN), 303, scope["method"], {}, cookies)
+        """End the session of this browser; with `everywhere`, all sessions of whoever signs out."""
+        if scope["method"] != "POST":
+            await _send(send, Redirect(SIGN_IN), 303, scope["method"], {}, ())
+            return
+        shown, status, session = await self._signed_out(scope, receive)
+        cookies = (self.sessions.no_cookie(scope),) if session is None else ()
+        await _send(send, shown, status, "POST", self._common(session), cookies)
+
+    async def _signed_out(self, scope: Scope, receive: Receive) -> tuple[Shown, int, Session | None]:
+        """Sign somebody out; return the session if it goes on, because the form was refused."""
+        try:
+            session = await self.sessions.find(scope)
+        except PenstockError as error:
+            return *_error_page(scope, error), None
+        if session is None:
+            return Redirect(SIGN_IN), 303, None
+        opened: Session = session
+
+        async def end(visit: Visit) -> Shown:
+            place = await self.sessions.issuer_exit(opened)
+            if visit.form is not None and visit.form.text("everywhere"):
+                await visit.call("key.sign_out")
+            else:
+                await self.sessions.end(scope, opened)
+            if place is None:
+                return Redirect(SIGN_IN)
+            return Page("signed_out.html", {"address": place.address, "label": place.label})
+
+        scope.setdefault("state", {})["principal"] = opened.principal
+        shown, status = await self._shown(end, scope, receive, opened)
+        return shown, status, None if await self.sessions.is_over(opened) else opened
 
 
-async def _sign_out(visit: Visit) -> Shown:
-    if visit.form is not None and visit.form.text("everywhere"):
-        await visit.call("key.sign_out")
-    return Redirect(SIGN_IN)
+async def _missing(visit: Visit) -> Shown:
+    raise NotFound("ROUTE_NOT_FOUND", "the console has no such page", "choose one above")
 
 
-async def _kept(scope: Scope, receive: Receive) -> tuple[Shown, int]:
-    """Return the page for somebody who sends a form and is signed out: nothing was done, and nothing is lost."""
+async def _kept(scope: Scope, receive: Receive, problem: PenstockError | None = None) -> tuple[Shown, int]:
+    """Return the page for somebody who sends a form and is signed out: nothing was done, and nothing is lost.
+
+    `problem` says why the session cannot be looked after now, if it has not ended.
+    """
     try:
         refuse_foreign_form(scope)
         form = await read_form(scope, receive)
     except PenstockError as error:
         return _error_page(scope, error)
-    signed_out = Denied("SIGNED_OUT", "you are signed out, and nothing was sent")
-    note_refusal(scope, signed_out)
-    return kept_form(scope, form), page_status(signed_out)
+    refusal = problem or Denied("SIGNED_OUT", "you are signed out, and nothing was sent")
+    note_refusal(scope, refusal)
+    return kept_form(scope, form, problem), page_status(refusal)
+
+
+async def _not_now(scope: Scope, receive: Receive, error: PenstockError) -> tuple[Shown, int]:
+    """Return the page for somebody whose session cannot be looked after now."""
+    return await _kept(scope, receive, error) if scope["method"] == "POST" else _error_page(scope, error)
 
 
 def _error_page(scope: Scope, error: PenstockError) -> tuple[Page, int]:
     """Return the page that says what was refused, and why."""
     note_refusal(scope, error)
-    given = {"code": error.code, "message": error.message, "hint": error.hint, "request_id": request_id_of(scope)}
-    return Page("error.html", given), page_status(error)
+    kind = "missing" if isinstance(error, NotFound) else "closed" if error.code in _CLOSED else "wrong"
+    told = {"code": error.code, "message": error.message, "hint": error.hint}
+    return Page("error.html", {**told, "kind": kind, "request_id": request_id_of(scope)}), page_status(error)
+
+
+def _set_cookies(cookies: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    return [(b"set-cookie", cookie.encode()) for cookie in cookies]
 
 
 async def _send(
-    send: Send, shown: Shown, status: int, method: str, common: dict[str, object], cookies: Sequence[str]
+    send: Send,
+    shown: Shown,
+    status: int,
+    method: str,
+    common: dict[str, object],
+    cookies: Sequence[str],
 ) -> None:
     headers: list[tuple[bytes, bytes]]
     match shown:
@@ -255,8 +310,10 @@ async def _send(
             body, headers = text.encode(), [*_TEXT_HEADERS]
             if file_name is not None:
                 headers.append((b"content-disposition", f'attachment; filename="{file_name}"'.encode("ascii")))
+        case Download(_, file_name):
+            raise TypeError(f"{file_name} is sent only to those who are signed in, by `serving`")
         case _:
             assert_never(shown)
-    headers.extend((b"set-cookie", cookie.encode()) for cookie in cookies)
+    headers.extend(_set_cookies(cookies))
     headers.append((b"content-length", str(len(body)).encode()))
     await send_body(send, status, headers, b"" if method == "HEAD" else body)

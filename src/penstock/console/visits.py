@@ -5,6 +5,7 @@ Above it: `surface`, the pages. Below it: the gate.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +19,7 @@ from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 
-__all__ = ["Page", "Redirect", "Shown", "Text", "Visit"]
+__all__ = ["Download", "Page", "Redirect", "Shown", "Text", "Visit"]
 
 
 class Page(NamedTuple):
@@ -42,7 +43,14 @@ class Text(NamedTuple):
     file_name: str | None = None
 
 
-Shown: TypeAlias = Page | Redirect | Text
+class Download(NamedTuple):
+    """A file of any length, sent as it is made. Whoever sends it closes it."""
+
+    chunks: AsyncGenerator[bytes, None]
+    file_name: str
+
+
+Shown: TypeAlias = Page | Redirect | Text | Download
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +64,24 @@ class Visit:
     form: Fields | None
     """The fields of the form that was sent; None if a page is asked for."""
     form_token: str
+    session_id: str
     request_id: str
     remote: str | None
     origin: HttpOrigin
     address: str
     """The address by which the visitor reached the server, without a path."""
+    trace_url: str | None = None
+    """The page of a trace in the operator's tracing system, with `{trace_id}` in it."""
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
         """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.
 
         Arguments that are None are left out.
         """
+        return await self.call_with(operation, {name: value for name, value in arguments.items() if value is not None})
+
+    async def call_with(self, operation: str, arguments: JsonObject) -> Any:
+        """Call an operation with exactly these arguments, as whoever visits; None means null."""
         reply = await self._answered(operation, arguments)
         if isinstance(reply, EventStream):
             raise Rejected("STREAM_NOT_SHOWN", "a page cannot show a stream")
@@ -74,17 +89,17 @@ class Visit:
 
     async def stream(self, operation: str, **arguments: Any) -> EventStream:
         """Open a stream as whoever visits. Whoever sends it must close it."""
-        reply = await self._answered(operation, arguments)
+        given = {name: value for name, value in arguments.items() if value is not None}
+        reply = await self._answered(operation, given)
         if not isinstance(reply, EventStream):
             raise Rejected("STREAM_EXPECTED", f"{operation} answers with no stream")
         return reply
 
-    async def _answered(self, operation: str, arguments: dict[str, Any]) -> Reply[Any] | EventStream:
-        given: JsonObject = {name: value for name, value in arguments.items() if value is not None}
+    async def _answered(self, operation: str, arguments: JsonObject) -> Reply[Any] | EventStream:
         outcome = await self.gate.call(
             Request(
                 operation=operation,
-                arguments=given,
+                arguments=arguments,
                 principal=self.principal,
                 surface="console",
                 request_id=self.request_id,

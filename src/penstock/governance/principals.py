@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
+from penstock.base.scopes import EVERYTHING, scope_allows
 
 __all__ = ["KEY_KINDS", "KeyKind", "Principal", "PrincipalKind", "TokenReference", "may_create_kind"]
 
@@ -80,6 +82,11 @@ class Principal:
     def proof(self) -> str | TokenReference | None:
         """What may be revoked, or expire, while the caller goes on: the id of a key, or a token."""
         return self.key_id if self.token is None else self.token
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it has every scope in the default tenant, and so owns the server."""
+        return self.tenant == DEFAULT_TENANT and scope_allows(self.scopes, EVERYTHING)
 
     @property
     def on_behalf_of(self) -> str | None:

@@ -7,6 +7,7 @@ A package with methods has a module `methods` with a class; its `handlers()` lis
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ __all__ = [
     "Context",
     "Handler",
     "Requests",
+    "in_pages",
     "is_on_record",
     "known_error",
     "one_page",
@@ -116,6 +118,33 @@ def one_page(handle: Handle) -> Handle:
         return await handle(context, params)
 
     return checked
+
+
+def in_pages(handle: Handle, member: str, key: str) -> Handle:
+    """Wrap a list handler whose entries are sorted by a key: long lists go on after the last entry of a page.
+
+    The cursor is the key of that entry, so a list that changes between two pages repeats and skips nothing else.
+    """
+
+    async def page(context: Context, params: types.PaginatedRequestParams | None) -> Any:
+        after = None if params is None or not params.cursor else _after(params.cursor)
+        found = await handle(context, params)
+        items = [item for item in found[member] if after is None or str(item[key]) > after]
+        if len(items) <= limits.MCP_RESOURCES_PAGE:
+            return {**found, member: items}
+        shown = items[: limits.MCP_RESOURCES_PAGE]
+        last = base64.urlsafe_b64encode(str(shown[-1][key]).encode()).decode()
+        return {**found, member: shown, "nextCursor": last}
+
+    return page
+
+
+def _after(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except ValueError:
+        message = "Invalid cursor: send the nextCursor of the page before, or none for the first page"
+        raise MCPError(code=types.INVALID_PARAMS, message=message, data={"cursor": cursor[:200]}) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ _ORDER = (
     "policies.explaining",
     "policies.replaying",
     "keys.token_revocations",
+    "keys.console_sessions",
     "system.audits",
     "registries.schemas",
     "registries.models",

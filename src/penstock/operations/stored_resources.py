@@ -102,10 +102,12 @@ class ResourceTable:
         if changed is not None:
             raise self._too_late(row.resource_id, changed, _APPLY_AGAIN)
 
-    async def delete(self, context: Context, resource_id: str, if_match: str | None) -> Deleted:
-        """Delete a resource; raise NotFound if there is none."""
+    async def delete(
+        self, context: Context, resource_id: str, if_match: str | None, *, told: str | None = None
+    ) -> Deleted:
+        """Delete a resource; raise NotFound if there is none. `told` is its id for callers, if that is another one."""
         await self.find(context, resource_id)
-        answer = Deleted(id=resource_id)
+        answer = Deleted(id=resource_id if told is None else told)
         outcome = await context.services.platform.delete_resource(
             context.tenant,
             self.kind,

@@ -21,7 +21,7 @@ HANDLE_KEYS = {
     "url",
     "stream_url",
 }
-ROW_KEYS = HANDLE_KEYS - {"url", "stream_url"} | {"created_at", "updated_at", "parent_id", "labels"}
+ROW_KEYS = HANDLE_KEYS - {"url", "stream_url"} | {"created_at", "updated_at", "parent_id", "labels", "started_by"}
 RECORD_KEYS = {"seq", "kind", "name", "at", "payload"}
 ONCE = GATED.replace('gate: "${ .input.gate }"}}', 'gate: "${ .input.gate }"}, effects: at_most_once}')
 ME = f"os:{pwd.getpwuid(os.getuid()).pw_name}"
@@ -61,6 +61,9 @@ def test_runs_are_listed_newest_first_with_filters_and_a_cursor(shop: Shop) -> N
     assert ids("--status", "waiting_signal") == ["s1"]
     assert ids("--status", "waiting_signal", "--status", "waiting_input") == ["s1", "a2", "a1"]
     assert ids("--label", "team=red") == ["a1"]
+    starter = shop.json("runs", "list")["items"][0]["started_by"]
+    assert ids("--label", "team=red", "--started-by", starter) == ["a1"]
+    assert ids("--started-by", f"{starter}x") == []
     assert ids("--text", "a") == ["a2", "a1"]
     assert ids("--since", "1h") == ["s1", "a2", "a1"]
     assert ids("--since", "2999-01-01") == []

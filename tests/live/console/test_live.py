@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.live.console.relay import relaying
 from tests.live.console.test_console import start
 from tests.live.console.visiting import ASKS, BREAKS, blocked, heading, sign_in
 from tests.live.mcp.browsers import Browser, browsing
@@ -90,22 +91,112 @@ def test_a_page_shows_what_moves_and_says_when_it_cannot(server: LiveServer, bro
     assert [item for item in blocked(browser) if "Security" in str(item) or "Trusted" in str(item)] == []
 
 
-def test_seven_tabs_have_one_stream_and_all_are_live(server: LiveServer, browser: Browser) -> None:
-    browser.open(f"{server.url}/console")
+def test_a_page_whose_stream_is_mute_or_cut_says_so_and_misses_nothing(server: LiveServer, browser: Browser) -> None:
+    # A quarter of a minute without a word is waited for by setting the clock of the page forward.
+    clock = "window.ahead = 0; const now = performance.now.bind(performance); performance.now = () => now() + ahead"
+    script = browser.command("Page.addScriptToEvaluateOnNewDocument", source=clock)["identifier"]
+    says = "document.querySelector('#freshness').innerText.startsWith('{}')"
+    has = "document.querySelector('main').innerText.includes('{}')"
+    try:
+        with relaying(server.port) as relay:
+            sign_in(browser, server, server.key, at=relay.url)
+            is_live(browser)
+            browser.evaluate("window.untouched = true")
+            relay.is_mute = True
+            unheard = start(server, "asks", what="unheard")
+            browser.evaluate("ahead += 20000")
+            shown(browser, says.format("No news, asking every 15 s"))
+            browser.evaluate("ahead += 20000")
+            shown(browser, has.format(unheard))  # it asked by itself
+            relay.is_mute = False
+            relay.cut()
+            shown(browser, says.format("Connection lost"))
+            missed = start(server, "asks", what="missed")
+            is_live(browser)
+            shown(browser, has.format(missed))
+            assert browser.evaluate("window.untouched") is True
+    finally:
+        browser.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+
+
+def test_seven_tabs_have_one_stream_and_all_show_what_moves(server: LiveServer, browser: Browser) -> None:
+    sign_in(browser, server, server.key)
     is_live(browser)
     tabs: list[Any] = []
+    sessions = [browser.session]
     try:
         for _ in range(TABS - 1):
             tabs.append(other_tab(browser, f"{server.url}/console"))
-            tabs[-1].__enter__()
+            sessions.append(tabs[-1].__enter__())
             is_live(browser)
         wait_until(lambda: open_streams(server) == 1)
         run_id = start(server, "asks", what="everywhere")
-        shown(browser, f"document.querySelector('main').innerText.includes('{run_id}')")
+        for session in reversed(sessions):
+            browser.session = session
+            browser.command("Page.bringToFront")  # a tab that is hidden reads when it is shown
+            shown(browser, f"document.querySelector('main').innerText.includes('{run_id}')")
+            is_live(browser)
+        browser.session = sessions[-1]
+        wait_until(lambda: open_streams(server) == 1)
     finally:
         for tab in reversed(tabs):
             tab.__exit__(None, None, None)
+    browser.command("Page.bringToFront")
     is_live(browser)
+
+
+def test_a_session_that_ends_while_somebody_writes_is_told_and_nothing_is_lost(
+    server: LiveServer, browser: Browser
+) -> None:
+    made = server.call("POST", "keys", {"name": "clerk", "kind": "person", "scopes": ["execution:*", "workflow:read"]})
+    run_id = start(server, "asks", what="in time")
+    try:
+        sign_in(browser, server, made["secret"], f"/console/runs/{run_id}")
+        is_live(browser)
+        browser.type_into("[name='field.note']", "a long answer")
+        browser.type_into("[name='field.amount']", "4")
+        server.call("POST", "keys/sign-out", {"principal": f"key:{made['key']['id']}"})
+        server.call("POST", f"executions/{run_id}/pause", {})  # the stream notices with the next thing that moves
+        shown(browser, "!document.querySelector('#signed-out').hidden")
+        assert "You are signed out" in browser.evaluate("document.querySelector('#signed-out').innerText")
+        assert browser.evaluate("document.querySelector('#freshness').innerText").startswith("Signed out")
+        server.call("POST", f"executions/{run_id}/resume", {})
+        browser.press(".ask button.main")
+        assert heading(browser) == "Not sent yet"
+        assert "nothing was sent" in browser.evaluate("document.querySelector('[role=alert]').innerText")
+        kept = "[...document.querySelectorAll('main textarea')].map(item => item.value)"
+        assert browser.evaluate(kept) == ["4", "a long answer"]
+        with other_tab(browser, f"{server.url}/console/sign-in"):
+            browser.type_into("#key", made["secret"])
+            browser.press("main form button")
+        browser.press("main form button")
+        assert "signed in again" in browser.evaluate("document.querySelector('[role=alert]').innerText")
+        assert browser.evaluate(kept) == ["4", "a long answer"]
+        browser.press("main form button")
+        done = server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")
+        assert (done["status"], done["output"]) == ("completed", {"amount": 4, "note": "a long answer"})
+    finally:
+        browser.command("Network.clearBrowserCookies")
+        sign_in(browser, server, server.key)
+
+
+def test_the_focus_is_where_it_was_after_something_moved(server: LiveServer, browser: Browser) -> None:
+    run_id = start(server, "asks", what="focus")
+    browser.open(f"{server.url}/console/runs/{run_id}")
+    is_live(browser)
+    browser.evaluate("document.querySelector('#buttons summary').click()")
+    browser.evaluate("document.querySelector('#buttons a').focus()")
+    focused = "document.activeElement.getAttribute('href')"
+    href = browser.evaluate(focused)
+    server.call("POST", f"executions/{run_id}/pause", {})
+    shown(browser, "document.querySelector('#buttons button[value=resume]') !== null")
+    shown(browser, f"{focused} === {json.dumps(href)}")
+    shown(browser, "document.querySelector('#buttons details').open")  # and what was unfolded is
+    browser.evaluate("document.querySelector('#buttons button[value=cancel]').focus()")
+    server.call("POST", f"executions/{run_id}/cancel", {})
+    shown(browser, "document.querySelector('#buttons button') === null")
+    shown(browser, "document.activeElement.id === 'buttons'")  # the button is gone, its place is not
+    assert "cancelled" in browser.evaluate("document.querySelector('#moved').textContent")
 
 
 def test_keys_go_to_pages_search_and_are_explained(server: LiveServer, browser: Browser) -> None:
@@ -131,20 +222,6 @@ def test_a_theme_is_kept_in_the_browser(server: LiveServer, browser: Browser) ->
     browser.open(f"{server.url}/console")
     assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 23, 29)"
     browser.evaluate("{" + choose.format(json.dumps("system")) + "}")
-
-
-def test_pages_work_without_script(server: LiveServer, browser: Browser) -> None:
-    run_id = start(server, "asks", what="plainly")
-    browser.command("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        browser.open(f"{server.url}/console/runs?status=waiting_input")
-        browser.press(f"a[href$='{run_id}']")
-        assert heading(browser).startswith("asks")
-        browser.type_into("[name='field.amount']", "3")
-        browser.press(".ask button.main")
-        assert server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")["status"] == "completed"
-    finally:
-        browser.command("Emulation.setScriptExecutionDisabled", value=False)
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

@@ -2,123 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import sys
-from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
-from penstock.runtime.executors.mcp.config import command_name
-from tests.conformance.mcp_suite.node import node_programs
-from tests.live.mcp.browsers import Browser, browsing
-from tests.live.rest.servers import Answer, LiveServer, serving
-
-UPSTREAM = Path(__file__).parents[2] / "fixtures" / "upstream_server.py"
-HOSTILE = '<script>document.title="owned"</script><img src=x onerror="document.title=1">"\'}}{{7*7}} \u202egnp.exe'
-LINK = "[see](javascript:alert(1)) javascript:alert(1)"
-LONG = "m" * 1_000_000
-SETTINGS: dict[str, Any] = {
-    "mcpServers": {
-        "shop": {
-            "command": sys.executable,
-            "args": [str(UPSTREAM), "said.txt"],
-            "import": {"tools": ["search", "order"]},
-        }
-    },
-    "mcp_allow_commands": [command_name(sys.executable)],
-}
-ORDER: dict[str, Any] = {
-    "penstock": "v1",
-    "name": "order",
-    "version": "1.0.0",
-    "title": f"Order {HOSTILE}",
-    "description": f"Orders. {HOSTILE} {LINK}",
-    "expose": {"tool": {"name": "order", "description": HOSTILE}},
-    "input": {
-        "type": "object",
-        "required": ["amount", "item", "password"],
-        "properties": {
-            "amount": {"type": "integer", "minimum": 1, "title": f"Amount {HOSTILE}"},
-            "item": {"type": "string", "enum": ["tea", HOSTILE]},
-            "on": {"type": "string", "format": "date"},
-            "gift": {"type": "boolean"},
-            "password": {"type": "string", "minLength": 3, "writeOnly": True},
-            "address": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}},
-            "notes": {"type": "array", "items": {"type": "string"}},
-        },
-    },
-    "nodes": [
-        {
-            "id": "many",
-            "type": "switch",
-            "title": HOSTILE,
-            "cases": [{"when": ".input.amount > 10", "next": "ask"}],
-            "default": "done",
-        },
-        {"id": "ask", "type": "interrupt", "message": HOSTILE},
-        {"id": "done", "type": "end", "output": {"ordered": "${ .input.item }", "city": "${ .input.address.city }"}},
-    ],
-    "tests": [
-        {
-            "name": f"few {HOSTILE}",
-            "input": {"amount": 1, "item": "tea", "password": "abc"},
-            "expect": {"status": "completed"},
-        },
-        {
-            "name": "wrong",
-            "input": {"amount": 1, "item": "tea", "password": "abc"},
-            "expect": {"output": {"ordered": HOSTILE}},
-        },
-    ],
-    "triggers": [{"id": "nightly", "type": "schedule", "cron": "0 3 * * *", "input": {}, "enabled": False}],
-}
-PLAIN: dict[str, Any] = {
-    "penstock": "v1",
-    "name": "plain",
-    "description": LONG,
-    "nodes": [{"id": "done", "type": "end", "output": "${ .input }"}],
-}
-# Serious and critical findings of axe, as `rule: element`.
-AXE = """axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(found.violations
-  .filter(item => ["serious", "critical"].includes(item.impact))
-  .flatMap(item => item.nodes.map(node => item.id + ": " + node.html.slice(0, 120)))))"""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    folder = tmp_path_factory.mktemp("server")
-    (folder / "penstock.yaml").write_text(json.dumps(SETTINGS), encoding="utf-8")
-    (folder / "said.txt").write_text(f"Finds items. {HOSTILE} {LINK}", encoding="utf-8")
-    with serving(folder) as running:
-        order = {**ORDER, "triggers": []}
-        running.call("POST", "workflows", {"document": order})
-        running.call(
-            "PUT", "workflows/order", {"document": {**order, "version": "1.1.0", "output": {"type": "object"}}}
-        )
-        running.call("POST", "workflows", {"document": {**PLAIN, "description": LONG[:500_000]}})
-        running.call("POST", "agents", {"id": "helper", "description": HOSTILE, "instructions": f"{HOSTILE} {LINK}"})
-        running.call("POST", "schedules", {"workflow_id": "plain", "cron": "0 3 * * *", "schedule_id": "nightly"})
-        hook = {"url": "https://example.com/events", "description": HOSTILE}
-        made = running.call("POST", "webhooks", hook)["webhook"]
-        running.call("POST", f"webhooks/{made['id']}/test")
-        running.call("POST", "keys", {"name": HOSTILE, "kind": "agent", "scopes": ["workflow:run"]})
-        running.call("POST", "upstreams/shop/refresh", {})
-        yield running
-
-
-@pytest.fixture(scope="module")
-def browser(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser that is signed in."""
-    with browsing(tmp_path_factory.mktemp("profile"), whole=True) as running:
-        running.open(f"{server.url}/console")
-        running.type_into("#key", server.key)
-        running.press("main form button")
-        yield running
+from tests.live.console.governed import World
+from tests.live.console.shop import ORDER, PLAIN
+from tests.live.console.visiting import HOSTILE
+from tests.live.mcp.browsers import Browser
+from tests.live.rest.servers import Answer, LiveServer
 
 
 def text_of(browser: Browser, selector: str) -> str:
@@ -137,14 +32,20 @@ def test_a_form_made_from_a_schema_keeps_what_was_written_and_starts_one_run(
     browser.evaluate("document.querySelector('form.wide').noValidate = true")
     browser.type_into("[name='field.amount']", "0")
     browser.type_into("[name='field.address/city']", "Cologne")
+    for number, note in enumerate(("soon", "never mind", "fresh")):
+        browser.press("button[value='add notes']")
+        assert browser.evaluate("document.querySelector('[name=\"field.address/city\"]').value") == "Cologne"
+        browser.type_into(f"[name='field.notes/{number}']", note)
+    browser.press("button[value='remove notes/1']")
     browser.type_into("[name='field.password']", "hunter22")
-    browser.type_into("[name='field.notes']", '["soon", "fresh"]')
-    browser.press("button[value=start]")
+    browser.evaluate("document.querySelector('form.wide').noValidate = true")
+    browser.press("button.main[value=start]")
     assert "must be >= 1" in text_of(browser, "[id='field.amount-wrong']")
     assert "needed" in text_of(browser, "[id='field.item-wrong']")
     kept = "[...document.querySelectorAll('[name^=\"field.\"]')].map(item => [item.name, item.value])"
     written = dict(browser.evaluate(kept))
-    assert (written["field.address/city"], written["field.notes"]) == ("Cologne", '["soon", "fresh"]')
+    assert written["field.address/city"] == "Cologne"
+    assert [written["field.notes/0"], written["field.notes/1"]] == ["soon", "fresh"]
     assert written["field.password"] == ""
     assert "hunter22" not in browser.evaluate("document.documentElement.outerHTML")
 
@@ -159,7 +60,7 @@ def test_a_form_made_from_a_schema_keeps_what_was_written_and_starts_one_run(
     assert browser.evaluate("document.querySelector('[name=execution_id]').value") == run_id
 
     browser.type_into("[name='field.password']", "hunter22")
-    browser.press("button[value=start]")
+    browser.press("button.main[value=start]")
     assert browser.evaluate("location.pathname") == f"/console/runs/{run_id}"
     shown = server.call("GET", f"executions/{run_id}")
     assert shown["input"]["address"] == {"city": "Cologne"}
@@ -169,7 +70,7 @@ def test_a_form_made_from_a_schema_keeps_what_was_written_and_starts_one_run(
     browser.command("Emulation.setScriptExecutionDisabled", value=False)
 
 
-def test_a_key_is_made_shown_once_and_revoked(server: LiveServer, browser: Browser) -> None:
+def test_a_key_is_made_shown_once_replaced_and_revoked(server: LiveServer, browser: Browser) -> None:
     browser.open(f"{server.url}/console/keys")
     browser.type_into("#name", "for the desk")
     browser.type_into("#scopes", "workflow:run not_a_scope!")
@@ -183,12 +84,26 @@ def test_a_key_is_made_shown_once_and_revoked(server: LiveServer, browser: Brows
     assert server.request("GET", "info", key=secret).status == 200
     browser.open(f"{server.url}/console/keys")
     assert secret not in browser.evaluate("document.documentElement.outerHTML")
-    key_id = secret.removeprefix("pen_").partition("_")[0]
-    browser.evaluate(
-        f"document.querySelector('input[name=key_id][value=\"{key_id}\"]').form.querySelector('button').id = 'that'"
+    pressed = "button[value={}][data-pressed]"
+    mark = (
+        "[...document.querySelectorAll('input[name=key_id][value=\"{}\"]')]"
+        ".map(item => item.form.querySelector('button[value={}]')).find(item => item).dataset.pressed = 'yes'"
     )
-    browser.press("#that")
-    assert server.request("GET", "info", key=secret).status == 401
+    key_id = secret.removeprefix("pen_").partition("_")[0]
+    browser.evaluate(f"document.querySelector('#overlap-{key_id}').value = 'soon'")
+    browser.evaluate(mark.format(key_id, "rotate"))
+    browser.press(pressed.format("rotate"))
+    assert "'soon' is not a duration" in text_of(browser, "#overlap-wrong")
+    assert browser.evaluate(f"document.querySelector('#overlap-{key_id}').value") == "soon"
+    browser.evaluate(f"document.querySelector('#overlap-{key_id}').value = '0s'")
+    browser.evaluate(mark.format(key_id, "rotate"))
+    browser.press(pressed.format("rotate"))
+    replaced = text_of(browser, "#secret").strip()
+    assert [server.request("GET", "info", key=key).status for key in (secret, replaced)] == [401, 200]
+    browser.open(f"{server.url}/console/keys")
+    browser.evaluate(mark.format(replaced.removeprefix("pen_").partition("_")[0], "revoke"))
+    browser.press(pressed.format("revoke"))
+    assert server.request("GET", "info", key=replaced).status == 401
 
 
 def test_a_tool_is_accepted_as_it_was_read_and_a_change_is_shown_word_by_word(
@@ -209,73 +124,42 @@ def test_a_tool_is_accepted_as_it_was_read_and_a_change_is_shown_word_by_word(
     browser.press("#tool-search button[value=accept]")
     assert "did not work" in text_of(browser, "h1")
     browser.open(page)
+    browser.evaluate("document.querySelector('#tool-search [name=reason]').required = false")
+    browser.press("#tool-search button[value=refuse]")
+    assert "Say why" in text_of(browser, "#reason-wrong")
+    browser.type_into("#tool-search [name=reason]", f"It sends things away. {HOSTILE}")
+    browser.press("#tool-search button[value=refuse]")
+    assert "refused" in text_of(browser, "#tool-search .status")
+    assert "It sends things away." in text_of(browser, "#tool-search .notice")
+    assert b"1 changed" not in Visitor(server, server.key).get("").body
     browser.press("#tool-search button[value=accept]")
     assert "pinned" in text_of(browser, "#tool-search .status")
 
 
-def pages(server: LiveServer) -> list[str]:
-    versions = [item["hash"] for item in server.call("GET", "workflows/order/versions")["items"]]
-    endpoint = server.call("GET", "webhooks")["items"][0]["id"]
-    return [
-        "/workflows",
-        "/workflows/order",
-        "/workflows/plain",
-        "/workflows/order/start",
-        "/workflows/order/tests",
-        f"/workflows/order/versions?{urlencode({'before': versions[1], 'after': versions[0]})}",
-        "/workflows/order/access",
-        f"/workflows/order/access?arguments={quote(HOSTILE)}",
-        "/agents",
-        "/agents/helper",
-        "/tools",
-        "/tools/servers",
-        "/tools/servers/shop",
-        "/connect",
-        "/keys",
-        "/schedules",
-        "/webhooks",
-        f"/webhooks/{endpoint}",
-        "/system",
-    ]
-
-
-def test_no_page_runs_anything_hostile_is_too_wide_or_shuts_anybody_out(
-    server: LiveServer, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+def test_a_backup_is_made_without_script_and_is_listed_and_a_folder_that_is_gone_is_said(
+    server: LiveServer, browser: Browser
 ) -> None:
-    axe = (node_programs().modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    pictures = Path(tmp_path_factory.getbasetemp()) / "console-pages"
-    pictures.mkdir(exist_ok=True)
-    problems: list[str] = []
-    for number, page in enumerate(pages(server)):
-        for width, scheme in ((1280, "light"), (375, "dark")):
-            browser.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-            browser.command(
-                "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
-            )
-            browser.open(f"{server.url}/console{page}")
-            heard = [item["params"]["entry"]["text"] for item in browser.events if item["method"] == "Log.entryAdded"]
-            problems += [f"{page}: {text}" for text in heard if "422" not in text]
-            status = browser.evaluate("performance.getEntriesByType('navigation')[0].responseStatus")
-            if status not in (200, 422):
-                problems.append(f"{page}: {status}")
-            if browser.evaluate("document.scrollingElement.scrollWidth > innerWidth"):
-                problems.append(f"{page} at {width}: wider than the screen")
-            if browser.evaluate("document.title") in ("owned", "1") or browser.evaluate("document.images.length"):
-                problems.append(f"{page}: hostile markup is alive")
-            if browser.evaluate("document.querySelectorAll('a[href^=\"javascript:\" i], style, [style]').length"):
-                problems.append(f"{page}: a link that runs, or a style in the page")
-            if "\u202e" in browser.evaluate("document.body.textContent"):
-                problems.append(f"{page}: a text turns others around")
-            if (number % 2 == 0) == (
-                scheme == "light"
-            ):  # the stylesheet is one; both schemes and widths get their share
-                browser.evaluate(axe)
-                ran = browser.command("Runtime.evaluate", expression=AXE, awaitPromise=True, returnByValue=True)
-                problems += [f"{page} at {width}, {scheme}: {item}" for item in json.loads(ran["result"]["value"])]
-            taken = browser.command("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
-            (pictures / f"{number:02}-{width}-{scheme}.png").write_bytes(base64.b64decode(taken))
-    browser.command("Emulation.clearDeviceMetricsOverride")
-    assert problems == [], "\n".join(problems)
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(f"{server.url}/console/system")
+    assert "Runs todaynot counted" in text_of(browser, "main")
+    before = server.call("GET", "backups")["total"]
+    browser.press("button[value=backup]")
+    newest = server.call("GET", "backups")["items"][0]
+    assert server.call("GET", "backups")["total"] == before + 1
+    assert newest["verified"]
+    row = text_of(browser, "#backups ~ table tbody tr")
+    assert newest["name"] in row
+    assert "verified" in row
+    folder = server.folder / "backups"
+    assert (folder / newest["name"]).stat().st_mode & 0o777 == 0o600
+    [record] = server.call("GET", f"audit?operation=backup.create&subject={newest['name']}")["items"]
+    assert record["surface"] == "console"
+
+    folder.rename(folder.with_name("away"))
+    browser.press("button[value=backup]")
+    assert "BACKUP_FOLDER_UNAVAILABLE" in text_of(browser, "main [role=alert]")
+    assert "This cannot be shown" in text_of(browser, "#backups ~ .wrong")
+    folder.with_name("away").rename(folder)
 
 
 # --- by plain HTTP ----------------------------------------------------------------------------------------------------
@@ -342,10 +226,49 @@ def test_schedules_are_paused_resumed_and_run_and_deliveries_are_made_again(serv
     ran = owner.post("/schedules", action="run_now", schedule_id="nightly")
     assert ran.headers["location"].startswith("/console/runs/")
     endpoint = server.call("GET", "webhooks")["items"][0]["id"]
-    before = len(server.call("GET", f"webhooks/{endpoint}/deliveries")["items"])
+
+    def tests_sent() -> int:
+        made = server.call("GET", f"webhooks/{endpoint}/deliveries")["items"]
+        return sum(item["event_type"] == "penstock.webhook.test" for item in made)
+
+    before = tests_sent()
     assert owner.post(f"/webhooks/{endpoint}", action="test").status == 303
-    assert len(server.call("GET", f"webhooks/{endpoint}/deliveries")["items"]) == before + 1
+    assert tests_sent() == before + 1
     assert owner.post("/agents/helper", prompt=" ").status == 422
+
+
+def test_who_made_something_is_named_for_those_who_may_read_keys(
+    server: LiveServer, owner: Visitor, world: World
+) -> None:
+    name = f"the desk {HOSTILE}"[:100]
+    scopes = ["agent:*", "schedule:*", "webhook:*", "workflow:*", "graph:*"]
+    made = server.call("POST", "keys", {"name": name, "kind": "person", "scopes": scopes})
+    desk, key_id = Visitor(server, made["secret"]), f"key:{made['key']['id']}"
+    hook = {"url": "https://example.com/desk"}
+
+    def sent(method: str, path: str, body: dict[str, Any]) -> Any:
+        answer = server.request(method, path, body, key=made["secret"])
+        assert answer.status in (200, 201), answer
+        return answer.json()
+
+    sent("POST", "agents", {"id": "desk"})
+    sent("POST", "schedules", {"workflow_id": "plain", "cron": "0 3 * * *", "schedule_id": "desk"})
+    sent("POST", "workflows", {"document": {**PLAIN, "name": "desk", "description": "Ours."}})
+    sent("POST", "graphs/crm/branches", {"name": "desk"})
+    endpoint = sent("POST", "webhooks", hook)["webhook"]["id"]
+    pages = ("/agents/desk", "/schedules", "/schedules/desk", "/workflows/desk", f"/webhooks/{endpoint}", "/graphs/crm")
+    for page in pages:
+        shown = owner.get(page).body.decode()
+        assert "the desk &lt;script&gt;" in shown, page
+        assert key_id in shown, page
+        assert "<script>document" not in shown, page
+        theirs = desk.get(page).body.decode()
+        assert key_id in theirs, page
+        assert "the desk" not in theirs.partition("<main")[2], page
+    refused = server.call("GET", f"audit?operation=key.list&principal={key_id}")["items"]
+    assert refused == []
+    for path in ("agents/desk", "schedules/desk", "workflows/desk", "graphs/crm/branches/desk", f"webhooks/{endpoint}"):
+        assert server.request("DELETE", path).status in (200, 204), path
 
 
 def test_what_a_visitor_may_not_see_is_said_to_be_closed_and_what_is_missing_is_not_found(
@@ -371,7 +294,8 @@ def test_what_a_visitor_may_not_see_is_said_to_be_closed_and_what_is_missing_is_
     for page in ("/connect?client=codex", "/tools?operations=yes&toolset=workflows", "/workflows/order/versions"):
         assert (page, owner.get(page).status) == (page, 200)
     for page in ("/keys", "/agents", "/schedules", "/tools/servers"):
-        assert (page, reader.get(page).status) == (page, 403)
+        answer = reader.get(page)
+        assert (page, answer.status, b"<h1>This is not for you</h1>" in answer.body) == (page, 403, True)
     refused = reader.post(
         "/workflows/order/start",
         action="start",
@@ -379,5 +303,13 @@ def test_what_a_visitor_may_not_see_is_said_to_be_closed_and_what_is_missing_is_
         **{"field.amount": "1", "field.item": "tea", "field.password": "abc"},
     )
     assert refused.status == 403
-    for page in ("/workflows/none", "/workflows/none/start", "/agents/none", "/tools/servers/none", "/webhooks/none"):
-        assert (page, owner.get(page).status) == (page, 404)
+    for page in (
+        "/workflows/none",
+        "/workflows/none/start",
+        "/agents/none",
+        "/tools/servers/none",
+        "/webhooks/none",
+        "/x",
+    ):
+        answer = owner.get(page)
+        assert (page, answer.status, b"<h1>There is nothing here</h1>" in answer.body) == (page, 404, True)

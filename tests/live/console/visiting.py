@@ -8,7 +8,20 @@ from urllib.parse import urlencode
 from tests.live.mcp.browsers import Browser
 from tests.live.rest.servers import Answer, LiveServer
 
-__all__ = ["ASKS", "AXE", "BREAKS", "HOSTILE", "blocked", "cookie_of", "get", "heading", "post", "sign_in", "token_of"]
+__all__ = [
+    "ASKS",
+    "AXE",
+    "BREAKS",
+    "HOSTILE",
+    "blocked",
+    "cookie_of",
+    "get",
+    "heading",
+    "only_tab",
+    "post",
+    "sign_in",
+    "token_of",
+]
 
 HOSTILE = '<script>document.title="owned"</script><img src=x onerror="document.title=1">"\'}}{{7*7}} \u202egnp.exe'
 ASKS: dict[str, Any] = {
@@ -39,15 +52,18 @@ BREAKS: dict[str, Any] = {
         {"id": "done", "type": "end"},
     ],
 }
+
+
 # Serious and critical findings of axe, as `rule: element`.
 AXE = """axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(found.violations
   .filter(item => ["serious", "critical"].includes(item.impact))
   .flatMap(item => item.nodes.map(node => item.id + ": " + node.html.slice(0, 120)))))"""
 
 
-def sign_in(browser: Browser, server: LiveServer, key: str, page: str = "/console") -> None:
-    """Sign in with a key."""
-    browser.open(f"{server.url}{page}")
+def sign_in(browser: Browser, server: LiveServer, key: str, page: str = "/console", *, at: str = "") -> None:
+    """Sign in with a key; `at` is another address of the server."""
+    browser.command("Network.clearBrowserCookies")
+    browser.open(f"{at or server.url}{page}")
     browser.type_into("#key", key)
     browser.press("main form button")
 
@@ -89,3 +105,10 @@ def get(server: LiveServer, path: str, cookie: str = "", **headers: str) -> Answ
 def token_of(page: Answer) -> str:
     """The token in the forms of a page."""
     return page.body.decode().partition('name="form_token" value="')[2].partition('"')[0]
+
+
+def only_tab(browser: Browser, *, backwards: bool = False) -> None:
+    """Press the tab key."""
+    key = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9, "modifiers": 8 if backwards else 0}
+    browser.command("Input.dispatchKeyEvent", type="rawKeyDown", **key)
+    browser.command("Input.dispatchKeyEvent", type="keyUp", **key)

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -128,7 +129,9 @@ class Browser:
 
     def wait_for(self, event: str) -> dict[str, Any]:
         """The next event of a name."""
+        deadline = time.monotonic() + SECONDS_MAX
         while True:
+            assert time.monotonic() < deadline, f"no {event}, but {[heard.get('method') for heard in self.events[-5:]]}"
             for index, heard in enumerate(self.events):
                 if heard.get("method") == event:
                     del self.events[: index + 1]

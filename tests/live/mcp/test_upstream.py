@@ -68,6 +68,22 @@ async def test_imported_tools_are_listed_as_the_operator_says(server: LiveServer
 
 
 @eras
+async def test_resources_of_the_other_server_are_listed_and_read_here(server: LiveServer, era: str) -> None:
+    async with connected(server, era) as client:
+        listed = {str(item.uri): item for item in (await client.list_resources()).resources}
+        templates = [item.uri_template for item in (await client.list_resource_templates()).resource_templates]
+        read = await client.read_resource("penstock://upstreams/shop/shop://teas")
+    meta = listed["penstock://upstreams/shop/shop://teas"].meta
+    assert meta is not None
+    assert (meta["penstock/server"], meta["penstock/untrusted"]) == ("shop", True)
+    assert "penstock://upstreams/shop/shop://teas/{name}" in templates
+    assert not [uri for uri in (*listed, *templates) if "secret://" in uri]
+    [contents] = read.contents
+    assert isinstance(contents, types.TextResourceContents)
+    assert (str(contents.uri), contents.text) == ("penstock://upstreams/shop/shop://teas", "green, black")
+
+
+@eras
 async def test_a_call_gives_what_the_other_server_gave_and_says_whose_words_they_are(
     server: LiveServer, era: str
 ) -> None:

@@ -79,6 +79,7 @@ def seed(call: Caller) -> Seeds:
     call("PUT", "graphs/people/queries/find", {"source": find})
     webhook = call("POST", "webhooks", {"url": "https://example.com/events", "events": ["run.completed"]})["webhook"]
     delivery = call("POST", f"webhooks/{webhook['id']}/test")
+    call("PUT", "executions/waits-1/notifications/main", {"url": "https://example.com/news"})
     return Seeds(
         workflow_id=["count", "approve", "signalled"],
         execution_id=["done-1", "done-2", "asks-1", "waits-1", "given-1"],
@@ -99,4 +100,5 @@ def seed(call: Caller) -> Seeds:
         name=["find"],
         endpoint_id=[webhook["id"]],
         delivery_id=[delivery["id"]],
+        notification_id=["main"],
     )

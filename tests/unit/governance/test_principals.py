@@ -27,3 +27,12 @@ def test_a_credential_is_named_by_its_id() -> None:
     keyed = Principal(id="key:a", tenant="default", kind="service", scopes=frozenset(), key_id="a")
     signed = Principal(id="webhook:w", tenant="default", kind="webhook", scopes=frozenset(), credential="HOOK_SECRET")
     assert (keyed.credential_id, signed.credential_id) == ("a", "HOOK_SECRET")
+
+
+def test_only_who_has_every_scope_in_the_default_tenant_owns_the_server() -> None:
+    def someone(tenant: str, *scopes: str) -> Principal:
+        return Principal(id="key:a", tenant=tenant, kind="person", scopes=frozenset(scopes))
+
+    assert someone("default", "*").is_operator
+    assert not someone("acme", "*").is_operator
+    assert not someone("default", "backup:*", "key:*").is_operator

@@ -26,7 +26,7 @@ from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
 from penstock.app.executors.registered_models import ModelLink
 from penstock.app.executors.secret_sources import ReferenceSecrets, private_texts, resolve_secret
 from penstock.app.executors.sign_ins import upstream_sign_ins
-from penstock.app.executors.upstreams import UpstreamLink, import_rules
+from penstock.app.executors.upstreams import UpstreamLink, import_rules, lending_rules, refuse_missing_folders
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import AgentSettings, McpServerSettings
 from penstock.app.storage import Storage, in_file
@@ -93,6 +93,7 @@ async def open_executors(
 ) -> AsyncIterator[ConfiguredExecutors]:
     """The configured executors, until the block ends. Raises `Unavailable` if an extra is missing."""
     check_extras(settings)
+    refuse_missing_folders(settings)
     secrets = secrets_of(settings, secret_folder)
     async with AsyncExitStack() as stack:
         reach = settings.http
@@ -171,7 +172,8 @@ def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver
 
 def storage_of(settings: Settings, path: Path | None = None) -> Storage:
     """The storage that the settings name, or the same kind at another path. The caller opens and closes the store."""
-    return in_file(path or settings.storage.path, synchronous=settings.storage.synchronous)
+    chosen = settings.storage
+    return in_file(path or chosen.path, synchronous=chosen.synchronous, backup_folder=chosen.backup_folder)
 
 
 def check_extras(settings: Settings) -> None:
@@ -203,6 +205,8 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
             guard=link,
             imports=link.rules,
             run_ended=link.run_ended,
+            lender=lambda: link.lend,
+            followed=link.followed,
         )
         return made
 
@@ -229,6 +233,7 @@ def _server(
         protocol=server.protocol,
         timeout_ms=None if server.timeout is None else server.timeout // _MILLISECOND,
         bearer=bearer,
+        lending=lending_rules(server),
     )
 
 

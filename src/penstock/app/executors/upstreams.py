@@ -13,14 +13,18 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.executors.lazy_executor import LazyExecutor
 from penstock.app.settings.model import Settings
-from penstock.app.settings.named import ToolRuleSettings
-from penstock.base.errors import PenstockError, Unavailable
+from penstock.app.settings.named import McpServerSettings, ToolRuleSettings
+from penstock.base.errors import PenstockError, Rejected, Unavailable
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.ports.host import RunHost
+from penstock.runtime.upstreams.followed_resources import FollowedResources
+from penstock.runtime.upstreams.lending import LendingRules, ModelLender, SamplingTerms
 from penstock.runtime.upstreams.oauth.sign_ins import UpstreamSignIns
 from penstock.runtime.upstreams.tools import (
     ImportRules,
@@ -29,17 +33,19 @@ from penstock.runtime.upstreams.tools import (
     ToolGuard,
     ToolRefusal,
     ToolRule,
+    UpstreamResource,
     UpstreamTool,
 )
 
 if TYPE_CHECKING:
     from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
-__all__ = ["UpstreamLink", "import_rules"]
+__all__ = ["UpstreamLink", "import_rules", "lending_rules", "refuse_missing_folders"]
 
 _LOGGER = logging.getLogger("penstock.upstream")
 # How long one wait for the end of a run lasts, before it is repeated.
 _PATIENCE_SECONDS = 600.0
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def import_rules(settings: Settings) -> dict[str, ImportRules]:
@@ -72,6 +78,33 @@ def _rule(said: ToolRuleSettings) -> ToolRule:
     )
 
 
+def lending_rules(server: McpServerSettings) -> LendingRules | None:
+    """What the settings lend to a server; None if they lend nothing."""
+    said = server.sampling
+    if said is None and not server.roots:
+        return None
+    sampling = None
+    if said is not None:
+        sampling = SamplingTerms(
+            model=said.model,
+            tenants=said.tenants,
+            requests_per_call=said.requests_per_call,
+            max_tokens=said.max_tokens,
+            timeout_ms=max(1, said.timeout // _MILLISECOND),
+            cost_per_call=said.cost_per_call,
+        )
+    return LendingRules(sampling=sampling, folders=server.roots)
+
+
+def refuse_missing_folders(settings: Settings) -> None:
+    """Raise `Rejected` if a folder that the settings lend to a server does not exist."""
+    for name, server in settings.mcp_servers.items():
+        for folder in (folder for folders in server.roots.values() for folder in folders):
+            if not server.disabled and not Path(folder).is_dir():
+                message = f"mcp_servers.{name}.roots: {folder} is not a folder"
+                raise Rejected("ROOT_NOT_FOUND", message, "correct the path, or create the folder")
+
+
 @dataclass(slots=True, kw_only=True)
 class UpstreamLink:
     """The link between the executor that talks to servers and the tool registry. It is a `ToolGuard` itself."""
@@ -88,10 +121,18 @@ class UpstreamLink:
     host: RunHost | None = None
     sign_ins: UpstreamSignIns = field(default_factory=UpstreamSignIns)
     """The servers that want OAuth."""
+    followed: FollowedResources = field(default_factory=FollowedResources)
+    """The resources whose changes somebody follows."""
+    lend: ModelLender | None = None
+    """How models are lent to servers, while a gate is open."""
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Pass a server's listing to the guard."""
         await self.guard.tools_listed(server, tools)
+
+    def resources_listed(self, server: str, resources: tuple[UpstreamResource, ...]) -> None:
+        """Pass the resources of a server to the guard."""
+        self.guard.resources_listed(server, resources)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
         """Why a tool must not be called now."""
@@ -139,6 +180,7 @@ class UpstreamLink:
     async def watch_servers(self, board: UpstreamToolRegistry) -> AsyncIterator[None]:
         """Keep connections to the servers open until the block ends."""
         before, self.guard = self.guard, board
+        board.followed = self.followed
         board.connections = self if self.tools is not None or self.apis is not None else None
         names = [name for name in self.rules if self.watches and self._lazy(name) is not None]
         watching = [asyncio.create_task(self._watch(name), name=f"upstream {name}") for name in names]

@@ -90,6 +90,8 @@ class ServerOptions:
     mcp: McpOptions = field(default_factory=McpOptions)
     console: bool = True
     """True if the web console is served."""
+    trace_url: str | None = None
+    """The page of a trace in the operator's tracing system, with `{trace_id}` in it."""
     console_links: OneTimeLinks | None = None
     """The one-time links that sign the user of this machine in, if the command makes any."""
     openwop: bool = True
@@ -134,6 +136,7 @@ class ServerOptions:
             ),
             mcp=mcp_options(settings),
             console=server.console_enabled,
+            trace_url=settings.telemetry.trace_url,
             openwop_mount=server.openwop.mcp,
             openwop_sampling=bool(settings.models),
             openwop_seam=server.openwop.seam,
@@ -300,7 +303,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             *hook_pages(gate, at_once_max=options.rest.max_concurrent_requests),
         ]
         pages.extend(mcp.routes())
-        pages.extend(console_routes(gate, options.console_links) if options.console else [])
+        pages.extend(console_routes(gate, options.console_links, options.trace_url) if options.console else [])
         busy = ConcurrencyLimit(options.rest.max_concurrent_requests)
         openwop = _openwop(gate, options, mcp) if options.openwop else None
         pages.extend(openwop.routes(busy) if openwop is not None else [])

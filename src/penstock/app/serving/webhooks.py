@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock import __version__
+from penstock.a2a.notifications import NOTIFICATIONS
 from penstock.base.lazy_import import lazy_import
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.webhooks.disabling import disable_through
+from penstock.operations.webhooks.disabling import disable_through, remove_through
 from penstock.operations.webhooks.showing import shown_through
 from penstock.runtime.webhooks.dispatcher import (
     DeliveryDispatcher,
@@ -50,7 +51,8 @@ async def open_dispatcher(
         pepper=services.pepper,
         sender=_SenderOnDemand(allow_private=services.webhooks.allow_private_addresses),
         disable=disable_through(gate),
-        shown=shown_through(gate),
+        shown=shown_through(gate, NOTIFICATIONS),
+        remove=remove_through(gate),
         options=DeliveryOptions(
             source=services.webhooks.address(services.base_path),
             user_agent=f"penstock/{__version__}",

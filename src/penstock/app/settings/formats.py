@@ -40,6 +40,7 @@ __all__ = [
     "TENANT",
     "TOOLSET",
     "TOOL_PREFIX",
+    "TRACE_URL",
     "URL",
     "URL_PATH",
     "Format",
@@ -102,6 +103,10 @@ MODULE = Format(expected="a file (steps.py) or the name of a module", anchor="mo
 URL = Format(
     expected="an address that begins with http:// or https://, without a password in it",
     pattern=r"https?://[^\s/@?#]+(/[^\s?#]*)?",
+)
+TRACE_URL = Format(
+    expected="an address that begins with http:// or https:// and has {trace_id} in its path, query or fragment",
+    pattern=r"https?://[^\s/@?#{}]+[/?#][^\s{}]*\{trace_id\}[^\s{}]*",
 )
 SECURE_URL = Format(
     expected="an address that begins with https://, or with http:// and a name of this machine",

@@ -32,6 +32,7 @@ from penstock.app.settings.formats import (
     TABLE_NAME,
     TOOL_PREFIX,
     TOOLSET,
+    TRACE_URL,
     URL,
     URL_PATH,
 )
@@ -288,6 +289,13 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
             "When the disk must have a commit: `FULL` at once, `NORMAL` and `OFF` may lose the last ones with power."
         ),
     ] = "FULL"
+    backup_folder: Annotated[
+        str | None,
+        Field(
+            "The folder for backups that the server makes when it is asked to (`backup.create`); null means none.",
+            format=PATH,
+        ),
+    ] = None
 
 
 class WorkflowSettings(Struct, frozen=True, kw_only=True):
@@ -393,9 +401,16 @@ class LoggingSettings(Struct, frozen=True, kw_only=True):
 
 
 class TelemetrySettings(Struct, frozen=True, kw_only=True):
-    """Numbers for monitoring."""
+    """Numbers for monitoring, and where traces are looked at."""
 
     metrics_public: Annotated[bool, Field("Whether `/metrics` answers without a key.")] = False
+    trace_url: Annotated[
+        str | None,
+        Field(
+            "The page of a trace in your tracing system, with `{trace_id}` for its id: the console links runs to it.",
+            format=TRACE_URL,
+        ),
+    ] = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ Above it: `model`. Below it: `composite_types`, `secrets`. `executors.configured
 
 # No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.
 
+import os
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
@@ -15,6 +16,7 @@ from penstock.app.settings.composite_types import Field
 from penstock.app.settings.formats import PATH, SCOPE, TOOL_PREFIX, URL
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.app.settings.upstream_auth import ItemProblem, OAuthSettings, may_have_tokens
+from penstock.base import limits
 from penstock.definitions.source.findings import suggestion
 from penstock.runtime.ports.models import COMPATIBLE, MOCK, PROVIDERS
 
@@ -26,6 +28,7 @@ __all__ = [
     "McpServerSettings",
     "ModelLimitSettings",
     "ModelSettings",
+    "SamplingSettings",
     "TokenPriceSettings",
     "ToolRuleSettings",
 ]
@@ -91,6 +94,34 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     ] = {}
 
 
+class SamplingSettings(Struct, frozen=True, kw_only=True):
+    """The model that a server is lent (sampling in MCP), and how much of it."""
+
+    model: Annotated[str, Field("The model, by its name under `models` or in the registry of the tenant.")]
+    tenants: Annotated[
+        tuple[str, ...], Field("The tenants whose calls may use it, and pay for it; `*` stands for all.")
+    ] = ("default",)
+    requests_per_call: Annotated[
+        int,
+        Field(
+            "How often the server may ask it during one call of a tool.",
+            minimum=1,
+            maximum=limits.MCP_QUESTIONS_PER_CALL_MAX,
+        ),
+    ] = limits.MCP_SAMPLING_REQUESTS_DEFAULT
+    max_tokens: Annotated[int, Field("The longest answer.", minimum=1)] = limits.MCP_SAMPLING_TOKENS_DEFAULT
+    cost_per_call: Annotated[
+        float | None,
+        Field(
+            "Dollars after which it is not asked again during one call; the model needs `prices`. No limit unless set.",
+            minimum=0,
+        ),
+    ] = None
+    timeout: Annotated[timedelta, Field("How long one answer may take.", minimum=0.001)] = timedelta(
+        seconds=limits.MCP_SAMPLING_SECONDS_DEFAULT
+    )
+
+
 class McpServerSettings(Struct, frozen=True, kw_only=True):
     """A server that is started as a program (`command`) or reached over HTTP (`url`)."""
 
@@ -118,9 +149,17 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     import_: Annotated[
         ImportSettings | None, Field("Which of its tools are in the catalogue, for every caller; none unless set.")
     ] = None
+    sampling: Annotated[
+        SamplingSettings | None, Field("The model that it may ask while one of its tools runs; none unless set.")
+    ] = None
+    roots: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Field("The folders that it is told of, as absolute paths by tenant; `*` stands for all. None unless set."),
+    ] = {}
 
     def problems(self) -> Iterator[ItemProblem]:
-        """Check that a server is reached in exactly one way."""
+        """Check that a server is reached in exactly one way, and that what it is lent can be lent."""
+        yield from self._unfit_roots()
         if (self.command is None) == (self.url is None):
             yield ItemProblem("", "must have either `command` (a program) or `url` (an address)")
         if self.url is not None:
@@ -135,6 +174,14 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
             yield ItemProblem("headers", "must not have `authorization`: `auth` says where tokens come from")
         if self.auth is not None and self.url is not None and not may_have_tokens(self.url):
             yield ItemProblem("url", "must begin with https:// where there is `auth`, except on this machine")
+
+    def _unfit_roots(self) -> Iterator[ItemProblem]:
+        for tenant, folders in self.roots.items():
+            if len(folders) > limits.MCP_ROOTS_MAX:
+                yield ItemProblem(f"roots.{tenant}", f"must have at most {limits.MCP_ROOTS_MAX} folders")
+            for folder in folders:
+                if not os.path.isabs(folder):
+                    yield ItemProblem(f"roots.{tenant}", f"must have absolute paths, not `{folder}`")
 
 
 class ApiSettings(Struct, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """Agents: how long they go on by themselves, how much of a result their model reads, and how they are evaluated."""
 
 __all__ = [
-    "A2A_HEARTBEAT_SECONDS",
     "A2A_LOOK_SECONDS",
+    "A2A_PAGE_DEFAULT",
+    "A2A_PAGE_MAX",
     "A2A_WAIT_SECONDS",
     "AGENT_CONVERSATION_CHARACTERS_DEFAULT",
     "AGENT_CONVERSATION_CHARACTERS_MAX",
@@ -10,6 +11,7 @@ __all__ = [
     "AGENT_PARALLEL_TOOLS_DEFAULT",
     "AGENT_REPAIRS_MAX",
     "AGENT_RESULT_CHARACTERS_MAX",
+    "AGENT_SUMMARY_SHARE",
     "AGENT_TOOLS_MAX",
     "AGENT_TURNS_DEFAULT",
     "AGENT_TURNS_MAX",
@@ -46,8 +48,9 @@ A2A_WAIT_SECONDS = 25.0
 # moves its run only when it is decided.
 A2A_LOOK_SECONDS = 2.0
 CHAT_LOOK_SECONDS = 1.0
-# A stream over A2A on which nothing happens says so this often, so that nobody takes it for dead.
-A2A_HEARTBEAT_SECONDS = 15.0
+# Tasks on a page of a list over A2A, and the most that may be asked for, as the protocol says.
+A2A_PAGE_DEFAULT = 50
+A2A_PAGE_MAX = 100
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
 AGENT_TURNS_DEFAULT = 10
 # More than this is no conversation any more; a workflow calls several agents, or one of them several times.
@@ -68,6 +71,9 @@ AGENT_CONVERSATION_CHARACTERS_DEFAULT = 100_000
 AGENT_CONVERSATION_CHARACTERS_MIN = 1_000
 # A conversation is in the state of its run: with four bytes for each character, this leaves room for the next answers.
 AGENT_CONVERSATION_CHARACTERS_MAX = 180_000
+# The summary of what is left out may have one character in so many of those that the model reads: it is to stand for
+# the beginning of a conversation, and not to push out the rest.
+AGENT_SUMMARY_SHARE = 4
 # Turns of a session in one answer: each of them is a run that has to be read.
 SESSION_TURNS_READ_MAX = 100
 

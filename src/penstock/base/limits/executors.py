@@ -17,6 +17,7 @@ __all__ = [
     "LLM_FALLBACKS_MAX",
     "LLM_MODELS_CACHED_MAX",
     "LLM_REGISTERED_PROVIDERS_MAX",
+    "LLM_THOUGHTS_CHARACTERS_MAX",
     "LLM_TIMEOUT_MS_DEFAULT",
     "LLM_TOOLS_MAX",
     "LLM_TOOL_CALLS_MAX",
@@ -78,6 +79,8 @@ MODEL_FALLBACKS_FOLLOWED_MAX = 100
 LLM_VIOLATIONS_SHOWN_MAX = 20
 # Tools that a model is offered at once: providers accept about as many, and models choose badly among more.
 LLM_TOOLS_MAX = 128
+# Thoughts of one turn that are kept to be sent back. They are in the state of the run, beside what is said.
+LLM_THOUGHTS_CHARACTERS_MAX = 32_000
 # Calls that a model may make in one turn; further ones are left out of the turn, and it can make them in the next.
 LLM_TOOL_CALLS_MAX = 32
 # The id of a call, which the provider chooses; it stands in every later request of the conversation.

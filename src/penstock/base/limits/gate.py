@@ -39,6 +39,7 @@ __all__ = [
     "IDEMPOTENCY_KEY_CHARACTERS_MAX",
     "IDEMPOTENCY_TTL_MS",
     "JUSTIFICATION_CHARACTERS_MAX",
+    "KEYS_NAMED_MAX",
     "KEYS_PROVEN_KEPT",
     "KEY_LOOK_SECONDS",
     "KEY_USE_GATHER_MS",
@@ -57,12 +58,14 @@ __all__ = [
     "RATE_SHARE_SECONDS",
     "READ_CALLS_PER_MINUTE",
     "SCHEDULES_PER_TENANT_MAX",
+    "SCHEDULE_PREVIEW_TIMES_MAX",
     "SCOPE_CHARACTERS_MAX",
     "START_NEEDS_KEPT",
     "STORAGE_MEASURE_MS",
     "SYNC_WAIT_SECONDS",
     "SYNC_WAIT_SECONDS_MAX",
     "UNAUTHENTICATED_PER_MINUTE",
+    "UNSEEN_RUNS_SKIPPED_MAX",
     "USAGE_DAYS_KEPT",
     "WRITE_CALLS_PER_MINUTE",
 ]
@@ -160,10 +163,17 @@ KEYS_PROVEN_KEPT = 1_000
 KEY_LOOK_SECONDS = 0.25
 # Schedules of one tenant; every one is looked at each second.
 SCHEDULES_PER_TENANT_MAX = 1_000
+# Times that a preview of a schedule tells: enough to see a pattern, few enough for a page.
+SCHEDULE_PREVIEW_TIMES_MAX = 50
 # A page of a list, unless the caller asks for another size.
 PAGE_LIMIT_DEFAULT = 50
 # More in one page only makes the answer slow; the cursor goes on.
 PAGE_LIMIT_MAX = 500
+# Ids by which keys are listed in one call: as many as a page of the console has rows, and an address stays short.
+KEYS_NAMED_MAX = 100
+# Runs that are passed over to fill a page of a list, because they hold calls that an agent may not know of. Each is
+# read; beyond this, the page is shorter.
+UNSEEN_RUNS_SKIPPED_MAX = 1_000
 
 # How long a held call waits for approval: over a night, and short enough that its arguments are not stale.
 DRAFT_MS = 24 * 3_600_000

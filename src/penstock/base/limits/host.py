@@ -16,6 +16,10 @@ __all__ = [
     "LIVE_RUNS_MAX",
     "LOG_LINE_CHARACTERS_MAX",
     "PROGRESS_BUFFERED_MAX",
+    "REPORTED_ATTEMPTS_KEPT_PER_RUN",
+    "REPORTING_RUNS_KEPT",
+    "REPORT_CHARACTERS_KEPT_MAX",
+    "REPORT_LINES_KEPT_PER_RUN",
     "TIMERS_AHEAD_MAX",
     "VALUES_AT_ONCE",
     "WATCHED_RUNS_PER_READ",
@@ -50,6 +54,12 @@ WATCHED_RUNS_PER_READ = 500
 PROGRESS_BUFFERED_MAX = 100
 # Characters of a line that a step writes into its log, for those who follow the run; people read no longer ones.
 LOG_LINE_CHARACTERS_MAX = 4_000
+# What a process keeps in its memory of the reports of activities, for those who look at a run: 200 runs with 100 lines
+# and 20 attempts of 500 characters each are 12 MB at most.
+REPORTING_RUNS_KEPT = 200
+REPORT_LINES_KEPT_PER_RUN = 100
+REPORTED_ATTEMPTS_KEPT_PER_RUN = 20
+REPORT_CHARACTERS_KEPT_MAX = 500
 # Activities one process performs at a time.
 ACTIVITIES_AT_ONCE_MAX = 256
 # By how much the time of day may move against the machine's steady clock and be followed at once: a correction.

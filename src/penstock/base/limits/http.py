@@ -10,18 +10,22 @@ __all__ = [
     "CONSOLE_CELL_CHARACTERS_MAX",
     "CONSOLE_COMPARED_LINES_MAX",
     "CONSOLE_COMPARED_WORDS_MAX",
-    "CONSOLE_COOKIE_BYTES_MAX",
     "CONSOLE_EXPLAINED_KEYS",
+    "CONSOLE_EXPORT_CHUNK_BYTES",
     "CONSOLE_FAILED_SIGN_INS_PER_ADDRESS_PER_MINUTE",
     "CONSOLE_FAILED_SIGN_INS_PER_KEY_PER_MINUTE",
-    "CONSOLE_HISTORY_FILE_RECORDS_MAX",
     "CONSOLE_HISTORY_ROWS",
     "CONSOLE_LINK_MS",
+    "CONSOLE_NODE_ROWS",
     "CONSOLE_ROWS",
     "CONSOLE_SCHEMA_TYPES_MAX",
+    "CONSOLE_SESSIONS_CACHED",
+    "CONSOLE_SESSIONS_PER_PRINCIPAL_MAX",
+    "CONSOLE_SESSION_GRACE_MS",
     "CONSOLE_SESSION_IDLE_MS",
     "CONSOLE_SESSION_MAX_MS",
     "CONSOLE_SESSION_RENEWED_MS",
+    "CONSOLE_SESSION_WRITES_MAX",
     "CONSOLE_SIGN_IN_MS",
     "CONSOLE_VALUE_CHARACTERS_MAX",
     "DRAIN_CLOSING_SECONDS",
@@ -29,6 +33,8 @@ __all__ = [
     "DRAIN_WAIT_SECONDS",
     "FORM_BYTES_MAX",
     "FORM_FIELDS_MAX",
+    "FORM_ITEMS_MAX",
+    "FORM_SCHEMA_FIELDS_MAX",
     "GZIP_BYTES_MIN",
     "QUERY_PARAMETERS_MAX",
     "REQUESTS_AT_ONCE_MAX",
@@ -102,10 +108,17 @@ STREAM_SEND_SECONDS_MAX = 30.0
 CONSOLE_SESSION_IDLE_MS = 12 * 3_600_000
 # A browser that is used all the time signs in again after a week: somebody may have left it open.
 CONSOLE_SESSION_MAX_MS = 7 * 24 * 3_600_000
-# How old a session is before its end is moved: not with every request, as that would be a new cookie for each.
-CONSOLE_SESSION_RENEWED_MS = 3_600_000
-# A session in a cookie: browsers keep 4,096 bytes of one, with its name and attributes.
-CONSOLE_COOKIE_BYTES_MAX = 3_800
+# How old the cookie of a session is before another takes its place, which is stored: often enough that a stolen one is
+# noticed soon, and that the list says when a session was last used; not with every request.
+CONSOLE_SESSION_RENEWED_MS = 15 * 60_000
+# How long the cookie before still counts: for the requests that were on their way when it was replaced.
+CONSOLE_SESSION_GRACE_MS = 30_000
+# Sessions of one person; whoever has more browsers than that loses the session that was unused for longest.
+CONSOLE_SESSIONS_PER_PRINCIPAL_MAX = 100
+# Sessions that a process remembers while the store does not change.
+CONSOLE_SESSIONS_CACHED = 1_000
+# How often a change of a session is tried when others change it at the same time: tabs, and other processes.
+CONSOLE_SESSION_WRITES_MAX = 8
 # How long somebody may take to sign in at an issuer: to find a second factor, not to come back tomorrow.
 CONSOLE_SIGN_IN_MS = 10 * 60_000
 # How long a one-time link works: a browser opens it at once, a person copies it.
@@ -117,13 +130,19 @@ CONSOLE_FAILED_SIGN_INS_PER_KEY_PER_MINUTE = 10
 FORM_BYTES_MAX = 1_048_576
 # Fields of a form or an address.
 FORM_FIELDS_MAX = 1_000
+# A list with more items is easier to write as JSON.
+FORM_ITEMS_MAX = 50
+# A form with more fields than this fits nobody; schemas that refer to themselves would grow without it.
+FORM_SCHEMA_FIELDS_MAX = 300
 # Rows of a list, and records of a history on one page: a hundred rows are 3 kB compressed, 500 records 7 kB.
 CONSOLE_ROWS = 100
 CONSOLE_HISTORY_ROWS = 500
+# Nodes of a run on one page: as many as are drawn. Workflows may have thousands.
+CONSOLE_NODE_ROWS = 200
 # Runs that one form cancels, retries or forks: as many as somebody looks at before pressing the button.
 CONSOLE_BULK_MAX = 100
-# Records of a file that a page exports; the command line exports all of a history.
-CONSOLE_HISTORY_FILE_RECORDS_MAX = 20_000
+# Bytes of a history that are read at once for a file; the file itself may have any length.
+CONSOLE_EXPORT_CHUNK_BYTES = 1_048_576
 # Bars and lanes of a timeline; beyond that a bar stands for several visits.
 TIMELINE_BARS_MAX = 300
 TIMELINE_LANES_MAX = 100

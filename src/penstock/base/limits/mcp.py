@@ -21,6 +21,7 @@ __all__ = [
     "MCP_FORM_BYTES_MAX",
     "MCP_LOOK_PAUSE_FACTOR",
     "MCP_QUESTION_SECONDS_MAX",
+    "MCP_RESOURCES_PAGE",
     "MCP_RESULT_CHARACTERS_MAX",
     "MCP_SESSIONS_MAX",
     "MCP_SESSIONS_PER_KEY",
@@ -50,6 +51,8 @@ MCP_RESULT_CHARACTERS_MAX = 25_000
 MCP_CONTENT_BYTES_MAX = 4_000_000
 # Executions among the resources, the newest first: more are found with a tool, and a client may read every one listed.
 MCP_EXECUTIONS_LISTED = 50
+# Resources on one page of a list: most clients read only the first page, and few tenants have more.
+MCP_RESOURCES_PAGE = 500
 # What the protocol lets an answer to a completion have.
 MCP_COMPLETIONS_MAX = 100
 # What a list of tools may cost before the long tail is left to a search; about ten thousand tokens.

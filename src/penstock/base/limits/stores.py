@@ -1,6 +1,8 @@
 """Stores: pages of listings, files, and how old data is forgotten."""
 
 __all__ = [
+    "BACKUPS_MAX",
+    "BACKUP_UNFINISHED_SECONDS",
     "DEFINITIONS_KEPT_MAX",
     "DEFINITIONS_PAGE_MAX",
     "HISTORY_PAGE_MAX",
@@ -12,6 +14,7 @@ __all__ = [
     "RETENTION_BATCH_RUNS_MAX",
     "RETENTION_PAUSE_SECONDS",
     "RETENTION_ROUND_SECONDS",
+    "RUNS_COUNTED_MAX",
     "RUNS_PAGE_MAX",
     "SEARCH_TEXT_CHARACTERS_MAX",
     "STORED_PAGE_RECORDS_MAX",
@@ -27,6 +30,11 @@ __all__ = [
     "STORE_VACUUM_BYTES_PER_SECOND",
 ]
 
+# Backups in the folder of a server. None is deleted by the server, so that there must be an end; three months of daily
+# ones fit.
+BACKUPS_MAX = 100
+# After this long nobody goes on with an unfinished backup: a copy of even a large store takes minutes.
+BACKUP_UNFINISHED_SECONDS = 86_400.0
 # Records in one row of a store; a decision with more, as a long loop makes, is stored as several. Whoever reads some of
 # them looks over a whole row: a quarter of a millisecond, where a row of 20,000 takes ten.
 STORED_PAGE_RECORDS_MAX = 500
@@ -77,3 +85,5 @@ RETENTION_PAUSE_SECONDS = 0.05
 INTEGRITY_PROBLEMS_MAX = 200
 # Definitions that a store keeps in memory for whoever starts runs of them; a start then reads no document.
 DEFINITIONS_KEPT_MAX = 256
+# How far the runs of a list are counted: beyond this nobody reads the number, and counting takes a while.
+RUNS_COUNTED_MAX = 10_000

@@ -8,6 +8,12 @@ __all__ = [
     "MCP_PARKED_SECONDS_MAX",
     "MCP_QUESTIONS_PER_CALL_MAX",
     "MCP_RECONNECT_SECONDS_MAX",
+    "MCP_ROOTS_MAX",
+    "MCP_SAMPLING_BYTES_MAX",
+    "MCP_SAMPLING_MESSAGES_MAX",
+    "MCP_SAMPLING_REQUESTS_DEFAULT",
+    "MCP_SAMPLING_SECONDS_DEFAULT",
+    "MCP_SAMPLING_TOKENS_DEFAULT",
     "MCP_TIMEOUT_MS_DEFAULT",
     "OAUTH_ANSWER_BYTES_MAX",
     "OAUTH_ANSWER_SECONDS_MAX",
@@ -29,6 +35,7 @@ __all__ = [
     "OPENAPI_VALUES_MAX",
     "UPSTREAM_ANSWER_BYTES_MAX",
     "UPSTREAM_ANSWER_TOKENS_MAX",
+    "UPSTREAM_FOLLOWED_MAX",
     "UPSTREAM_LOOK_AGE_SECONDS_MAX",
     "UPSTREAM_LOOK_PAUSE_SECONDS",
     "UPSTREAM_LOOK_SECONDS",
@@ -75,9 +82,20 @@ UPSTREAM_LOOK_AGE_SECONDS_MAX = 60.0
 MCP_CONTENT_BLOCKS_MAX = 1_000
 # What a server may ask during one call: no person answers more.
 MCP_QUESTIONS_PER_CALL_MAX = 50
+# What a server may have a lent model read in one request: some ten thousand tokens, which the operator pays for.
+MCP_SAMPLING_BYTES_MAX = 65_536
+MCP_SAMPLING_MESSAGES_MAX = 50
+# What a server that is lent a model may use of it in one call, unless the settings say otherwise: a summary or two.
+MCP_SAMPLING_REQUESTS_DEFAULT = 5
+MCP_SAMPLING_TOKENS_DEFAULT = 1_000
+MCP_SAMPLING_SECONDS_DEFAULT = 30.0
+# Folders that a server is told of, for one tenant: each is looked up whenever the server asks.
+MCP_ROOTS_MAX = 32
 # Tools of one server, and one of them with its schemas; the largest real catalogues have some hundred.
 UPSTREAM_TOOLS_MAX = 500
 UPSTREAM_TOOL_BYTES_MAX = 65_536
+# Resources of one server whose changes this process asks for: each is a subscription that the server keeps.
+UPSTREAM_FOLLOWED_MAX = 500
 # How long a tool of an MCP server may take when its node does not say.
 MCP_TIMEOUT_MS_DEFAULT = 60_000
 # What an authorization server may answer, or a server that describes itself; real documents have ten kilobytes.

@@ -11,6 +11,8 @@ __all__ = [
     "ENDPOINTS_PER_TENANT_MAX",
     "ENDPOINT_SECRET_OVERLAP_MS_MAX",
     "EVENT_OUTPUT_BYTES_MAX",
+    "NOTIFICATIONS_PER_RUN_MAX",
+    "NOTIFICATIONS_PER_TENANT_MAX",
     "WEBHOOK_ATTEMPTS_MAX",
     "WEBHOOK_BYTES_MAX",
     "WEBHOOK_DELIVERY_SECONDS_MAX",
@@ -43,5 +45,9 @@ ENDPOINTS_PER_TENANT_MAX = 100
 ENDPOINT_SECRET_OVERLAP_MS_MAX = 7 * 24 * 60 * 60 * 1000
 # An output within an event; receivers commonly take 256 kB, and a larger one is read with the API.
 EVENT_OUTPUT_BYTES_MAX = 65_536
+# Receivers that are told of one execution: its client, and perhaps somebody who watches.
+NOTIFICATIONS_PER_RUN_MAX = 10
+# All of these of a tenant: they go when their executions end, and every event is matched against them.
+NOTIFICATIONS_PER_TENANT_MAX = 500
 # How far the time in a signature may be from ours, as most senders recommend.
 WEBHOOK_SKEW_MS = 300_000

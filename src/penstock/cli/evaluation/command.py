@@ -7,7 +7,7 @@ or a line of the data set cannot be used, 130 left with Ctrl-C.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -19,23 +19,23 @@ from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.cli.evaluation.dataset import BadLine, Case, DataSet, read_dataset
 from penstock.cli.evaluation.judging import judge_of
-from penstock.cli.evaluation.opening import EvaluationFiles, open_evaluation
+from penstock.cli.evaluation.opening import EvaluationFiles
 from penstock.cli.evaluation.page import html_page
+from penstock.cli.evaluation.places import FilePlace, Place, Version
 from penstock.cli.evaluation.printing import Progress, print_bad_lines, print_report
 from penstock.cli.evaluation.report import CaseResult, Earlier, Report, report_text
 from penstock.cli.evaluation.running import Bounds, CaseRunner
-from penstock.cli.evaluation.scripted import ScriptedCases, unscripted
-from penstock.cli.evaluation.versions import other_version
-from penstock.cli.run.source import calls_of_gate
-from penstock.cli.run.workflow_lookup import runnable_in_project
+from penstock.cli.evaluation.server import open_place
+from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.runs.client import RunOptions
+from penstock.cli.targets.selection import FileTarget, ServerTarget, choose_target
 from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace
 from penstock.cli.terminal.console import console_for, count_words
 from penstock.cli.terminal.event_loop import Interrupted, exit_with_async, hold_signals, until_interrupted
-from penstock.cli.terminal.exits import INTERRUPTED, JsonOption, command_text, print_json
+from penstock.cli.terminal.exits import INTERRUPTED, command_text, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.durations import parse_native_duration_ms
-from penstock.definitions.model import Workflow
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.system import new_run_id
 
@@ -51,17 +51,15 @@ class _Asked:
 
     dataset: DataSet
     against: str
-    others: tuple[str, ...]
     evaluation: str
     judge: str | None
     bounds: Bounds
     fail_under: float
     baseline: str | None
     html: Path | None
-    scripted: bool
     as_json: bool
     files: EvaluationFiles
-    workspace: Workspace
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,9 @@ class _Ran:
 _Against = Annotated[
     str,
     typer.Option(
-        "--against", metavar="FILE|NAME", help="The workflow or agent: a file, or the name of one of the project."
+        "--against",
+        metavar="FILE|NAME",
+        help="The workflow or agent: a file, or the name of one of the project; on a server NAME or NAME@VERSION.",
     ),
 ]
 _Baseline = Annotated[
@@ -95,6 +95,7 @@ _Concurrency = Annotated[
 ]
 
 
+@expand_option_groups
 def eval_command(  # noqa: PLR0913  # every option is one the user can give
     dataset: Annotated[
         Path, typer.Argument(metavar="DATASET", help="The cases: a file with one JSON object on each line.")
@@ -132,12 +133,15 @@ def eval_command(  # noqa: PLR0913  # every option is one the user can give
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
     config: ConfigOption = None,
-    as_json: JsonOption = False,
+    options: RunOptions,
 ) -> None:
     """Run a data set against a workflow or an agent, and compare what comes out with what is expected.
 
     Each case is a durable run, in a file of the evaluation's own beside the database: an evaluation that was
     interrupted goes on with the same command and --id. The report is kept beside it, and compared with --baseline.
+
+    With --server or --profile, each case is an execution of the server, which has the workflow already. It is started
+    with your key and does in earnest what the workflow does.
 
     With --json, progress goes to standard error, and the last line on standard output is the report.
 
@@ -146,26 +150,43 @@ def eval_command(  # noqa: PLR0913  # every option is one the user can give
     """
 
     async def work() -> int:
-        settings = command_settings(config, {"steps.modules": steps or None}, as_json=as_json).settings
+        flags = {"storage.path": options.database, "steps.modules": steps or None}
+        settings = command_settings(config, flags, as_json=options.as_json).settings
         workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
+        files = EvaluationFiles.beside(workspace.database)
+        in_file = FilePlace(workspace=workspace, files=files, with_files=tuple(other or ()), scripted=scripted)
         asked = _Asked(
             dataset=read_dataset(dataset),
             against=against,
-            others=tuple(other or ()),
             evaluation=EvaluationFiles.checked(evaluation or f"e-{new_run_id()[2:]}"),
             judge=judge,
             bounds=_bounds(concurrency, max_cost, timeout),
             fail_under=fail_under,
             baseline=baseline,
             html=html,
-            scripted=scripted,
-            as_json=as_json,
-            files=EvaluationFiles.beside(workspace.database),
-            workspace=workspace,
+            as_json=options.as_json,
+            files=files,
+            place=in_file,
         )
-        return await _evaluate(asked, skips=skip_bad_lines)
+        match choose_target(options.server, options.profile, options.database):
+            case FileTarget():
+                return await _evaluate(asked, skips=skip_bad_lines)
+            case ServerTarget() as server:
+                _refuse_file_options(
+                    {"--scripted": scripted, "--with": other, "--steps": steps, "--secret-file": secret_folder}, server
+                )
+                async with open_place(server) as place:
+                    return await _evaluate(replace(asked, place=place), skips=skip_bad_lines)
 
-    exit_with_async(work, as_json=as_json)
+    exit_with_async(work, as_json=options.as_json)
+
+
+def _refuse_file_options(given: Mapping[str, object], server: ServerTarget) -> None:
+    """Refuse options that say how this process performs runs: a server does that itself."""
+    named = [option for option, value in given.items() if value]
+    if named:
+        message = f"{' and '.join(named)}: {server.server} performs the cases itself, with what it has"
+        raise UsageError(f"{message}; to evaluate in a file, name one with --db")
 
 
 def _bounds(concurrency: int, max_cost: float | None, timeout: str) -> Bounds:
@@ -177,7 +198,7 @@ def _bounds(concurrency: int, max_cost: float | None, timeout: str) -> Bounds:
 
 
 async def _evaluate(asked: _Asked, *, skips: bool) -> int:
-    target, others = runnable_in_project(asked.against, asked.others, asked.workspace.settings, performs=True)
+    target = await asked.place.target(asked.against)
     checked = _checked(asked, target)
     if checked.bad_lines:
         if not asked.as_json or skips:
@@ -189,14 +210,14 @@ async def _evaluate(asked: _Asked, *, skips: bool) -> int:
     asked = replace(asked, dataset=checked)
     if asked.judge is None and any(case.wanted.judge is not None for case in checked.cases):
         raise UsageError("cases have a rubric for a judge; name the model that judges with --judge")
-    before: Workflow | Earlier | None = None
+    before: Version | Earlier | None = None
     if asked.baseline is not None:
-        before = await other_version(asked.baseline, target, asked.files, asked.workspace, asked.others)
+        before = await asked.place.baseline(asked.baseline, target, asked.files)
     hold_signals()
     console = console_for(sys.stderr if asked.as_json else sys.stdout)
     title = f"evaluation {asked.evaluation}: {count_words(len(checked.cases), 'case')} of {checked.name} against"
-    console.print(f"{title} {target.name} {target.version}")
-    outcome = await until_interrupted(_both(asked, target, others, before))
+    console.print(f"{title} {target.name} {target.version}{asked.place.title}")
+    outcome = await until_interrupted(_both(asked, target, before))
     if isinstance(outcome, Interrupted):
         again = command_text("eval", "…", "--id", asked.evaluation)
         console.print(f"left; what is done is kept. The same command goes on with --id: {again}")
@@ -205,12 +226,12 @@ async def _evaluate(asked: _Asked, *, skips: bool) -> int:
     return 0 if outcome.ok else 1
 
 
-def _checked(asked: _Asked, target: Workflow) -> DataSet:
-    """The data set, without the cases whose scripts cannot be followed."""
+def _checked(asked: _Asked, target: Version) -> DataSet:
+    """The data set, without the cases that cannot be run at the place."""
     cases: list[Case] = []
     bad = list(asked.dataset.bad_lines)
     for case in asked.dataset.cases:
-        mistake = unscripted(target, case, strict=asked.scripted)
+        mistake = asked.place.mistake(target, case)
         if mistake is None:
             cases.append(case)
         else:
@@ -231,39 +252,26 @@ def _refused(dataset: DataSet, *, as_json: bool) -> int:
     return _UNUSABLE_EXIT
 
 
-async def _both(
-    asked: _Asked, target: Workflow, others: Sequence[Workflow], before: Workflow | Earlier | None
-) -> Report:
+async def _both(asked: _Asked, target: Version, before: Version | Earlier | None) -> Report:
     """Run the other version, if it is to be run, and then the target."""
     earlier = before if isinstance(before, Earlier) else None
-    if isinstance(before, Workflow):
+    if isinstance(before, Version):
         named = f"{asked.evaluation}.{_BASELINE}"
-        ran = await _run(asked, before, others, named, label=f"{_BASELINE} ")
+        ran = await _run(asked, before, named, label=f"{_BASELINE} ")
         first = _report(asked, before, named, ran)
         _save(asked.files.report(named), report_text(first))
         earlier = Earlier.of(first.to_json())
-    return _report(asked, target, asked.evaluation, await _run(asked, target, others, asked.evaluation), earlier)
+    return _report(asked, target, asked.evaluation, await _run(asked, target, asked.evaluation), earlier)
 
 
-async def _run(
-    asked: _Asked, target: Workflow, others: Sequence[Workflow], evaluation: str, *, label: str = ""
-) -> _Ran:
+async def _run(asked: _Asked, target: Version, evaluation: str, *, label: str = "") -> _Ran:
     cases = asked.dataset.cases
     rubrics = {case.wanted.judge.rubric: case.wanted.judge for case in cases if case.wanted.judge is not None}
     judges = {rubric: judge_of(wanted, asked.judge or "default") for rubric, wanted in rubrics.items()}
-    scripts = ScriptedCases.of(target, cases, strict=asked.scripted)
     progress = Progress.to(cases, as_json=asked.as_json, label=label)
-    database = asked.files.database(evaluation)
     with SandboxedEvaluator() as evaluator:
-        async with open_evaluation(asked.workspace, database, [*others, *judges.values(), target], scripts) as gate:
-            runner = CaseRunner(
-                call=calls_of_gate(gate),
-                workflow=target,
-                judges=judges,
-                evaluator=evaluator,
-                bounds=asked.bounds,
-                done=progress.done,
-            )
+        async with asked.place.opened(evaluation, target, cases, judges) as runs:
+            runner = CaseRunner(runs=runs, evaluator=evaluator, bounds=asked.bounds, done=progress.done)
             try:
                 results = await runner.run(cases)
             except BaseExceptionGroup as group:  # the first failure of a case is the one to tell
@@ -272,10 +280,10 @@ async def _run(
     return _Ran(results, runner.stopped)
 
 
-def _report(asked: _Asked, target: Workflow, evaluation: str, ran: _Ran, earlier: Earlier | None = None) -> Report:
+def _report(asked: _Asked, target: Version, evaluation: str, ran: _Ran, earlier: Earlier | None = None) -> Report:
     return Report(
         evaluation=evaluation,
-        target={"name": target.name, "version": target.version, "hash": target.hash},
+        target=target.to_json(),
         dataset=asked.dataset.name,
         digest=asked.dataset.digest,
         results=ran.results,
@@ -288,6 +296,7 @@ def _report(asked: _Asked, target: Workflow, evaluation: str, ran: _Ran, earlier
 
 def _save(path: Path, text: str) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n", encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or type(error).__name__}") from None

@@ -77,6 +77,8 @@ class Outcome:
     status: str
     output: JsonValue = None
     error: JsonObject | None = None
+    waits_for: str | None = None
+    """What it waits for, if it has not ended."""
 
     @property
     def code(self) -> str | None:
@@ -230,6 +232,8 @@ def _check(kind: str, *, passed: bool, message: str) -> Check:
 
 def _status(wanted: Expectation, outcome: Outcome) -> Check:
     told = "" if outcome.error is None else f" with {outcome.code}: {outcome.error.get('message')}"
+    if outcome.waits_for is not None:
+        told += f": {outcome.waits_for}"
     passed = outcome.status == wanted.status and wanted.error in (None, outcome.code)
     meant = wanted.status if wanted.error is None else f"{wanted.status} with {wanted.error}"
     return _check("status", passed=passed, message=f"expected {meant}, and it is {outcome.status}{told}")

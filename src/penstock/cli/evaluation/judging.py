@@ -4,7 +4,7 @@ The rubric is part of the workflow. What is judged is its input, which the model
 that tells the judge what to think of it is only text. The id of a run is derived from all that it depends on, so a
 verdict that was paid for is found again, and another rubric or another judge gives another verdict.
 
-Above it: `running`. Below it: documents.
+Above it: `places`, `running`. Below it: documents.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import hashlib
 import json
 
 from penstock.base import limits
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.cli.evaluation.expectations import Check, JudgeWanted
 from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
 
-__all__ = ["JUDGE_PREFIX", "judge_input", "judge_of", "verdict_check", "verdict_run_id"]
+__all__ = ["JUDGE_PREFIX", "judge_input", "judge_node", "judge_of", "verdict_check", "verdict_run_id"]
 
 JUDGE_PREFIX = "eval_judge_"
 """What the names of judges begin with."""
@@ -67,6 +67,17 @@ def judge_of(wanted: JudgeWanted, model: str) -> Workflow:
             ],
         }
     )
+
+
+def judge_node(judge: Workflow) -> JsonObject:
+    """Return the node of a judge that asks the model, for a place that runs single nodes."""
+    nodes = judge.document["nodes"]
+    (found,) = (node for node in (nodes if isinstance(nodes, list) else []) if _asks(node))
+    return object_or_empty(found)
+
+
+def _asks(node: JsonValue) -> bool:
+    return isinstance(node, dict) and node.get("type") == "llm_call"
 
 
 def judge_input(given: JsonValue, output: JsonValue) -> JsonObject:

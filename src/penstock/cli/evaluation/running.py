@@ -2,30 +2,33 @@
 
 A case that has ended is only read, so an evaluation that was interrupted goes on where it was, and one that is repeated
 with the same id costs nothing. A case that asks a person something is answered from its script; if there is no answer
-there, it stays as it is and counts as waiting. One that takes too long is cancelled.
+there, it stays as it is and counts as waiting. So does one that waits for an approval. One that takes too long is
+cancelled. Nothing is waited for without a bound.
 
-Above it: `command`. Below it: operations, called through the gate of this process; `expectations`, `judging`.
+Above it: `command`. Below it: operations of a `place`; `expectations`, `judging`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected
+from penstock.base.errors import Conflict, Denied, LimitExceeded, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.evaluation.dataset import Case
 from penstock.cli.evaluation.expectations import Check, JudgeWanted, Outcome, checks_of
-from penstock.cli.evaluation.judging import judge_input, verdict_check, verdict_run_id
+from penstock.cli.evaluation.judging import judge_input, verdict_check
+from penstock.cli.evaluation.places import EvaluationRuns
 from penstock.cli.evaluation.report import CaseResult, Spent, spent_of
 from penstock.cli.run.source import AsyncCall
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.jq.expressions import Evaluator
-from penstock.definitions.model import Workflow
 from penstock.operations.runs.starting import CALLER_LABEL
 from penstock.runtime.simulation.dry_run import nth_scripted
 
@@ -33,10 +36,14 @@ __all__ = ["NOT_RUN", "Bounds", "CaseRunner"]
 
 NOT_RUN = "not_run"
 _ENDED: Final = ("completed", "failed", "cancelled")
-_WAIT_SECONDS: Final = 20.0
-_PAGE: Final = 100
+# A call that waits for approval does not end a wait, so the first waits are short.
+_WAITS_SECONDS: Final = (1.0, 2.0, 5.0, 20.0)
+_CANCELLING_SECONDS: Final = 60.0
+_LIMITED_SECONDS: Final = (1.0, 30.0)
+_TOO_LARGE: Final = 413
 _ANSWERS_MAX: Final = 100
 _DEPTH_MAX: Final = 10
+_PROMPT_CHARACTERS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +59,7 @@ class Bounds:
 class CaseRunner:
     """Runs the cases of one evaluation."""
 
-    call: AsyncCall
-    workflow: Workflow
-    judges: Mapping[str, Workflow]
-    """By rubric."""
+    runs: EvaluationRuns
     evaluator: Evaluator
     bounds: Bounds
     done: Callable[[CaseResult], None]
@@ -68,14 +72,19 @@ class CaseRunner:
         """Run all cases, as far as the bounds allow, and return what came of them, in order."""
         known = await self._known(cases)
         # What has ended already is read first: it costs nothing, and what it cost counts.
-        waiting = iter(sorted(cases, key=lambda case: case.run_id not in known))
+        waiting = iter(sorted(cases, key=lambda case: self.runs.run_id(case) not in known))
 
         async def work() -> None:
             for case in waiting:
                 self._stop_if_spent()
-                if self.stopped is not None and case.run_id not in known:
+                is_known = self.runs.run_id(case) in known
+                if self.stopped is not None and not is_known:
                     continue
-                result = await self._case(case)
+                try:
+                    result = await self._case(case, is_known=is_known)
+                except LimitExceeded as limited:
+                    self.stopped = self.stopped or f"{limited.code}: {limited.message}"
+                    continue
                 self._results[case.case_id] = result
                 self.spent += result.spent
                 self.done(result)
@@ -83,7 +92,7 @@ class CaseRunner:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self.bounds.at_once, len(cases))):
                 group.create_task(work())
-        return tuple(self._results.get(case.case_id) or _not_run(case) for case in cases)
+        return tuple(self._results.get(case.case_id) or self._not_run(case) for case in cases)
 
     def _stop_if_spent(self) -> None:
         most, cost = self.bounds.cost, self.spent.cost
@@ -96,34 +105,28 @@ class CaseRunner:
 
     async def _known(self, cases: Sequence[Case]) -> frozenset[str]:
         """Return the runs that there are; refuse to go on with an evaluation of something else."""
-        found = set()
-        for case in cases:
-            try:
-                view = await self.call("execution.status", {"execution_id": case.run_id})
-            except NotFound:
-                continue
-            if view["definition_hash"] != self.workflow.hash:
+        found = await self.runs.known(cases)
+        for view in found.values():
+            if view["definition_hash"] != self.runs.target.hash:
                 was = f"{view['workflow_id']} {view['workflow_version']} ({view['definition_hash'][:19]})"
                 raise UsageError(f"this evaluation is one of {was}, and the target has changed; choose another --id")
-            found.add(case.run_id)
         return frozenset(found)
 
-    async def _case(self, case: Case) -> CaseResult:
-        started: JsonObject = {
-            "workflow_id": self.workflow.name,
-            "hash": self.workflow.hash,
-            "input": case.input,
-            "execution_id": case.run_id,
-        }
+    async def _case(self, case: Case, *, is_known: bool) -> CaseResult:
         try:
-            view = await self._ended(started, case.answers)
+            view = await self._ended(self.runs.case(case), case.answers, is_known=is_known)
         except Rejected as refusal:  # an input that does not fit fails this case, and no other
-            view = {"execution_id": None, "status": "failed", "error": _told(refusal)}
+            if refusal.code == "IDEMPOTENCY_KEY_REUSED":
+                raise _other_input(case) from None
+            view = _refused(refusal)
+        except LimitExceeded as limited:
+            if getattr(limited, "status", None) != _TOO_LARGE:
+                raise
+            view = _refused(limited)
         except Conflict as conflict:
             if conflict.code != "EXECUTION_ID_TAKEN":
                 raise
-            message = f"the evaluation has a case {case.case_id} with another input; choose another --id"
-            raise UsageError(message) from None
+            raise _other_input(case) from None
         outcome = _outcome(view)
         checks = await asyncio.to_thread(checks_of, case.wanted, case.input, outcome, self.evaluator)
         run_id = view["execution_id"]
@@ -136,7 +139,7 @@ class CaseRunner:
         return CaseResult(
             case_id=case.case_id,
             line=case.line,
-            run_id=case.run_id,
+            run_id=run_id or self.runs.run_id(case),
             given=case.input,
             expect=case.expect,
             status=outcome.status,
@@ -149,51 +152,96 @@ class CaseRunner:
         )
 
     async def _judged(self, wanted: JudgeWanted, case: Case, outcome: Outcome) -> tuple[Check, str, Spent]:
-        judge = self.judges[wanted.rubric]
-        given = judge_input(case.input, outcome.output)
-        run_id = verdict_run_id(judge, case.run_id, given)
-        started: JsonObject = {
-            "workflow_id": judge.name,
-            "hash": judge.hash,
-            "input": given,
-            "execution_id": run_id,
-        }
+        started = self.runs.verdict(wanted.rubric, case, judge_input(case.input, outcome.output))
         view = await self._ended(started, {})
         found = _outcome(view)
         check = verdict_check(wanted, found.status, found.output, found.error)
-        return check, run_id, await self._spent_by(run_id)
+        return check, view["execution_id"], await self._spent_by(view["execution_id"])
 
-    async def _ended(self, started: JsonObject, answers: JsonObject) -> Any:
+    async def _ended(self, started: tuple[str, JsonObject], answers: JsonObject, *, is_known: bool = False) -> Any:
         """Start a run, unless it was started before, and return it when it has ended or waits for somebody."""
-        handle = await self.call("workflow.execute", started)
-        run_id = str(handle["execution_id"])
+        operation, arguments = started
+        handle = await self._handle(operation, arguments)
+        run_id, held = str(handle["execution_id"]), handle.get("held")
+        if held is not None:
+            # The start waits for approval. The run of the draft says how that stands.
+            draft = await self._latest(run_id)
+            if draft["status"] != "completed" and not is_known:
+                return {**draft, "waits_for": f"the start waits for approval, draft {held['draft_id']}"}
+            run_id = str(arguments["execution_id"])
         try:
             async with asyncio.timeout(self.bounds.timeout_seconds):
-                await self._at_rest(run_id, answers)
+                told = await self._at_rest(run_id, answers)
         except TimeoutError:
-            reason = f"it took longer than the {self.bounds.timeout_seconds:g} seconds of the evaluation"
-            await self.call("execution.cancel", {"execution_id": run_id, "reason": reason})
-            await self._at_rest(run_id, {})
-        return await self._latest(run_id)
+            told = await self._cancelled(run_id)
+        view = await self._latest(run_id)
+        if told is None or view["status"] in _ENDED:
+            return view
+        # A run whose call of a tool is held has the status of any activity.
+        status = "waiting_approval" if view["status"] == "waiting_activity" else view["status"]
+        return {**view, "status": status, "waits_for": told}
 
-    async def _at_rest(self, run_id: str, answers: JsonObject) -> None:
-        """Wait until a run has ended, or asks what the script has no answer to."""
-        asked: dict[str, int] = {}
+    async def _handle(self, operation: str, arguments: JsonObject) -> Any:
+        """Start a run; where a limit is reached, try again for as long as a case may take."""
+        clock = asyncio.get_running_loop().time
+        give_up = clock() + self.bounds.timeout_seconds
+        delay, longest = _LIMITED_SECONDS
         while True:
-            arguments: JsonObject = {"execution_id": run_id, "wait_seconds": _WAIT_SECONDS}
-            result = await self.call("execution.wait", arguments)
-            if result["status"] in (*_ENDED, "paused"):
-                return
+            try:
+                return await self.call(operation, arguments)
+            except LimitExceeded as limited:
+                if getattr(limited, "status", None) == _TOO_LARGE or clock() + delay > give_up:
+                    raise
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, longest)
+
+    async def _cancelled(self, run_id: str) -> str | None:
+        """Cancel a run that takes too long; say what keeps it, if it does not end."""
+        told = f"it took longer than the {self.bounds.timeout_seconds:g} seconds of the evaluation"
+        try:
+            await self.call("execution.cancel", {"execution_id": run_id, "reason": told})
+        except Denied:
+            return f"{told}, and this key may not cancel it"
+        except Conflict:  # it has ended just now
+            return None
+        try:
+            async with asyncio.timeout(_CANCELLING_SECONDS):
+                return await self._at_rest(run_id, {})
+        except TimeoutError:
+            return f"{told}, and is being cancelled"
+
+    async def _at_rest(self, run_id: str, answers: JsonObject) -> str | None:
+        """Wait until a run has ended, or waits for what the script has no answer to; say what for."""
+        asked: dict[str, int] = {}
+        for number in itertools.count():
+            seconds = _WAITS_SECONDS[min(number, len(_WAITS_SECONDS) - 1)]
+            result = await self.call("execution.wait", {"execution_id": run_id, "wait_seconds": seconds})
+            if result["status"] in _ENDED:
+                return None
+            if result["status"] == "paused":
+                return "it is paused"
+            held = result.get("held_calls")
+            if held:
+                return f"a call of {held[0]['operation']} waits for approval, draft {held[0]['draft_id']}"
             for question in result.get("questions") or []:
                 node_id = str(question["node_id"])
                 given = asked[node_id] = asked.get(node_id, 0) + 1
                 if node_id not in answers or given > _ANSWERS_MAX:
-                    return
+                    return f"{node_id} asks {_prompt(question)}"
                 # The visits of a node are counted from 1, also after a restart.
                 answer: JsonValue = nth_scripted(answers[node_id], int(question["visit"]) - 1)
                 to = question.get("execution_id") or result["execution_id"]
                 named: JsonObject = {"execution_id": to, "interrupt_id": question["interrupt_id"]}
-                await self.call("execution.answer", {**named, "answer": answer})
+                try:
+                    await self.call("execution.answer", {**named, "answer": answer})
+                except Denied as denied:
+                    return f"{node_id} asks, and the answer of the script is refused: {denied.message}"
+        return None
+
+    @property
+    def call(self) -> AsyncCall:
+        """Calls operations where the runs are."""
+        return self.runs.call
 
     async def _latest(self, run_id: str) -> Any:
         """Return a run, or the last one of those that continue it."""
@@ -210,20 +258,20 @@ class CaseRunner:
             return spent
         others: list[str] = [view["continued_from"]] if view.get("continued_from") else []
         for chosen in ({"parent_id": run_id}, {"label": f"{CALLER_LABEL}={run_id}"}):
-            others += await self._listed(dict(chosen))
+            others += [item["execution_id"] for item in await self.runs.listed(dict(chosen))]
         for other in others:
             spent += await self._spent_by(other, depth + 1)
         return spent
 
-    async def _listed(self, chosen: JsonObject) -> list[str]:
-        found: list[str] = []
-        cursor: JsonValue = None
-        while True:
-            page = await self.call("execution.list", {**chosen, "limit": _PAGE, "cursor": cursor})
-            found += [item["execution_id"] for item in page["items"]]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return found
+    def _not_run(self, case: Case) -> CaseResult:
+        return CaseResult(
+            case_id=case.case_id,
+            line=case.line,
+            run_id=self.runs.run_id(case),
+            given=case.input,
+            expect=case.expect,
+            status=NOT_RUN,
+        )
 
 
 def _outcome(view: Any) -> Outcome:
@@ -231,24 +279,24 @@ def _outcome(view: Any) -> Outcome:
     told: JsonObject | None = None
     if error:
         told = {name: error.get(name) for name in ("code", "message", "node_id")}
-    return Outcome(status=view["status"], output=view.get("output"), error=told)
+    return Outcome(status=view["status"], output=view.get("output"), error=told, waits_for=view.get("waits_for"))
 
 
-def _told(error: PenstockError) -> JsonObject:
-    return {"code": error.code, "message": error.message, "node_id": None}
+def _refused(error: PenstockError) -> JsonObject:
+    told: JsonObject = {"code": error.code, "message": error.message, "node_id": None}
+    return {"execution_id": None, "status": "failed", "error": told}
+
+
+def _other_input(case: Case) -> UsageError:
+    return UsageError(f"the evaluation has a case {case.case_id} with another input; choose another --id")
+
+
+def _prompt(question: Any) -> str:
+    prompt = question.get("prompt")
+    text = json.dumps(prompt, ensure_ascii=False)
+    return text if len(text) <= _PROMPT_CHARACTERS_MAX else f"{text[:_PROMPT_CHARACTERS_MAX]}…"
 
 
 def _took(view: Any) -> int | None:
     begun, ended = (parse_instant_ms(view.get(name) or "") for name in ("created_at", "ended_at"))
     return None if begun is None or ended is None else ended - begun
-
-
-def _not_run(case: Case) -> CaseResult:
-    return CaseResult(
-        case_id=case.case_id,
-        line=case.line,
-        run_id=case.run_id,
-        given=case.input,
-        expect=case.expect,
-        status=NOT_RUN,
-    )

@@ -18,6 +18,7 @@ from penstock.cli.evaluation.dataset import Case
 from penstock.cli.evaluation.judging import JUDGE_PREFIX
 from penstock.definitions.agents.expansion import expanded_case
 from penstock.definitions.agents.schemas import is_agent
+from penstock.definitions.agents.summaries import SUMMARIZE
 from penstock.definitions.model import NodeType, Workflow
 from penstock.runtime.activities.performing import (
     ActivityCall,
@@ -48,7 +49,12 @@ def unscripted(workflow: Workflow, case: Case, *, strict: bool) -> str | None:
     unknown = [node for node in case.mock if node not in workflow.nodes and not _is_inside(workflow)]
     if unknown:
         return f"`mock` names {unknown[0]!r}, and {workflow.name} has no such node"
-    asked = [node_id for node_id, node in workflow.nodes.items() if node.type is NodeType.LLM_CALL]
+    # Whether a long conversation is summarised depends on the turns: if it is, the run says what script is missing.
+    asked = [
+        node_id
+        for node_id, node in workflow.nodes.items()
+        if node.type is NodeType.LLM_CALL and not (node_id == SUMMARIZE and is_agent(workflow.document))
+    ]
     missing = [node_id for node_id in asked if node_id not in script]
     if strict and missing:
         told = "`model`" if is_agent(workflow.document) else f"`mock` for {missing[0]}"

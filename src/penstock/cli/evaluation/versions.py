@@ -1,6 +1,6 @@
 """What an evaluation is compared with: the report of another one, or another version of the workflow, run first.
 
-Above it: `command`. Below it: `report`, the database of the project.
+Above it: `places`, `server`. Below it: `report`, the database of the project.
 """
 
 from __future__ import annotations
@@ -17,44 +17,49 @@ from penstock.cli.terminal.values import UsageError
 from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
 
-__all__ = ["other_version"]
+__all__ = ["is_file", "is_version", "other_version", "report_named"]
 
 _VERSIONS_LOOKED_AT = 100
 _HASH_PREFIX_MIN = 6
 
 
 async def other_version(
-    named: str, target: Workflow, files: EvaluationFiles, workspace: Workspace, others: Sequence[str]
+    named: str, target: str, files: EvaluationFiles, workspace: Workspace, others: Sequence[str]
 ) -> Workflow | Earlier:
     """Return what a name means: a report in a file, an earlier evaluation, a workflow file, or a stored version.
 
     Raises `UsageError`.
     """
-    found = _in_file(Path(named), target, workspace, others) or _kept(named, files)
+    found: Workflow | Earlier | None = report_named(named, files)
+    if found is None and is_file(named):
+        found, _ = runnable_in_project(named, others, workspace.settings, performs=True)
+        if found.name != target:
+            raise UsageError(f"--baseline has {found.name}, which is no other version of {target}")
     if found is None:
-        found = await _stored_version(workspace, target.name, named)
+        found = await _stored_version(workspace, target, named)
     if found is None:
         message = f"--baseline {named}: there is no such file, evaluation (in {files.folder}) or stored version"
-        raise UsageError(f"{message} of {target.name}")
+        raise UsageError(f"{message} of {target}")
     return found
 
 
-def _in_file(path: Path, target: Workflow, workspace: Workspace, others: Sequence[str]) -> Workflow | Earlier | None:
-    if not path.is_file():
-        return None
-    found = earlier_report(path)
-    if found is not None:
-        return found
-    other, _ = runnable_in_project(str(path), others, workspace.settings, performs=True)
-    if other.name != target.name:
-        raise UsageError(f"--baseline has {other.name}, which is no other version of {target.name}")
-    return other
+def is_file(named: str) -> bool:
+    """Whether a name is that of a file."""
+    return Path(named).is_file()
 
 
-def _kept(named: str, files: EvaluationFiles) -> Earlier | None:
-    """The report of an earlier evaluation."""
+def report_named(named: str, files: EvaluationFiles) -> Earlier | None:
+    """Return the report in a file, or of an earlier evaluation; None if the name means something else."""
+    if is_file(named):
+        return earlier_report(Path(named))
     kept = files.report(named) if EvaluationFiles.is_id(named) else None
     return earlier_report(kept) if kept is not None and kept.is_file() else None
+
+
+def is_version(version: str, version_hash: str, wanted: str) -> bool:
+    """Whether a version is the one that is wanted, by its number or the beginning of its hash."""
+    plain = version_hash.removeprefix("sha256:")
+    return version == wanted or (len(wanted) >= _HASH_PREFIX_MIN and plain.startswith(wanted))
 
 
 async def _stored_version(workspace: Workspace, name: str, version: str) -> Workflow | None:
@@ -64,7 +69,6 @@ async def _stored_version(workspace: Workspace, name: str, version: str) -> Work
     async with open_workspace(workspace) as penstock:
         page = await penstock.store.definition_versions(name, limit=_VERSIONS_LOOKED_AT)
         for row in page.rows:
-            plain = row.hash.removeprefix("sha256:")
-            if row.version == version or (len(version) >= _HASH_PREFIX_MIN and plain.startswith(version)):
+            if is_version(row.version, row.hash, version):
                 return build_workflow(row.document)
     return None

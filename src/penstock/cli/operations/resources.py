@@ -1,7 +1,7 @@
 """The groups of commands that come from the catalogue, and the resource that each is about.
 
 A resource whose name is a command already (`penstock schema` prints the schema for editors, `penstock graph` draws a
-workflow) is named in the plural. The
+workflow, `penstock backup` copies a file) is named in the plural. The
 wire's executions are runs here; their commands are in `runs.group`.
 
 Above it: `main`, `groups`, `coverage`. Below it: nothing.
@@ -29,6 +29,7 @@ RESOURCES: Final[dict[str, ResourceGroup]] = {
     "graphs": ResourceGroup("graph", "Graphs: schemas, branches, commits, data, stored queries."),
     "memory": ResourceGroup("memory", "Memory of agents and people: keep, find, erase."),
     "webhook": ResourceGroup("webhook", "Webhooks: whom to tell about executions."),
+    "notification": ResourceGroup("notification", "Notifications: who is told of one execution."),
     "delivery": ResourceGroup("delivery", "Deliveries: what webhooks were told, and what did not arrive."),
     "trigger": ResourceGroup("trigger", "Triggers: the webhooks that start or signal workflows."),
     "key": ResourceGroup("key", "API keys: create, rotate, revoke."),
@@ -37,6 +38,7 @@ RESOURCES: Final[dict[str, ResourceGroup]] = {
     "grant": ResourceGroup("grant", "Grants: what agents may change by themselves, and for how long."),
     "preflight": ResourceGroup("preflight", "Preflights: what a call would do, before it is made."),
     "policy": ResourceGroup("policy", "Policies: check, explain, test, compare, replay, store."),
+    "console-session": ResourceGroup("console_session", "Sessions of the console: see who is signed in, and end one."),
     "token": ResourceGroup("token", "Access tokens of issuers: revoke a token or a subject."),
     "audit": ResourceGroup("audit", "The audit trail: who did what, and proof of it."),
     "schemas": ResourceGroup("schema", "Registered JSON Schemas."),
@@ -46,6 +48,7 @@ RESOURCES: Final[dict[str, ResourceGroup]] = {
     "session": ResourceGroup("session", "Sessions: conversations with agents."),
     "upstream": ResourceGroup("upstream", "MCP servers whose tools are imported: look, accept, call."),
     "control": ResourceGroup("control", "The control functions of the published workflow format."),
+    "backups": ResourceGroup("backup", "Backups that the server makes: make one, list them."),
     "system": ResourceGroup("system", "The server itself."),
 }
 

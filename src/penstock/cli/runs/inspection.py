@@ -11,7 +11,8 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import Console
@@ -51,6 +52,41 @@ _PAGE: Final = 500
 _LOOK_SECONDS: Final = 20.0
 
 
+class _Order(StrEnum):
+    """What a list of runs begins with."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+
+
+_StartedBy: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--started-by", metavar="PRINCIPAL", help="Only runs that this principal started, and children."),
+]
+_CreatedAfter: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--since", "--created-after", metavar="TIME", help="Only runs started since: 2h, 7d, or a timestamp."),
+]
+_CreatedBefore: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--before", "--created-before", metavar="TIME", help="Only runs started before: 2h, 7d, or a timestamp."
+    ),
+]
+_UpdatedAfter: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--updated-since", "--updated-after", metavar="TIME", help="Only runs that moved since: 2h, 7d, or a timestamp."
+    ),
+]
+_Ordered: TypeAlias = Annotated[
+    _Order, typer.Option("--order", help="What comes first: the newest, or what moved last.")
+]
+_Counted: TypeAlias = Annotated[
+    bool, typer.Option("--count", help="Say how many there are on all pages, up to 10,000.")
+]
+
+
 @expand_option_groups
 def list_command(  # noqa: PLR0913  # every option is one the user can give
     *,
@@ -60,27 +96,21 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
     workflow_id: Annotated[
         str | None, typer.Option("--workflow", "--workflow-id", metavar="NAME", help="Only runs of this workflow.")
     ] = None,
+    started_by: _StartedBy = None,
     label: Annotated[
         str | None, typer.Option("--label", metavar="KEY=VALUE", help="Only runs with this label.")
     ] = None,
-    created_after: Annotated[
-        str | None,
-        typer.Option(
-            "--since", "--created-after", metavar="TIME", help="Only runs started since: 2h, 7d, or a timestamp."
-        ),
-    ] = None,
-    created_before: Annotated[
-        str | None,
-        typer.Option(
-            "--before", "--created-before", metavar="TIME", help="Only runs started before: 2h, 7d, or a timestamp."
-        ),
-    ] = None,
+    created_after: _CreatedAfter = None,
+    created_before: _CreatedBefore = None,
+    updated_after: _UpdatedAfter = None,
     parent_id: Annotated[
         str | None, typer.Option("--parent", "--parent-id", metavar="RUN", help="Only child runs of this run.")
     ] = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="Only runs with these words in id, workflow or labels.")
     ] = None,
+    order: _Ordered = _Order.CREATED,
+    count: _Counted = False,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many to show.")] = 20,
     cursor: Annotated[
         str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last list said.")
@@ -88,10 +118,11 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
     every: Annotated[bool, typer.Option("--all", help="Every page, not only one.")] = False,
     options: RunOptions,
 ) -> None:
-    """List runs, newest first.
+    """List runs, newest first unless --order says otherwise.
 
     With --json: items (each with execution_id, workflow_id, workflow_version, definition_hash, status, sequence,
-    created_at, updated_at, parent_id, labels) and next_cursor, as `execution.list` answers.
+    created_at, updated_at, parent_id, labels, started_by), next_cursor and, with --count, total, as `execution.list`
+    answers.
     """
 
     def work(client: RunClient) -> int:
@@ -100,9 +131,13 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
             {
                 "status": list(status) if status else None,
                 "workflow_id": workflow_id,
+                "started_by": started_by,
                 "label": label,
                 "created_after": _moment(created_after, now),
                 "created_before": _moment(created_before, now),
+                "updated_after": _moment(updated_after, now),
+                "order": None if order is _Order.CREATED else str(order),
+                "count": count or None,
                 "parent_id": parent_id,
                 "text": text,
                 "limit": limit,
@@ -115,6 +150,8 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
             print_json(found)
             return 0
         print_row_table(found["items"], now)
+        if found.get("total") is not None:
+            console_for(sys.stdout).print(Text(f"{found['total']:,} in all", style="dim"))
         if found["next_cursor"] is not None:
             console_for(sys.stdout).print(Text(f"more: --cursor {found['next_cursor']}", style="dim"))
         return 0

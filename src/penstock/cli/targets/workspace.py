@@ -109,7 +109,7 @@ async def open_workspace(
         async with (
             open_upstream_link(workspace.settings) as upstream,
             Penstock.open(
-                workspace.database,
+                storage=storage_of(workspace.settings, workspace.database),
                 perform=False,
                 family=family,
                 observe=observe,

@@ -42,6 +42,7 @@ _STATUS_STYLES: Final = {
     "revoked": "red",
     "pinned": "green",
     "changed": "red",
+    "refused": "yellow",
 }
 
 

@@ -74,7 +74,7 @@ class _Top:
         due = time.monotonic() + self._interval
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                self._view.lines = console.size.height
+                self._view.columns, self._view.lines = console.size
                 live.update(rendered(self._view, self._shown, self._per_second), refresh=True)
                 key = read_key(max(due - time.monotonic(), 0))
                 if key == "q" and not self._view.typing and not self._view.help:

@@ -7,6 +7,7 @@ Above it: `command`. Below it: rich.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,8 +36,10 @@ KEYS: Final = (
     ("g a", "approvals: calls that wait, and questions"),
     ("q", "leave"),
 )
-_FRAME_LINES: Final = 9
+_FRAME_LINES: Final = 11
 _FEW: Final = 6
+# Arguments of a call that waits which name what it is about, the likeliest first.
+_SUBJECTS: Final = ("workflow_id", "agent_id", "graph_id", "tool_id", "name", "id")
 
 
 @dataclass(slots=True)
@@ -52,6 +55,7 @@ class View:
     """The options that name the target again."""
     problem: str | None = None
     lines: int = 24
+    columns: int = 80
     waits_for_letter: bool = field(default=False)
 
 
@@ -66,18 +70,25 @@ def rates(before: Snapshot | None, now: Snapshot) -> dict[str, float] | None:
 
 def rows_of(view: View, shown: Snapshot) -> list[tuple[str, JsonObject]]:
     """Return the rows of the place that is shown: the kind of each, and what it is about."""
-    waiting = [run for run in shown.runs.items if run["status"] in NEEDS_PEOPLE]
+    runs = _own_runs(shown)
+    waiting = [run for run in runs if run["status"] in NEEDS_PEOPLE]
     drafts = [("draft", item) for item in shown.drafts.items]
     questions = [("run", item) for item in waiting]
     match view.place:
         case "runs":
-            return [("run", item) for item in shown.runs.items]
+            return [("run", item) for item in runs]
         case "approvals":
             return [*drafts, *questions]
         case _:
-            others = [("run", item) for item in shown.runs.items if item not in waiting]
+            others = [("run", item) for item in runs if item not in waiting]
             failed = [("run", item) for item in shown.failed.items]
             return [*drafts[:_FEW], *questions[:_FEW], *others[:_FEW], *failed[:_FEW]]
+
+
+def _own_runs(shown: Snapshot) -> list[JsonObject]:
+    """Return runs but those that only hold a call: it is shown itself."""
+    held = {item["id"] for item in shown.drafts.items}
+    return [run for run in shown.runs.items if run["execution_id"] not in held]
 
 
 def rendered(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> RenderableType:
@@ -89,7 +100,8 @@ def rendered(view: View, shown: Snapshot, per_second: dict[str, float] | None) -
     room = max(view.lines - _FRAME_LINES, 3)
     first = max(0, view.selected - room + 1)
     return Group(
-        _head(view, shown, per_second),
+        _head(view),
+        _rates(view, shown, per_second),
         _queues(view, shown),
         Text(""),
         _table(view, shown, rows, first, room),
@@ -99,24 +111,40 @@ def rendered(view: View, shown: Snapshot, per_second: dict[str, float] | None) -
     )
 
 
-def _head(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> Text:
+def _head(view: View) -> Text:
     text = Text.assemble(("penstock top", "bold"), f"  {view.place}")
     if view.search:
         text.append(f"  /{clean(view.search)}", "cyan")
     if view.problem is not None:
-        return text.append(f"  lost: {clean(view.problem)}; trying again", "bold red")
+        text.append("  lost, trying again", "bold red")
+    return text
+
+
+def _rates(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> Text:
+    """Return what is counted each second, as much as fits into the line."""
+    if view.problem is not None:
+        said = f"{clean(view.problem)}; what is below is from before"
+        return Text(said, style="red", no_wrap=False, overflow="fold")
     if per_second is None:
         known = "rates follow" if shown.counters is not None else "rates: only a server counts, with system:read"
-        return text.append(f"  {known}", "dim")
-    told = "  ".join(f"{name.replace('_', ' ')} {value:.1f}/s" for name, value in per_second.items())
-    return text.append(f"  {told}")
+        return Text(known, style="dim")
+    told = ""
+    for name, value in per_second.items():
+        item = f"{name.replace('_', ' ')} {value:.1f}/s"
+        if told and len(told) + len(item) + 2 > view.columns:
+            break
+        told += f"  {item}" if told else item
+    return Text(told, no_wrap=True, overflow="ellipsis")
 
 
 def _queues(view: View, shown: Snapshot) -> Text:
     if shown.runs.refused is not None:
         return Text(f"runs are not for you: {clean(shown.runs.refused)}", style="yellow")
     text = Text("" if shown.queues else "no live run fits" if view.search else "nothing runs")
-    for status, count in shown.queues.items():
+    held = Counter(str(run["status"]) for run in shown.runs.items) - Counter(
+        str(run["status"]) for run in _own_runs(shown)
+    )
+    for status, count in (Counter(shown.queues) - held).most_common():
         text.append(f"{count}{'+' if shown.runs.more else ''} ", "bold")
         text.append(f"{status.replace('_', ' ')}  ", status_style(status))
     drafts = shown.drafts
@@ -130,14 +158,21 @@ def _table(view: View, shown: Snapshot, rows: list[tuple[str, JsonObject]], firs
     if not rows:
         return Text(_nothing(view, shown), style="dim")
     table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
-    for heading in ("", "id", "what", "status", "since"):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    # In a narrow window, ids and names give way: what is selected, and how it stands, are still seen.
+    for heading, least, ratio in (
+        ("", 1, None),
+        ("id", 8, 1),
+        ("what", 8, 1),
+        ("status", 16, None),
+        ("since", 6, None),
+    ):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=least, ratio=ratio)
     for number, (kind, item) in enumerate(rows[first : first + room], first):
         chosen = number == view.selected
         mark = ">" if chosen else " "
         status = clean(str(item["status"]))
         name = item["execution_id"] if kind == "run" else item["id"]
-        what = item["workflow_id"] if kind == "run" else item["operation"]
+        what = item["workflow_id"] if kind == "run" else _action(item)
         table.add_row(
             mark,
             clean(str(name)),
@@ -147,6 +182,14 @@ def _table(view: View, shown: Snapshot, rows: list[tuple[str, JsonObject]], firs
             style="reverse" if chosen else "",
         )
     return table
+
+
+def _action(draft: JsonObject) -> str:
+    """Return what a call that waits would do, and about what."""
+    arguments = draft.get("arguments")
+    named = (arguments.get(name) for name in _SUBJECTS) if isinstance(arguments, dict) else ()
+    about = next((value for value in named if isinstance(value, str)), None)
+    return str(draft["operation"]) if about is None else f"{about}: {draft['operation']}"
 
 
 def _nothing(view: View, shown: Snapshot) -> str:
@@ -171,7 +214,7 @@ def _advice(view: View, rows: list[tuple[str, JsonObject]]) -> Text:
     else:
         verb = "answer" if item["status"] in NEEDS_PEOPLE else "show"
         command = command_text("runs", verb, str(item["execution_id"]), *view.where)
-    return Text.assemble(("next: ", "cyan"), clean(command))
+    return Text.assemble(("next: ", "cyan"), clean(command), no_wrap=False, overflow="fold")
 
 
 def _foot(view: View) -> Text:

@@ -6,6 +6,8 @@ from penstock.client.asynchronous.executions import AsyncExecutions
 from penstock.client.caller import AsyncCaller
 from penstock.client.generated.asynchronous.agents import AsyncAgents
 from penstock.client.generated.asynchronous.audit import AsyncAudit
+from penstock.client.generated.asynchronous.backups import AsyncBackups
+from penstock.client.generated.asynchronous.console_sessions import AsyncConsoleSessions
 from penstock.client.generated.asynchronous.control import AsyncControl
 from penstock.client.generated.asynchronous.deliveries import AsyncDeliveries
 from penstock.client.generated.asynchronous.drafts import AsyncDrafts
@@ -14,6 +16,7 @@ from penstock.client.generated.asynchronous.graphs import AsyncGraphs
 from penstock.client.generated.asynchronous.keys import AsyncKeys
 from penstock.client.generated.asynchronous.memories import AsyncMemories
 from penstock.client.generated.asynchronous.models import AsyncModels
+from penstock.client.generated.asynchronous.notifications import AsyncNotifications
 from penstock.client.generated.asynchronous.policies import AsyncPolicies
 from penstock.client.generated.asynchronous.preflights import AsyncPreflights
 from penstock.client.generated.asynchronous.quotas import AsyncQuotas
@@ -48,6 +51,7 @@ class AsyncResources:
         self.audit = AsyncAudit(caller)
         self.policies = AsyncPolicies(caller)
         self.tokens = AsyncTokens(caller)
+        self.console_sessions = AsyncConsoleSessions(caller)
         self.schemas = AsyncSchemas(caller)
         self.models = AsyncModels(caller)
         self.tools = AsyncTools(caller)
@@ -60,4 +64,6 @@ class AsyncResources:
         self.grants = AsyncGrants(caller)
         self.drafts = AsyncDrafts(caller)
         self.preflights = AsyncPreflights(caller)
+        self.backups = AsyncBackups(caller)
         self.sessions = AsyncSessions(caller)
+        self.notifications = AsyncNotifications(caller)

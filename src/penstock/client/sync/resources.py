@@ -5,6 +5,8 @@ from __future__ import annotations
 from penstock.client.caller import Caller
 from penstock.client.generated.sync.agents import Agents
 from penstock.client.generated.sync.audit import Audit
+from penstock.client.generated.sync.backups import Backups
+from penstock.client.generated.sync.console_sessions import ConsoleSessions
 from penstock.client.generated.sync.control import Control
 from penstock.client.generated.sync.deliveries import Deliveries
 from penstock.client.generated.sync.drafts import Drafts
@@ -13,6 +15,7 @@ from penstock.client.generated.sync.graphs import Graphs
 from penstock.client.generated.sync.keys import Keys
 from penstock.client.generated.sync.memories import Memories
 from penstock.client.generated.sync.models import Models
+from penstock.client.generated.sync.notifications import Notifications
 from penstock.client.generated.sync.policies import Policies
 from penstock.client.generated.sync.preflights import Preflights
 from penstock.client.generated.sync.quotas import Quotas
@@ -48,6 +51,7 @@ class Resources:
         self.audit = Audit(caller)
         self.policies = Policies(caller)
         self.tokens = Tokens(caller)
+        self.console_sessions = ConsoleSessions(caller)
         self.schemas = Schemas(caller)
         self.models = Models(caller)
         self.tools = Tools(caller)
@@ -60,4 +64,6 @@ class Resources:
         self.grants = Grants(caller)
         self.drafts = Drafts(caller)
         self.preflights = Preflights(caller)
+        self.backups = Backups(caller)
         self.sessions = Sessions(caller)
+        self.notifications = Notifications(caller)

@@ -2,9 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
-from penstock.console.pages import approvals, audit, graphs, home, policies, schedules, system, webhooks
+from penstock.console.pages import approvals, audit, graphs, home, policies, sessions, system
 from penstock.console.pages.runs import bulk, details, listing, run
+from penstock.console.pages.schedules import editing
+from penstock.console.pages.schedules import listing as schedules
 from penstock.console.pages.tools import keys, seeing, servers
+from penstock.console.pages.webhooks import endpoint, making
+from penstock.console.pages.webhooks import listing as webhooks
 from penstock.console.pages.workflows import access, agents, showing, starting
 from penstock.console.visits import Shown, Visit
 
@@ -19,6 +23,7 @@ HANDLERS: dict[str, Callable[[Visit], Awaitable[Shown]]] = {
     "/runs/{execution_id}/records/{seq}": details.record,
     "/runs/{execution_id}/visit": details.visit_of_node,
     "/runs/{execution_id}/compare": details.comparison,
+    "/runs/{execution_id}/progress": run.progress,
     "/runs/{execution_id}/export": details.export,
     "/approvals": approvals.queue,
     "/approvals/{draft_id}": approvals.draft,
@@ -36,9 +41,13 @@ HANDLERS: dict[str, Callable[[Visit], Awaitable[Shown]]] = {
     "/tools/servers/{server}": servers.server,
     "/connect": seeing.connect,
     "/keys": keys.keys,
-    "/schedules": schedules.schedules,
+    "/schedules": schedules.listing,
+    "/schedules/{schedule_id}": editing.schedule,
+    "/new/schedule": editing.new,
     "/webhooks": webhooks.listing,
-    "/webhooks/{endpoint_id}": webhooks.endpoint,
+    "/webhooks/{endpoint_id}": endpoint.endpoint,
+    "/new/webhook": making.new,
+    "/sessions": sessions.sessions,
     "/system": system.system,
     "/policies": policies.listing,
     "/policies/explain": policies.explain,

@@ -14,7 +14,7 @@ from penstock.console.graph_changes import change_rows
 from penstock.console.rendering import cut_value, moment_now, short_value, whole_value
 from penstock.console.visits import Page, Redirect, Shown, Text, Visit
 
-__all__ = ["draft", "queue", "value"]
+__all__ = ["draft", "queue", "summary_of", "value"]
 
 _DECISIONS = {"approve": "draft.approve", "reject": "draft.reject"}
 # What a tab shows: how the drafts stand, and the words.
@@ -23,6 +23,8 @@ _TABS = {"mine": "For you", "open": "All that wait", "ended": "Decided"}
 _SUBJECTS = ("workflow_id", "agent_id", "graph_id", "tool_id", "name", "id")
 # More would be no overview; the arguments themselves are below it.
 _MEMBERS_SHOWN = 30
+# In a list: enough to tell one from another.
+_MEMBERS_LISTED = 3
 _VALUES = ("arguments", "state_witness", "result", "impact")
 # Why a call waits, for people.
 _REASONS = {
@@ -51,7 +53,7 @@ async def queue(visit: Visit) -> Shown:
     drafts = [item for item in page["items"] if item["decidable"]] if chosen == "mine" else page["items"]
     given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS}
     others = len(page["items"]) - len(drafts)
-    given["drafts"] = [{**item, "about": _subject(item)} for item in drafts]
+    given["drafts"] = [{**item, **summary_of(item)} for item in drafts]
     return Page(
         "approvals/queue.html", {**given, "status": chosen, "others": others, "now": moment_now(visit.gate.services)}
     )
@@ -114,6 +116,13 @@ async def _reviewed(visit: Visit, shown: dict[str, Any]) -> dict[str, Any]:
     except PenstockError as error:
         return {"unknown": error.message}
     return review
+
+
+def summary_of(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return what tells a call in a list from others: what it is about, and its first arguments."""
+    others = {name: value for name, value in shown["arguments"].items() if name not in _SUBJECTS}
+    members = [(name.rpartition(" / ")[2], text) for name, text in _members(others) or ()]
+    return {"about": _subject(shown), "members": members[:_MEMBERS_LISTED]}
 
 
 def _subject(shown: dict[str, Any]) -> str | None:

@@ -2,7 +2,7 @@
 
 A list that the visitor may not read is said to be closed, not shown as empty.
 
-Above it: `pages`. Below it: `visits`.
+Above it: `pages`. Below it: `reading`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from statistics import median
 from typing import Any
 
 from penstock.base import limits
-from penstock.base.errors import Denied, PenstockError
+from penstock.base.errors import PenstockError
+from penstock.console.pages.approvals import summary_of
+from penstock.console.pages.reading import Part, part
 from penstock.console.visits import Page, Shown, Visit
 
 __all__ = ["home"]
@@ -25,14 +27,15 @@ _QUARANTINED = ("changed", "new")
 
 async def home(visit: Visit) -> Shown:
     """Show what needs attention, and how things go."""
-    waiting = await _allowed(visit, "execution.list", status=list(_NEEDS_PEOPLE), limit=_FEW)
+    waiting = await part(visit, "execution.list", status=list(_NEEDS_PEOPLE), limit=_FEW)
     # A call that waits is a run too; it is listed as a call.
-    waiting["items"] = [item for item in waiting["items"] if not item["workflow_id"].startswith(_HELD)]
-    drafts = await _allowed(visit, "draft.list", status="open", limit=_FEW)
-    running = await _allowed(visit, "execution.list", status=["running"], limit=_FEW)
-    failed = await _allowed(visit, "execution.list", status=["failed"], limit=_FEW)
+    waiting = _only(waiting, [item for item in waiting.items if not item["workflow_id"].startswith(_HELD)])
+    drafts = await part(visit, "draft.list", status="open", limit=_FEW)
+    drafts = _only(drafts, [{**item, **summary_of(item)} for item in drafts.items])
+    running = await part(visit, "execution.list", status=["running"], limit=_FEW)
+    failed = await part(visit, "execution.list", status=["failed"], limit=_FEW)
     lists = {"waiting": waiting, "drafts": drafts, "running": running, "failed": failed}
-    newest = await _allowed(visit, "execution.list", limit=1)
+    newest = await part(visit, "execution.list", limit=1)
     return Page(
         "home/home.html",
         {
@@ -42,63 +45,64 @@ async def home(visit: Visit) -> Shown:
             "tools": await _quarantined_tools(visit),
             "hour": await _last_hour(visit),
             "cost": await _cost_today(visit),
-            "is_new": newest["refused"] is None and not newest["items"],
+            "is_new": newest.value is not None and not newest.items,
             "address": visit.address,
         },
     )
 
 
-async def _allowed(visit: Visit, operation: str, **arguments: Any) -> dict[str, Any]:
-    try:
-        page: dict[str, Any] = await visit.call(operation, **arguments)
-    except Denied as error:
-        return {"items": [], "next_cursor": None, "refused": error.message}
-    return {**page, "refused": None}
+def _only(page: Part, items: list[Any]) -> Part:
+    """Return a part of a page with some of its items, if it can be shown."""
+    if page.value is None:
+        return page
+    return Part(value={"next_cursor": page.value.get("next_cursor"), "items": items[:_FEW]})
 
 
-async def _failing_schedules(visit: Visit) -> dict[str, Any]:
+async def _failing_schedules(visit: Visit) -> Part:
     """Schedules whose last start was refused, or whose last run failed."""
-    page = await _allowed(visit, "schedule.list", limit=limits.CONSOLE_ROWS)
+    page = await part(visit, "schedule.list", limit=limits.CONSOLE_ROWS)
     failing = [
         item
-        for item in page["items"]
+        for item in page.items
         if item["refused"] is not None or (item["last_run"] is not None and item["last_run"]["status"] == "failed")
     ]
-    return {**page, "items": failing[:_FEW]}
+    return _only(page, failing)
 
 
-async def _quarantined_tools(visit: Visit) -> dict[str, Any]:
+async def _quarantined_tools(visit: Visit) -> Part:
     """Tools of other servers that are new or have changed, and are in the catalogue only once somebody accepts them."""
-    servers = await _allowed(visit, "upstream.list")
+    servers = await part(visit, "upstream.list")
     found = [
         {"server": server["server"], "status": status, "count": server["tools"][status]}
-        for server in servers["items"]
+        for server in servers.items
         for status in _QUARANTINED
         if server["tools"].get(status)
     ]
-    return {**servers, "items": found[:_FEW], "next_cursor": None}
+    return _only(servers, found)
 
 
-async def _last_hour(visit: Visit) -> dict[str, Any]:
+async def _last_hour(visit: Visit) -> Part:
     """How many runs were started in the last hour, how they ended, and how long they took: of the newest ones only."""
     now = datetime.fromtimestamp(visit.gate.services.clock.now_ms() / 1000, UTC)
     since = (now - timedelta(hours=1)).isoformat()
-    page = await _allowed(visit, "execution.list", created_after=since, limit=limits.PAGE_LIMIT_MAX)
-    rows = page["items"]
+    page = await part(visit, "execution.list", created_after=since, limit=limits.PAGE_LIMIT_MAX)
+    if page.value is None:
+        return page
+    rows = page.items
     took = sorted(
         (datetime.fromisoformat(row["updated_at"]) - datetime.fromisoformat(row["created_at"])).total_seconds()
         for row in rows
         if row["status"] == "completed"
     )
-    return {
-        "refused": page["refused"],
+    figures = {
         "started": len(rows),
-        "is_cut": page["next_cursor"] is not None,
+        "is_cut": page.value["next_cursor"] is not None,
         "completed": len(took),
         "failed": sum(row["status"] == "failed" for row in rows),
         "median_seconds": median(took) if took else None,
         "slow_seconds": took[int(len(took) * 0.95)] if took else None,
     }
+    return Part(value=figures)
 
 
 async def _cost_today(visit: Visit) -> dict[str, Any] | None:

@@ -6,14 +6,20 @@ Above it: the pages. Below it: `visits`.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from penstock.base.errors import Denied, Rejected, Unavailable
+from penstock.base import limits
+from penstock.base.errors import Denied, NotFound, PenstockError, Rejected
+from penstock.base.scopes import scope_allows
 from penstock.console.forms import Fields
-from penstock.console.visits import Visit
+from penstock.console.visits import Redirect, Visit
 
-__all__ = ["Part", "address", "chosen", "json_text", "part"]
+__all__ = ["Part", "address", "chosen", "held", "json_text", "key_names", "part"]
+
+_KEY = re.compile(r"key:([A-Za-z0-9_-]{1,40})", re.ASCII)
 
 
 class Part(NamedTuple):
@@ -25,20 +31,45 @@ class Part(NamedTuple):
     failed: str | None = None
     """Why it cannot be shown."""
 
+    @property
+    def items(self) -> list[Any]:
+        """The items, if it is a page of a list; none if it cannot be shown."""
+        found: list[Any] = [] if self.value is None else self.value["items"]
+        return found
+
 
 async def part(visit: Visit, operation: str, /, **arguments: Any) -> Part:
     """Call an operation for a part of a page. What does not exist, and what is sent wrongly, is raised as ever."""
     try:
         return Part(value=await visit.call(operation, **arguments))
+    except (NotFound, Rejected):
+        raise
     except Denied as error:
         return Part(closed=error.message)
-    except Unavailable as error:
+    except PenstockError as error:
         return Part(failed=error.message)
+
+
+async def key_names(visit: Visit, principals: Iterable[str | None]) -> dict[str, str]:
+    """Return the names of the principals that are keys, with one call; none if the visitor may not read keys."""
+    matches = (_KEY.fullmatch(principal or "") for principal in principals)
+    ids = sorted({found[1] for found in matches if found is not None})[: limits.KEYS_NAMED_MAX]
+    # Not asked in vain: a refusal would be on record, though nobody meant to read keys.
+    if not ids or not scope_allows(visit.principal.scopes, "key:read"):
+        return {}
+    found = await part(visit, "key.list", id=ids, limit=len(ids))
+    return {f"key:{item['id']}": item["name"] for item in found.items}
 
 
 def address(*segments: str) -> str:
     """Return the address of a page of the console; each segment is quoted."""
     return "/".join(("/console", *(quote(segment, safe="") for segment in segments)))
+
+
+def held(answer: dict[str, Any]) -> Redirect | None:
+    """Return the way to the call that waits for approval, if that is what became of it."""
+    found = answer.get("held")
+    return Redirect(address("approvals", found["draft_id"])) if found else None
 
 
 def chosen(form: Fields, actions: dict[str, str]) -> str:

@@ -1,18 +1,28 @@
-"""The server itself: whether it is well, what it is, what the tenant may use and uses, and its counters."""
+"""The server itself: whether it is well, what it is, what the tenant may use and uses, backups, and its counters."""
 
 from __future__ import annotations
 
-from penstock.console.pages.reading import part
+from penstock.base.errors import Conflict, PenstockError, Unavailable
+from penstock.console.pages.reading import Part, address, chosen, held, part
 from penstock.console.rendering import cut_value
-from penstock.console.visits import Page, Shown, Visit
+from penstock.console.visits import Page, Redirect, Shown, Visit
 
 __all__ = ["system"]
 
 _TENANT = "tenant"
+_NOT_YOURS = "a backup has everything of every tenant, so it is for the operator of the server"
+_ACTIONS = {"backup": "backup.create"}
 
 
 async def system(visit: Visit) -> Shown:
-    """Show what the operations about the server say."""
+    """Show what the operations about the server say; make a backup."""
+    mistake: PenstockError | None = None
+    if visit.form is not None:
+        try:
+            made = await visit.call(chosen(visit.form, _ACTIONS))
+            return held(made) or Redirect(address("system") + "#backups")
+        except (Conflict, Unavailable) as error:
+            mistake = error
     info = await visit.call("system.info")
     quota = await part(visit, "quota.get", subject=_TENANT)
     metrics = await part(visit, "system.metrics")
@@ -25,5 +35,8 @@ async def system(visit: Visit) -> Shown:
         "quota": quota,
         "metrics": metrics,
         "figures": figures,
+        # Others are not asked to be refused: that would be on record each time somebody looks at this page.
+        "backups": await part(visit, "backup.list") if visit.principal.is_operator else Part(closed=_NOT_YOURS),
+        "mistake": mistake,
     }
-    return Page("system/system.html", given)
+    return Page("system/system.html", given, 200 if mistake is None else 422)

@@ -12,8 +12,8 @@ function search() {
 }
 
 function step(forwards) {
-  const rows = [...document.querySelectorAll("main tbody a:first-of-type, main .row a:first-of-type")]
-    .filter(link => link.checkVisibility());
+  const rows = [...document.querySelectorAll("main tbody tr, main .row")]
+    .map(row => row.querySelector("a[href]")).filter(link => link?.checkVisibility());
   if (!rows.length) return;
   const row = document.activeElement?.closest("tr, .row");
   const at = rows.findIndex(link => row && row.contains(link));

@@ -4,6 +4,7 @@
 //   <section id="run" data-live="run:r_1">    is read again when that run moves
 //   <section id="list" data-live="runs">      is read again when any run moves
 //   data-live-src="ADDRESS"                   the page to read it from, if it is not the one that is open
+//   data-live-every="MILLISECONDS"            it is read again that often, too: it shows what moves no run
 //   <time data-since="INSTANT">               a clock that goes while the page is live, and stops when it is not
 //
 // One tab of a browser has the stream and tells the others; hidden tabs have none.
@@ -68,6 +69,7 @@ function tick() {
   }
   if (state === "live") {
     for (const clock of document.querySelectorAll("[data-since]")) clock.textContent = passed(clock.dataset.since);
+    if (!document.hidden) again(now);
   }
   draw();
 }
@@ -101,6 +103,17 @@ const isEdited = part => [...part.querySelectorAll("input, textarea, select")].s
     ? field.checked !== field.defaultChecked : field.value !== field.defaultValue;
 });
 
+const askedAt = new Map();
+
+function again(now) {
+  for (const part of document.querySelectorAll("[data-live-every][id]")) {
+    if (now - (askedAt.get(part.id) ?? 0) < Number(part.dataset.liveEvery)) continue;
+    askedAt.set(part.id, now);
+    wanted.add(part.id);
+  }
+  if (wanted.size && !timer && !isReading) timer = setTimeout(read, GAP_MS);
+}
+
 async function read() {
   timer = 0;
   if (document.hidden) return; // it is read when the tab is shown
@@ -117,11 +130,64 @@ async function read() {
     bySource.set(address, [...bySource.get(address) ?? [], `#${CSS.escape(id)}:outerMorph`]);
   }
   wanted.clear();
-  for (const [address, parts] of bySource) {
-    await window.htmx.ajax("GET", address, { source: document.body, swap: "none", selectOOB: parts.join(",") });
+  const title = document.querySelector("h1")?.innerText;
+  folds = foldsOf(bySource);
+  try {
+    for (const [address, parts] of bySource) {
+      await window.htmx.ajax("GET", address, { source: document.body, swap: "none", selectOOB: parts.join(",") });
+    }
+  } finally {
+    isReading = false;
   }
-  isReading = false;
+  for (const [fold, isOpen] of folds) fold.open = isOpen;
+  folds = null;
+  keepFocus();
+  tell(title);
   if (wanted.size && !timer) timer = setTimeout(read, GAP_MS);
+}
+
+// --- what a reading must not take away -------------------------------------------------------------------------------
+
+const CONTROLS = "a[href], button, input, select, textarea, summary, [tabindex]";
+let focused = null; // the control that has the focus, if it is in a part that is read again
+
+document.addEventListener("focusin", ({ target }) => {
+  const part = target.closest("[data-live][id]");
+  focused = part && part !== target ? { target, id: part.id } : null;
+});
+
+// A control that is gone gives its focus to the same one in what came instead, or to the part that it was in: whoever
+// uses the keyboard goes on from there, and never presses another button than the one that was meant.
+function keepFocus() {
+  if (!focused || focused.target.isConnected || document.activeElement !== document.body) return;
+  const gone = focused.target;
+  const part = document.getElementById(focused.id) ?? document.querySelector("main");
+  const isSame = item => item.tagName === gone.tagName && (gone.id ? item.id === gone.id
+    : ["href", "name", "value", "action"].every(name => item.getAttribute(name) === gone.getAttribute(name))
+      && item.textContent === gone.textContent);
+  const same = [...part.querySelectorAll(CONTROLS)].find(isSame);
+  if (!same) part.tabIndex = -1;
+  (same ?? part).focus({ preventScroll: true });
+}
+
+// What somebody unfolded stays so, also if they do it while the answer is on its way.
+let folds = null; // what is open, during a reading
+
+function foldsOf(bySource) {
+  const parts = [...bySource.values()].flat().map(part => part.replace(/:outerMorph$/, " details"));
+  return new Map(parts.flatMap(part => [...document.querySelectorAll(part)]).map(fold => [fold, fold.open]));
+}
+
+document.addEventListener("click", ({ target }) => {
+  const fold = target.closest("summary")?.parentElement;
+  if (folds && fold) folds.set(fold, !fold.open); // it is told before it happens
+});
+
+// A heading that has another status now is read out.
+function tell(before) {
+  const now = document.querySelector("h1")?.innerText;
+  const status = document.querySelector("#moved");
+  if (status && now && before && now !== before) status.textContent = now;
 }
 
 document.addEventListener("htmx:after:request", event => {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.agents.cases import expanded_test, expanded_tests
-from penstock.definitions.agents.nodes import STATE, agent_nodes
+from penstock.definitions.agents.nodes import agent_nodes, agent_state
 from penstock.definitions.agents.schemas import input_schema_of, is_agent, output_schema_of
 
 __all__ = ["expanded", "expanded_case", "source_path"]
@@ -28,7 +28,7 @@ def expanded(document: JsonObject) -> JsonObject:
     whole |= {
         "input": document["input"] if "input" in document else input_schema_of(document),
         "output": document["output"] if "output" in document else output_schema_of(document),
-        "state": STATE,
+        "state": agent_state(document),
         "nodes": agent_nodes(document).nodes,
     }
     if "tests" in document:

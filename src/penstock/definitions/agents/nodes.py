@@ -2,7 +2,7 @@
 
     tools     lists the tools that the caller may use, once: the run keeps what they said of themselves
     begin     puts the prompt and the tools into the state
-    turns     a loop; each round is
+    turns     a loop; each round is (with `summarize`, after what `summaries` adds)
         turn      the model is asked once
         count     what it said and what that cost joins the state
         decide    it has answered; or a limit is spent; or its answer has to be repaired; or it calls tools
@@ -12,8 +12,8 @@
 
 The ids of tools are their names without what stands before the last `:`, as far as those can be ids and are unique.
 
-Above it: `expansion`. Below it: `memory`, plain JSON. It never fails: what it does not understand it leaves out, and
-the checks of the shape report that.
+Above it: `expansion`. Below it: `memory`, `summaries`, plain JSON. It never fails: what it does not understand it
+leaves out, and the checks of the shape report that.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.agents.memory import MEMORY_IDS, add_memory
 from penstock.definitions.agents.schemas import answer_schema_of, input_schema_of
+from penstock.definitions.agents.summaries import SUMMARY_IDS, SUMMARY_STATE, add_summaries, summarizes
 from penstock.definitions.jq.agent_results import ASK_USER, KEEP_RESULTS
 from penstock.definitions.shapes.fields import RESERVED_IDS
 
-__all__ = ["ASK_USER", "OWN_IDS", "STATE", "AgentNodes", "AgentTool", "agent_nodes", "agent_tools"]
+__all__ = ["ASK_USER", "OWN_IDS", "AgentNodes", "AgentTool", "agent_nodes", "agent_state", "agent_tools"]
 
-STATE: JsonObject = {
+_STATE: JsonObject = {
     "type": "object",
     "properties": {
         "conversation": {"type": "array", "reducer": "append", "default": []},
@@ -40,7 +41,6 @@ STATE: JsonObject = {
         "repairs": {"type": "integer", "default": 0},
     },
 }
-"""The state of such a run."""
 OWN_IDS = (
     *("tools", "begin", "turns", "turn", "count", "decide", "calls", "route", "call", "keep", "answer", "repair"),
     *("tokens_spent", "cost_spent", "cost_unknown", "turns_spent", "time_spent", "unfit", "declined", "malformed"),
@@ -106,6 +106,7 @@ def agent_tools(agent: JsonObject) -> tuple[AgentTool, ...]:
     """Return the tools that a block lists, names before patterns: what has an entry of its own follows that."""
     listed = agent.get("tools")
     taken = {*OWN_IDS, *RESERVED_IDS, *(MEMORY_IDS if "memory" in agent else ())}
+    taken.update(SUMMARY_IDS if summarizes(agent) else ())
     found: dict[str, AgentTool] = {}
     for index, item in enumerate(listed if isinstance(listed, list) else []):
         entry = item if isinstance(item, dict) else {"tool": item}
@@ -137,7 +138,15 @@ def agent_nodes(document: JsonObject) -> AgentNodes:
     agent = object_or_empty(document.get("agent"))
     made = _Writer(document=document, agent=agent).written()
     add_memory(made.nodes, made.sources, agent)
+    add_summaries(made.nodes, made.sources, agent)
     return made
+
+
+def agent_state(document: JsonObject) -> JsonObject:
+    """Return the schema of the state of such a run."""
+    if not summarizes(object_or_empty(document.get("agent"))):
+        return _STATE
+    return {**_STATE, "properties": {**object_or_empty(_STATE["properties"]), **SUMMARY_STATE}}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,7 +4,7 @@ It differs from the agent's own workflow in its input, which has the conversatio
 asked for piece by piece, and read a bounded part of the conversation. It is a document without an `agent` block, so
 that the nodes of a run that is under way are stored with it and never depend on a later release.
 
-Above it: the operations on sessions. Below it: `expansion`, `schemas`.
+Above it: the operations on sessions. Below it: `expansion`, `conversations`, `schemas`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,17 @@ from collections.abc import Iterator
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.definitions.agents.conversations import (
+    bounded_conversation,
+    finished_part,
+    summarized_conversation,
+    without_thoughts,
+)
 from penstock.definitions.agents.expansion import expanded
 from penstock.definitions.agents.schemas import DEFAULT_INPUT
+from penstock.definitions.agents.summaries import conversation_characters, summarizes
 
-__all__ = ["characters_of_conversation", "session_document", "takes_messages"]
+__all__ = ["characters_of_conversation", "conversation_of", "session_document", "takes_messages"]
 
 _PROMPT = '[{role: "user", text: .input.prompt, message: true}]'
 _CONTEXT = '(if .input.context == null then [] else [{role: "user", data: .input.context, source: "context"}] end)'
@@ -31,9 +38,20 @@ def takes_messages(document: JsonObject) -> bool:
 
 def characters_of_conversation(document: JsonObject) -> int:
     """Return how much of a conversation an agent reads."""
-    block = object_or_empty(object_or_empty(document.get("agent")).get("conversation"))
-    found = block.get("characters")
-    return found if isinstance(found, int) else limits.AGENT_CONVERSATION_CHARACTERS_DEFAULT
+    return conversation_characters(object_or_empty(document.get("agent")))
+
+
+def conversation_of(document: JsonObject, values: JsonObject) -> list[JsonObject]:
+    """Return what the next message to an agent begins with, by the state of the run before it.
+
+    If it is summarised, more is taken over than the model reads: the run summarises it before its first turn.
+    """
+    said = without_thoughts(finished_part(values.get("conversation")))
+    most = characters_of_conversation(document)
+    if summarizes(object_or_empty(document.get("agent"))):
+        said = summarized_conversation(said, values.get("summary"))
+        most = limits.AGENT_CONVERSATION_CHARACTERS_MAX
+    return bounded_conversation(said, most)
 
 
 def session_document(document: JsonObject) -> JsonObject:

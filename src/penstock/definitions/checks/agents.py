@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from penstock.base.json import JsonObject, list_or_empty, object_or_empty
 from penstock.definitions.agents.schemas import is_agent
+from penstock.definitions.agents.summaries import summarizes
 from penstock.definitions.source.findings import Finding
 
 __all__ = ["agent_findings"]
@@ -67,11 +68,23 @@ def agent_findings(document: JsonObject) -> Iterator[Finding]:
             path="/agent/provider",
             hint="name a model that is configured on the server",
         )
+    yield from _summary_findings(agent)
     yield from _tool_findings(agent)
 
 
 def _is_for_a2a(document: JsonObject) -> bool:
     return object_or_empty(document.get("expose")).get("a2a") is True
+
+
+def _summary_findings(agent: JsonObject) -> Iterator[Finding]:
+    conversation = object_or_empty(agent.get("conversation"))
+    if "model" in conversation and not summarizes(agent):
+        yield Finding(
+            code="AGENT_SUMMARY_UNUSED",
+            message="`model` is the one that summarises, and nothing is summarised",
+            path="/agent/conversation/model",
+            hint="write `summarize: true` beside it, or leave it out",
+        )
 
 
 def _tool_findings(agent: JsonObject) -> Iterator[Finding]:

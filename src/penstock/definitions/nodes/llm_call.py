@@ -65,6 +65,12 @@ KIND = NodeKind(
             optional(
                 "conversation_characters", COUNT, "How much of the conversation the model reads, the newest part."
             ),
+            optional(
+                "summary",
+                STRING,
+                "The state's member with a summary, {text, entries}: the model reads it in place of so many entries.",
+            ),
+            optional("summarize", BOOLEAN, "Write that summary, of what there is no room for, in place of a turn."),
             optional("stream", BOOLEAN, "Ask for the answer piece by piece, also if nobody listens yet."),
             optional("answer_schema", ref("json_schema"), "The JSON Schema of the answer that ends the conversation."),
         ),
@@ -89,7 +95,7 @@ KIND = NodeKind(
     ),
     other_words=("llm", "prompt", "model", "chat", "completion"),
     gives="what the model answered, fitting `output_schema` if there is one; with `tools`, `conversation` or "
-    "`answer_schema` one turn: {text, tool_calls, answer, problem, usage}",
+    "`answer_schema` one turn: {text, tool_calls, answer, problem, usage}; with `summarize`, {text, entries, usage}",
     build=activity_builder(_ACTIVITY),
     category=Category.MODEL,
     caption=first_text("model"),

@@ -68,7 +68,7 @@ _LIMITS = Shape(
 _CONVERSATION = Shape(
     name="agent_conversation",
     title="Conversation of an agent",
-    description="How much of a long conversation the model reads. The oldest turns are left out first, as a whole.",
+    description="How much of a long conversation the model reads. The oldest turns are left out first, or summarised.",
     fields=(
         optional(
             "characters",
@@ -80,7 +80,18 @@ _CONVERSATION = Shape(
             },
             "Characters of what was said and of what tools returned; the instructions are not counted.",
         ),
+        optional(
+            "summarize",
+            {**BOOLEAN, "default": False},
+            "Have a model summarise what is left out. A summary is paid for, and counts in `limits`.",
+        ),
+        optional("model", STRING, "The model that summarises; that of the agent if it is left out."),
     ),
+    hints={
+        "summary": "write `summarize: true`",
+        "summarise": "write `summarize`",
+        "max_characters": "write `characters`",
+    },
 )
 
 _SCOPES = {**array_of({"enum": list(MEMORY_SCOPES)}), "minItems": 1, "uniqueItems": True}

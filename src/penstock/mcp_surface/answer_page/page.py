@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
@@ -25,7 +24,7 @@ from penstock.asgi.refusals import note_refusal, page_status, page_title
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.visible_texts import visible_text
-from penstock.html_form import AnswerForm, UnreadableField, answer_form
+from penstock.html_form.form import Given, UnreadableFields, answer_form
 from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions
@@ -40,17 +39,18 @@ from penstock.operations.runs.waits import QuestionView
 
 __all__ = ["AnswerPage"]
 
-_MISSING = re.compile(r"must have required property '(.+)'")
 _STYLE = (
     ":root{color-scheme:light dark}"
     "body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:3rem auto;padding:0 1rem}"
     "label,legend{display:block;font-weight:600}.tick label,fieldset label{font-weight:400}"
     "fieldset p label{font-weight:600}label span,legend span{font-weight:400;opacity:.7}"
-    "input:not([type=checkbox]),select,textarea{width:100%;font:inherit;padding:.45rem .6rem;box-sizing:border-box;"
-    "border:1px solid #8889;border-radius:.35rem;background:field;color:fieldtext}"
+    "input:not([type=checkbox]):not([type=radio]),select,textarea{width:100%;font:inherit;padding:.45rem .6rem;"
+    "box-sizing:border-box;border:1px solid #8889;border-radius:.35rem;background:field;color:fieldtext}"
     "fieldset{margin:1rem 0;border:1px solid #8886;border-radius:.35rem}"
     "textarea{font-family:ui-monospace,Consolas,monospace}small{display:block;opacity:.8;overflow-wrap:anywhere}"
     "button{font:inherit;padding:.45rem 1.4rem;margin-right:.5rem;border:1px solid #8889;border-radius:.35rem}"
+    ".first{position:absolute;left:-99rem}.item{border-left:.2rem solid #8886;padding-left:.6rem;margin:.6rem 0}"
+    ".option:not(:has(>label>input:checked))>.inner{display:none}"
     ".main{background:#1f5fbf;border-color:#1f5fbf;color:#fff}"
     ".wrong{border-left:.3rem solid #c62828;padding-left:.6rem;opacity:1}"
     ".question{white-space:pre-wrap;font-size:1.1em;border-left:.3rem solid #8886;padding-left:.8rem}"
@@ -192,9 +192,11 @@ class AnswerPage:
         given = await read_form(scope, receive, self._body_bytes_max)
         declined: JsonValue = asked.question.decline if given.get("decline") else None
         form = answer_form(asked.question.answer_schema)
+        if (edited := form.edited(given)) is not None:
+            return _page(asked, edited)
         answer = form.answer(given) if declined is None else declined
-        if isinstance(answer, UnreadableField):
-            return _page(asked, given, {answer.path: [answer.message]})
+        if isinstance(answer, UnreadableFields):
+            return _page(asked, given, answer.wrong)
         arguments: JsonObject = {
             "execution_id": asked.view.execution_id,
             "interrupt_id": asked.question.interrupt_id,
@@ -208,34 +210,12 @@ class AnswerPage:
                 return _TOO_LATE
             if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
                 raise
-            return _page(asked, given, _mistakes(error) or {"": [error.message]})
+            return _page(asked, given, form.placed(error, "/answer", given))
         return _DONE
 
 
-def _mistakes(error: PenstockError) -> dict[str, list[str]]:
-    """Return the errors of an answer, by place."""
-    listed = error.details.get("errors")
-    found: dict[str, list[str]] = {}
-    for item in listed if isinstance(listed, list) else ():
-        if not isinstance(item, dict):
-            continue
-        place, message = (
-            str(item.get("pointer", "")).removeprefix("/answer").removeprefix("/"),
-            str(item.get("message")),
-        )
-        named = _MISSING.fullmatch(message) if item.get("keyword") == "required" else None
-        if named is not None:
-            place, message = f"{place}/{named[1]}".removeprefix("/"), "this is needed"
-        found.setdefault(place, []).append(message)
-    return found
-
-
-def _page(
-    asked: _OpenQuestion, given: dict[str, list[str]] | None = None, wrong: dict[str, list[str]] | None = None
-) -> _Page:
+def _page(asked: _OpenQuestion, given: Given | None = None, wrong: dict[str, list[str]] | None = None) -> _Page:
     question, form = asked.question, answer_form(asked.question.answer_schema)
-    if form.whole and wrong:
-        wrong = {form.fields[0].path: [message for listed in wrong.values() for message in listed]}
     refuse = (
         '<button name="decline" value="yes" formnovalidate>Decline</button>'
         if asked.question.decline is not None
@@ -244,23 +224,21 @@ def _page(
     until = f" It can be answered until {_time_element(question.expires_at)}." if question.expires_at else ""
     body = (
         f"<p>The workflow <strong>{escape(visible_text(asked.view.workflow_id))}</strong> asks:</p>"
-        f'<p class="question">{escape(visible_text(plain_text(question.prompt)))}</p>{_alert(form, wrong or {})}'
-        f'<form method="post">{form.html(given or {}, wrong)}'
+        f'<p class="question">{escape(visible_text(plain_text(question.prompt)))}</p>{_alert(wrong or {})}'
+        # The first button is the one that the return key presses: not one that changes a list.
+        '<form method="post"><button class="first" tabindex="-1" aria-hidden="true">Answer</button>'
+        f"{form.html(given or {}, wrong)}"
         f'<p><button class="main">Answer</button>{refuse}</p></form>'
         f"<p><small>Execution <code>{escape(asked.view.execution_id)}</code>.{until}</small></p>"
     )
     return _Page(422 if wrong else 200, "A question", body)
 
 
-def _alert(form: AnswerForm, wrong: dict[str, list[str]]) -> str:
+def _alert(wrong: dict[str, list[str]]) -> str:
     """Render the message that the answer was not accepted, with the errors that belong to no field."""
     if not wrong:
         return ""
-    without_field = {place: listed for place, listed in wrong.items() if not form.has(place)}
-    rest = [
-        f"{place}: {message}" if place else message for place, listed in without_field.items() for message in listed
-    ]
-    more = "".join(f"<br>{escape(visible_text(message))}" for message in rest)
+    more = "".join(f"<br>{escape(visible_text(message))}" for message in wrong.get("", ()))
     return f'<p class="wrong" role="alert">The answer does not fit yet, and was not taken.{more}</p>'
 
 

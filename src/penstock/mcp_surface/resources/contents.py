@@ -23,6 +23,7 @@ from penstock.mcp_surface.questions.clients import Client
 from penstock.mcp_surface.rates import error_data
 from penstock.mcp_surface.resources.exposed import NOT_THERE, completed_output, prompt_messages, resource_contents
 from penstock.mcp_surface.resources.graphs import GRAPH_TEMPLATES, GraphResources
+from penstock.mcp_surface.resources.imported import ImportedResources
 from penstock.mcp_surface.resources.own import TEMPLATES, VERSION_TEMPLATE, OwnResources
 from penstock.mcp_surface.tools.graph_tools import graph_of
 from penstock.mcp_surface.tools.registry import ToolRegistry
@@ -47,6 +48,7 @@ class Contents:
         self._calls = calls
         self._own = OwnResources(gate, registry)
         self._graphs = GraphResources(gate, registry)
+        self._imported = ImportedResources(gate, calls)
 
     async def _visible_resources(self, caller: Caller) -> list[ExposedResource]:
         if graph_of(caller.toolset) is not None:
@@ -67,9 +69,21 @@ class Contents:
             return sorted(graphs, key=lambda item: str(item["uri"]))
         exposed = [item for item in await self._visible_resources(caller) if not item.address.variables]
         found = [*(_listed(item, "uri") for item in exposed), *await self._own.listed(caller), *graphs]
+        found += await self._imported.listed(caller, templates=False)
         if apps:
             found = [item for item in found if item["uri"] not in APP_PAGES] + listed_pages()
         return sorted(found, key=lambda item: str(item["uri"]))
+
+    async def imported(self, caller: Caller) -> list[JsonObject]:
+        """Return the resources and templates of other servers that a caller may read."""
+        return [
+            *await self._imported.listed(caller, templates=False),
+            *await self._imported.listed(caller, templates=True),
+        ]
+
+    async def imported_place(self, caller: Caller, uri: str) -> tuple[str, str] | None:
+        """Return the server, and the address there, of another server's resource; None if it is none."""
+        return await self._imported.place(caller, uri)
 
     async def templates(self, caller: Caller) -> list[JsonObject]:
         """Return the templates (addresses with variables), sorted."""
@@ -77,10 +91,9 @@ class Contents:
             return []
         exposed = [item for item in await self._visible_resources(caller) if item.address.variables]
         graphs = (await self._gate.exposed.of(caller.principal.tenant)).graphs
-        return sorted(
-            (*(_listed(item, "uriTemplate") for item in exposed), *TEMPLATES, *(GRAPH_TEMPLATES if graphs else ())),
-            key=lambda item: str(item["uriTemplate"]),
-        )
+        found = [*(_listed(item, "uriTemplate") for item in exposed), *TEMPLATES, *(GRAPH_TEMPLATES if graphs else ())]
+        found += await self._imported.listed(caller, templates=True)
+        return sorted(found, key=lambda item: str(item["uriTemplate"]))
 
     async def read(self, caller: Caller, uri: str, client: Client = _NOBODY_THERE, *, legacy: bool) -> JsonObject:
         """Read a resource: its contents, or the questions to be answered first.
@@ -108,6 +121,9 @@ class Contents:
         found = await self._exposed(caller, uri, address, client)
         if found is not None:
             return found
+        imported = await self._imported.read(caller, uri, client)
+        if imported is not None:
+            return imported
         own = await self._graphs.read(caller, address)
         if own is None and address.startswith(f"{OWN_SCHEME}:") and graph_of(caller.toolset) is None:
             own = await self._own.read(caller, address)

@@ -9,7 +9,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from penstock.mcp_surface.content.blocks import messages_at
 from penstock.mcp_surface.eras.clients import takes_apps
-from penstock.mcp_surface.handlers import COMPLETE, Context, Handler, Requests, one_page
+from penstock.mcp_surface.handlers import COMPLETE, Context, Handler, Requests, in_pages, one_page
 from penstock.mcp_surface.resources.contents import Contents
 
 __all__ = ["ContentMethods"]
@@ -25,8 +25,12 @@ class ContentMethods:
     def handlers(self) -> list[Handler]:
         """Return the handler of each method."""
         return [
-            Handler("resources/list", types.PaginatedRequestParams, one_page(self._resources)),
-            Handler("resources/templates/list", types.PaginatedRequestParams, one_page(self._templates)),
+            Handler("resources/list", types.PaginatedRequestParams, in_pages(self._resources, "resources", "uri")),
+            Handler(
+                "resources/templates/list",
+                types.PaginatedRequestParams,
+                in_pages(self._templates, "resourceTemplates", "uriTemplate"),
+            ),
             Handler("resources/read", types.ReadResourceRequestParams, self._read),
             Handler("prompts/list", types.PaginatedRequestParams, one_page(self._prompts)),
             Handler("prompts/get", types.GetPromptRequestParams, self._prompt),

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypeAlias
 from urllib.parse import unquote
 
@@ -100,6 +101,8 @@ class Subscription:
     uris: dict[str, str] = field(default_factory=dict)
     """Addresses, each with the workflow that it depends on; empty for the address of an execution."""
     runs: dict[str, _Followed] = field(default_factory=dict)
+    left: dict[str, Callable[[], None]] = field(default_factory=dict)
+    """Addresses of other servers' resources, each with how to stop following it."""
     ended: bool = False
     _waiting: dict[Change, None] = field(default_factory=dict)
 
@@ -117,7 +120,7 @@ class Subscription:
     @property
     def size(self) -> int:
         """How many addresses and tasks it covers."""
-        return len(self.uris) + sum(len(item.changes) for item in self.runs.values())
+        return len(self.uris) + len(self.left) + sum(len(item.changes) for item in self.runs.values())
 
     def end(self) -> None:
         """End the subscription: report nothing more."""
@@ -185,6 +188,9 @@ class ChangeWatcher:
         for followed in subscription.runs.values():
             followed.task.cancel()
         subscription.runs.clear()
+        for leave in subscription.left.values():
+            leave()
+        subscription.left.clear()
         tenant = subscription.caller.principal.tenant
         listening = self._open.get(tenant, set())
         listening.discard(subscription)
@@ -201,6 +207,10 @@ class ChangeWatcher:
         if address is None:
             return False
         workflow = await self._exposed_at(caller, address)
+        imported = None if workflow is not None else await self._contents.imported_place(caller, uri)
+        if imported is not None:
+            self._follow(subscription, uri, imported)
+            return True
         if workflow is None:
             match = _OWN.fullmatch(address)
             if match is None:
@@ -216,9 +226,22 @@ class ChangeWatcher:
         subscription.uris[uri] = workflow
         return True
 
+    def _follow(self, subscription: Subscription, uri: str, place: tuple[str, str]) -> None:
+        """Report changes of another server's resource, as that server reports them."""
+        upstreams = self._gate.services.upstreams
+        if upstreams is None or uri in subscription.left:
+            return
+
+        def heard() -> None:
+            subscription.put(ResourceUpdated(uri))
+
+        upstreams.followed.follow(*place, heard)
+        subscription.left[uri] = partial(upstreams.followed.leave, *place, heard)
+
     def remove_address(self, subscription: Subscription, uri: str) -> None:
         """Stop reporting changes of a resource."""
         subscription.uris.pop(uri, None)
+        subscription.left.pop(uri, lambda: None)()
         for run_id, followed in list(subscription.runs.items()):
             followed.changes.discard(ResourceUpdated(uri))
             if not followed.changes:
@@ -308,8 +331,11 @@ class ChangeWatcher:
         pause = limits.EXPOSED_REREAD_MS / 1000
         try:
             while self._open and not services.open_streams.ending:
+                # Not `wait_for`: in Python 3.11 that loses a cancellation that comes together with the event, and then
+                # `stop` would wait for ever.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._arrived.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await self._arrived.wait()
                 self._arrived.clear()
                 before, mark = mark, self._mark()
                 if mark != before:
@@ -399,7 +425,8 @@ class ChangeWatcher:
                 (item.address.text, item.name, item.title, item.description, item.mime_type)
                 for item in await self._visible(caller, exposure)
             ]
-            shown["resources"] = (exposed, exposure.workflows.words if _LIST_OPERATION in tool_list.operations else ())
+            words = exposure.workflows.words if _LIST_OPERATION in tool_list.operations else ()
+            shown["resources"] = (exposed, words, await self._contents.imported(caller))
         return shown
 
     async def stop(self) -> None:

@@ -15,8 +15,22 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.prompt_texts import filled_text
 from penstock.operations.catalogue.capability import Capability
 from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.upstreams.tools import READS_RESOURCES, UpstreamResource
 
-__all__ = ["ExposedGraph", "ExposedPrompt", "ExposedResource", "Exposure", "Exposures", "PromptText", "TenantWorkflows"]
+__all__ = [
+    "RESOURCE_READER",
+    "ExposedGraph",
+    "ExposedPrompt",
+    "ExposedResource",
+    "Exposure",
+    "Exposures",
+    "ImportedResource",
+    "PromptText",
+    "TenantWorkflows",
+]
+
+RESOURCE_READER = READS_RESOURCES[1]
+"""What a server's tool that reads one of its resources is called there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,15 @@ class ExposedResource:
     result: Literal["data", "content"]
     icons: list[JsonValue]
     input_schema: JsonObject
+    capability: Capability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedResource:
+    """A resource of another MCP server, or a template of resources; `capability` reads it."""
+
+    server: str
+    listed: UpstreamResource
     capability: Capability
 
 
@@ -110,6 +133,8 @@ class Exposure:
     prompts: Mapping[str, ExposedPrompt] = field(default_factory=lambda: MappingProxyType({}))
     resources: Mapping[str, ExposedResource] = field(default_factory=lambda: MappingProxyType({}))
     """By address or template, sorted."""
+    imported: tuple[ImportedResource, ...] = ()
+    """Resources of other servers."""
     contents: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
     """The capabilities that read prompts and resources, by canonical name."""
     unlisted: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))

@@ -191,6 +191,7 @@ REASONS: dict[str, Reason] = {
     "KEY_NOT_ACTIVE": Reason(Conflict, "The key was revoked or replaced, or has expired."),
     "KEY_BEYOND_YOURS": Reason(Denied, "The new key would offer more tools, or be valid for longer, than yours."),
     "ISSUER_UNKNOWN": Reason(Rejected, "No issuer of that name is configured."),
+    "CONSOLE_SESSION_NOT_FOUND": Reason(NotFound, "There is no such session of the console, or it is not yours."),
     "REVOCATION_NOT_FOUND": Reason(NotFound, "There is no such revocation of a token or subject."),
     "SCOPE_INVALID": Reason(Rejected, "A scope is not written as scopes are."),
     # The agent profile.
@@ -257,6 +258,9 @@ REASONS: dict[str, Reason] = {
     "UPSTREAM_NOT_FOUND": Reason(NotFound, "There is no such server, or none of its tools are imported."),
     "UPSTREAM_TOOL_NOT_FOUND": Reason(NotFound, "The server has no such tool."),
     "UPSTREAM_TOOL_EXCLUDED": Reason(Conflict, "The settings do not import the tool."),
+    "UPSTREAM_TOOL_NOT_WAITING": Reason(
+        Conflict, "The tool is neither new nor changed, so there is nothing to decide."
+    ),
     "UPSTREAM_TOOL_QUARANTINED": Reason(Conflict, "The server describes the tool otherwise than it was accepted."),
     "UPSTREAM_UNAVAILABLE": Reason(Unavailable, "The server cannot be reached."),
     "UPSTREAM_SIGN_IN_REQUIRED": Reason(Conflict, "Somebody has to sign in to the server first."),
@@ -268,6 +272,9 @@ REASONS: dict[str, Reason] = {
     # Webhooks.
     "WEBHOOK_NOT_FOUND": Reason(NotFound, "There is no such webhook."),
     "WEBHOOK_URL_INVALID": Reason(Rejected, "Events cannot or may not be sent to the address."),
+    "WEBHOOK_OF_EXECUTION": Reason(Conflict, "The webhook is told of one execution and cannot be changed like others."),
+    "NOTIFICATION_NOT_FOUND": Reason(NotFound, "Nobody is told of the execution under this id."),
+    "NOTIFICATIONS_LIMITED": Reason(LimitExceeded, "So many are told of executions as may be."),
     "WEBHOOK_DISABLED": Reason(Conflict, "The webhook is disabled."),
     "WEBHOOKS_LIMITED": Reason(LimitExceeded, "The tenant has as many webhooks as it may have."),
     "WEBHOOK_PATH_TAKEN": Reason(Conflict, "Several workflows have the address, so that none is started by it."),
@@ -280,6 +287,12 @@ REASONS: dict[str, Reason] = {
     "WEBHOOK_MAKER_UNKNOWN": Reason(Denied, "Whoever stored the workflow of the webhook is not known any more."),
     "WEBHOOK_RUN_INVALID": Reason(Rejected, "What the webhook reads from the request is not the id of a run."),
     "DELIVERY_NOT_FOUND": Reason(NotFound, "There is no such delivery, or it was forgotten."),
+    # Backups that the server makes.
+    "BACKUP_RUNNING": Reason(Conflict, "Another backup is being made; there is one at a time."),
+    "BACKUP_EXISTS": Reason(Conflict, "There is a backup of that very moment; call again."),
+    "BACKUP_FOLDER_FULL": Reason(Conflict, "The folder has as many backups as there may be; none is deleted."),
+    "BACKUP_FOLDER_UNAVAILABLE": Reason(Unavailable, "The folder for backups does not exist, or cannot be read."),
+    "BACKUP_NO_ROOM": Reason(Unavailable, "The disk of the folder for backups has no room for one."),
     # The store.
     "STORE_BUSY": Reason(Unavailable, "Another process holds the store."),
     "AUDIT_CHECKPOINT_INVALID": Reason(Rejected, "The text is not a signed checkpoint."),

@@ -20,6 +20,7 @@ Above it: `app` performs such nodes with `call_from_node`. Below it: the gate, `
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,7 +51,6 @@ from penstock.runtime.activities.performing import (
     ActivityError,
     ActivityOutcome,
 )
-from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["TOOLS_CALL", "TOOLS_LIST", "call_from_node", "is_allowed"]
 
@@ -75,14 +75,13 @@ class _Wanted:
 class _Caller:
     """The run that calls, and as whom."""
 
-    state: RunState
-    row: RunRow
+    labels: Mapping[str, str]
     principal: Principal
 
     @property
     def depth(self) -> int:
         """How many runs called each other to get to this one."""
-        said = self.row.labels.get(DEPTH_LABEL, "0")
+        said = self.labels.get(DEPTH_LABEL, "0")
         return int(said) if said.isdecimal() else limits.CALLED_RUNS_DEPTH_MAX
 
 
@@ -103,10 +102,10 @@ async def call_from_node(gate: Gate, call: ActivityCall) -> ActivityOutcome:
 
 
 async def _caller(services: Services, call: ActivityCall) -> _Caller:
-    state, row = await services.host.read(call.run_id), await services.store.row(call.run_id)
-    if state is None or row is None:
+    state = await services.host.read(call.run_id)
+    if state is None:
         raise PenstockError("EXECUTION_NOT_FOUND", f"there is no run {call.run_id}")
-    return _Caller(state=state, row=row, principal=await rights_of_run(services, state))
+    return _Caller(labels=call.labels, principal=await rights_of_run(services, state))
 
 
 def _patterns(config: JsonObject) -> tuple[str, ...]:
@@ -196,7 +195,7 @@ def _visit(call: ActivityCall, caller: _Caller, *, by_model: bool) -> NodeVisit:
         node_id=call.activity.node_id,
         visit=call.activity.visit,
         depth=caller.depth + 1,
-        by_model=by_model or TRUST_LABEL in caller.row.labels,
+        by_model=by_model or TRUST_LABEL in caller.labels,
     )
 
 
@@ -214,11 +213,12 @@ async def _call(gate: Gate, call: ActivityCall, caller: _Caller, wanted: _Wanted
         patience_seconds=limits.NODE_CALL_WAIT_SECONDS,
         visit=_visit(call, caller, by_model=call.activity.config.get("by_model") is True),
     )
-    # The key of the principal may have been replaced since an earlier attempt, and its id with it.
-    earlier = replace(caller.principal, id=call.principal or caller.principal.id)
     run_id, found = _run_id(request), None
-    if earlier.id != caller.principal.id:
-        known = _run_id(msgspec.structs.replace(request, principal=earlier))
+    began_as = call.principal or caller.principal.id
+    if began_as != caller.principal.id:
+        # The key of the principal was replaced since an earlier attempt, and its id with it.
+        earlier = msgspec.structs.replace(request, principal=replace(caller.principal, id=began_as))
+        known = _run_id(earlier)
         found = await gate.services.store.row(known)
         run_id = run_id if found is None else known
     gate.services.host.perform_also(run_id)
@@ -230,7 +230,8 @@ async def _call(gate: Gate, call: ActivityCall, caller: _Caller, wanted: _Wanted
         value = None if isinstance(outcome.reply, EventStream) else outcome.reply.value
         begun = value.execution_id if isinstance(value, ExecutionHandle | ExecutionResult) else None
         # The answer may be that of the run which continues ours: what counts is that the call began a run.
-        if begun is None or await gate.services.store.row(run_id) is None:
+        is_ours = begun is not None and id_in_tenant(request.principal.tenant, begun) == run_id
+        if not is_ours and (begun is None or await gate.services.store.row(run_id) is None):
             return _done(outcome.reply)
         if isinstance(value, ExecutionResult) and value.status == RunStatus.COMPLETED and value.output is not None:
             return _completed(value)  # the gate has shown it as its caller may see it

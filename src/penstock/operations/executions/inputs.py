@@ -5,7 +5,7 @@ Above it: `reads`, `changes`, `messages`, `streams`. Below it: nothing but data.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -60,14 +60,24 @@ class ListExecutions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     status: Statuses = msgspec.field(default_factory=list)
     workflow_id: Annotated[Name | None, Meta(description="Only executions of this workflow.")] = None
+    started_by: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200)] | None,
+        Meta(description="Only executions that this principal started, and their children.", examples=["key:k_1"]),
+    ] = None
     label: Annotated[
         Annotated[str, Meta(pattern="^[^=]+=", max_length=330)] | None,
         Meta(description="A label and its value.", examples=["team=red"]),
     ] = None
     created_after: Instant = None
     created_before: Instant = None
+    updated_after: Instant = None
     parent_id: Annotated[AnyId | None, Meta(description="Only child executions of this one.")] = None
     text: Annotated[Text | None, Meta(description="Words of ids, workflow names or label values.")] = None
+    order: Annotated[
+        Literal["created", "updated"],
+        Meta(description="What comes first: the newest, or what moved last (slower where very many fit)."),
+    ] = "created"
+    count: Annotated[bool, Meta(description="Say how many there are on all pages, as `total`: 10,000 at most.")] = False
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
     cursor: Cursor = None
 

@@ -19,14 +19,15 @@ from penstock.base.errors import NotFound
 from penstock.definitions.model import Workflow
 from penstock.drawing.svg import to_page_svg
 from penstock.engine.records import Record
-from penstock.engine.visits import Change, RunVisits, Visit, VisitStatus, change_of, visits_of
+from penstock.engine.visits import Change, RunVisits, Visit, VisitStatus, change_of, fold_with_state, visits_of
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant, milliseconds
 from penstock.operations.executions.inputs import ExecutionId, NamedExecution
-from penstock.operations.executions.reads import execution_view
+from penstock.operations.executions.reads import execution_view, keep_view, known_view
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import visible_run
+from penstock.operations.runs.views import ExecutionView, view_of_run
 from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["OPERATIONS"]
@@ -165,14 +166,31 @@ async def _timeline(context: Context, row: RunRow) -> Timeline:
     if known is not None:
         return known
     stored = await services.store.load(row.run_id)
-    if stored is None:
+    workflow = await services.host.workflow(row.definition_hash)
+    if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", "the execution is gone")
+    # Whoever looks at the timeline looks at the execution, too: a long history is read and folded once for both.
+    given = None if known_view(context, row) is not None else (stored.row, workflow, services.base_path)
     if len(stored.records) <= limits.FOLDED_AT_ONCE:
-        timeline = _timeline_of(stored.records)
+        timeline, view = _folded(stored.records, given)
     else:
-        timeline = await services.view_threads.run(context.principal.id, _timeline_of, stored.records)
+        timeline, view = await services.view_threads.run(context.principal.id, _folded, stored.records, given)
     services.execution_views.put(key, timeline)
+    if view is not None:
+        keep_view(context, row, stored, view)
     return timeline
+
+
+def _folded(
+    records: Sequence[Record], given: tuple[RunRow, Workflow, str] | None
+) -> tuple[Timeline, ExecutionView | None]:
+    """Return the timeline of a history, and the view of its execution if it is not known."""
+    if given is None:
+        return _timeline_of(records, visits_of(records)), None
+    row, workflow, base_path = given
+    state, visits = fold_with_state(records)
+    view = view_of_run(row, workflow, records, base_path, state=state, visits=visits)
+    return _timeline_of(records, visits), view
 
 
 async def _sequence_at(context: Context, row: RunRow, at: int) -> int:
@@ -185,8 +203,7 @@ async def _sequence_at(context: Context, row: RunRow, at: int) -> int:
     return low
 
 
-def _timeline_of(records: Sequence[Record]) -> Timeline:
-    visits = visits_of(records)
+def _timeline_of(records: Sequence[Record], visits: RunVisits) -> Timeline:
     by_node: dict[str, list[Visit]] = {}
     for visit in visits.visits.values():
         by_node.setdefault(visit.node_id, []).append(visit)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import NotFound, Rejected
@@ -37,9 +38,10 @@ from penstock.operations.runs.views import (
     summary_of_row,
     view_of_run,
 )
+from penstock.operations.runs.waits import HELD_PREFIX
 from penstock.runtime.ports.runs import RunQuery, RunRow, StoredRun
 
-__all__ = ["OPERATIONS", "ended_view", "execution_view"]
+__all__ = ["OPERATIONS", "ended_view", "execution_view", "keep_view", "known_view"]
 
 
 def _view_key(row: RunRow) -> Hashable:
@@ -50,8 +52,7 @@ def _view_key(row: RunRow) -> Hashable:
 async def execution_view(context: Context, row: RunRow) -> ExecutionView:
     """Return the whole view of an execution; it is built again only when the execution has moved."""
     services = context.services
-    key = _view_key(row)
-    known: ExecutionView | None = services.execution_views.get(key)
+    known = known_view(context, row)
     if known is not None:
         return known
     stored = await services.store.load(row.run_id)
@@ -64,9 +65,20 @@ async def execution_view(context: Context, row: RunRow) -> ExecutionView:
         view = await services.view_threads.run(
             context.principal.id, view_of_run, stored.row, workflow, stored.records, services.base_path
         )
-    if stored.row.seq == row.seq and len(msgspec.json.encode(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
-        services.execution_views.put(key, view)
+    keep_view(context, row, stored, view)
     return view
+
+
+def known_view(context: Context, row: RunRow) -> ExecutionView | None:
+    """Return the whole view of an execution if it was built before, and the execution has not moved since."""
+    known: ExecutionView | None = context.services.execution_views.get(_view_key(row))
+    return known
+
+
+def keep_view(context: Context, row: RunRow, stored: StoredRun, view: ExecutionView) -> None:
+    """Keep the view of an execution for others, unless it has moved in between or is very large."""
+    if stored.row.seq == row.seq and len(msgspec.json.encode(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
+        context.services.execution_views.put(_view_key(row), view)
 
 
 async def ended_view(context: Context, stored: StoredRun, state: RunState) -> ExecutionView:
@@ -78,14 +90,19 @@ async def ended_view(context: Context, stored: StoredRun, state: RunState) -> Ex
     return view_of_run(stored.row, workflow, stored.records, services.base_path, state=state)
 
 
+_LOOKED_AHEAD = 10  # runs that are read to say whether an agent may see anything further down
 _FILTERS = (
     "status",
     "workflow_id",
+    "started_by",
     "label",
     "created_after",
     "created_before",
+    "updated_after",
     "parent_id",
     "text",
+    "order",
+    "count",
     "limit",
     "cursor",
 )
@@ -102,18 +119,23 @@ _FILTERS = (
 async def execution_list(context: Context, given: ListExecutions) -> ExecutionPage:
     """List executions.
 
-    Newest first, without inputs and outputs. Filter by status, workflow, label or time to find those that wait for
-    somebody or failed; then look at one with execution.status.
+    Newest first unless `order` says otherwise, without inputs and outputs. Filter by status, workflow, starter, label
+    or time to find those that wait for somebody or failed; then look at one with execution.status. An agent is told
+    the `total` of one workflow only.
     """
     name, _, value = (given.label or "").partition("=")
     query = RunQuery(
         statuses=tuple(given.status),
         workflow_name=given.workflow_id,
+        started_by=given.started_by,
         parent_run_id=id_in_tenant(context.tenant, given.parent_id) if given.parent_id else None,
         label=(name, value) if given.label else None,
         created_after=milliseconds(given.created_after, "created_after"),
         created_before=milliseconds(given.created_before, "created_before"),
+        updated_after=milliseconds(given.updated_after, "updated_after"),
         text=given.text,
+        by_update=given.order == "updated",
+        counted=given.count,
         limit=given.limit,
         cursor=given.cursor,
         tenant=context.tenant,
@@ -145,9 +167,31 @@ async def workflow_executions(context: Context, given: ListWorkflowExecutions) -
 
 
 async def _page(context: Context, query: RunQuery) -> ExecutionPage:
-    page = await context.services.store.list_runs(query)
-    rows = await without_unseen(context.services, context.principal, page.rows)
-    return ExecutionPage(items=[summary_of_row(row) for row in rows], next_cursor=page.next_cursor)
+    """Return a page of a list.
+
+    Runs that an agent may not know of leave no trace in it: no page is short because of them, and none is promised
+    that has only them. Otherwise a filter would tell whose they are.
+    """
+    services, principal = context.services, context.principal
+    page = await services.store.list_runs(query)
+    total = page.total if principal.kind != "agent" or _holds_no_call(query) else None
+    rows = await without_unseen(services, principal, page.rows)
+    cursor, looked_at = page.next_cursor, len(page.rows)
+    while cursor is not None and principal.kind == "agent" and looked_at < limits.UNSEEN_RUNS_SKIPPED_MAX:
+        missing = query.limit - len(rows)
+        further = replace(query, cursor=cursor, limit=missing or _LOOKED_AHEAD, counted=False)
+        page = await services.store.list_runs(further)
+        seen = await without_unseen(services, principal, page.rows)
+        if seen and not missing:
+            break
+        rows += seen
+        cursor, looked_at = page.next_cursor, looked_at + len(page.rows)
+    return ExecutionPage(items=[summary_of_row(row) for row in rows], next_cursor=cursor, total=total)
+
+
+def _holds_no_call(query: RunQuery) -> bool:
+    """Whether no run that fits holds a call, so that everybody may know how many there are."""
+    return query.workflow_name is not None and not query.workflow_name.startswith(HELD_PREFIX)
 
 
 @operation(

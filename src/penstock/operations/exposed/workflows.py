@@ -190,6 +190,7 @@ def _exposure(
         prompts=MappingProxyType({name: prompts[name] for name in sorted(prompts)}),
         resources=MappingProxyType({address: resources[address] for address in sorted(resources)}),
         contents=MappingProxyType({item.capability.name: item.capability for item in read}),
+        imported=imported.resources,
         handlers=MappingProxyType(_handlers(rows)),
         revision=revision,
     )

@@ -14,9 +14,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
-from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
-from penstock.base.scopes import EVERYTHING, scope_allows
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.start_needs import StartNeeds
 from penstock.engine.inputs import Initiator
@@ -41,6 +39,7 @@ from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.host.signatures import SignatureTrust
+from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.memory import MemoryStore
@@ -328,6 +327,8 @@ class Services:
     """Keeps the memory of agents and people; None where there is no store for it."""
     graphs: GraphStore | None = None
     """Keeps graphs; None where there is no store for them."""
+    backups: BackupFolder | None = None
+    """Where backups of the whole store are made; None where no folder is set."""
     checked_graphs: LruCache[Hashable, Any] = field(default_factory=lambda: LruCache(limits.CHECKED_GRAPHS_KEPT))
     """The checked stored queries of graphs, by everything that they depend on."""
     signatures: SignatureTrust = field(default_factory=SignatureTrust)
@@ -411,7 +412,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_operator(self) -> bool:
         """Whether the caller has every scope in the default tenant, and so owns the server."""
-        return self.tenant == DEFAULT_TENANT and scope_allows(self.principal.scopes, EVERYTHING)
+        return self.principal.is_operator
 
     def now_ms(self) -> int:
         """The current time in milliseconds."""

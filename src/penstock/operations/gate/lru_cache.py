@@ -10,10 +10,10 @@ Above it: authentication, `context.Services`, the table of webhooks. Below it: n
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["LruCache"]
+__all__ = ["CurrentValues", "LruCache"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -39,3 +39,24 @@ class LruCache(Generic[K, V]):
         self._values.move_to_end(key)
         if len(self._values) > self._entries_max:
             self._values.popitem(last=False)
+
+
+class CurrentValues(Generic[K, V]):
+    """What was read from a store since any process last changed it."""
+
+    def __init__(self, change_mark: Callable[[], int | None], entries_max: int) -> None:
+        self._change_mark = change_mark
+        self._entries_max = entries_max
+        self._mark: int | None = None
+        self._values: LruCache[K, V] = LruCache(entries_max)
+
+    def at_hand(self) -> LruCache[K, V]:
+        """Return the values that still hold. Ask before you read something, and put it there afterwards.
+
+        If the store changes in the meantime, it is put into a cache that nobody asks any more.
+        """
+        mark = self._change_mark()
+        if mark is None or mark != self._mark:
+            self._mark = mark
+            self._values = LruCache(self._entries_max)
+        return self._values

@@ -103,12 +103,25 @@ def _count_down(counts: dict[_T, int], key: _T) -> None:
         counts.pop(key, None)
 
 
+def _release(streams: OpenStreams, principal: Principal, also: Callable[[], None]) -> None:
+    streams.give_back(principal)
+    also()
+
+
 class HeldStream:
     """A stream that holds a place and releases it once: at its end, when closed, or when garbage-collected."""
 
-    def __init__(self, events: AsyncIterator[StreamEvent], streams: OpenStreams, principal: Principal) -> None:
+    def __init__(
+        self,
+        events: AsyncIterator[StreamEvent],
+        streams: OpenStreams,
+        principal: Principal,
+        *,
+        also: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`also` is called when the place is released."""
         self._events = events
-        self._leave = weakref.finalize(self, streams.give_back, principal)
+        self._leave = weakref.finalize(self, _release, streams, principal, also)
 
     def __aiter__(self) -> HeldStream:
         return self

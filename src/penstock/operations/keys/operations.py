@@ -39,6 +39,7 @@ _TENANT = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 GroupName = Annotated[
     str, Meta(pattern=r"^(?![\s\S]*\n)[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=limits.GROUP_NAME_CHARACTERS_MAX)
 ]
+KEY_ID_PATTERN = r"^[A-Za-z0-9_-]+$"
 KeyId = Annotated[str, Meta(description="The key's id, as listed.", max_length=40, examples=["k7qm2xw4htnb"])]
 
 
@@ -117,8 +118,12 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ListKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which page."""
+    """Which keys, and which page of them."""
 
+    id: Annotated[
+        list[Annotated[str, Meta(pattern=KEY_ID_PATTERN, max_length=40)]],
+        Meta(description="Only keys with one of these ids.", max_length=limits.KEYS_NAMED_MAX),
+    ] = []
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
     cursor: Cursor = None
 
@@ -333,7 +338,7 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
 
 @operation(
     "key.list",
-    route=Route(method="GET", path="/keys", query=("limit", "cursor")),
+    route=Route(method="GET", path="/keys", query=("id", "limit", "cursor")),
     scopes=("key:read",),
     reads=True,
     bucket="admin",
@@ -346,7 +351,10 @@ async def key_list(context: Context, given: ListKeys) -> KeyPage:
     keys of all tenants.
     """
     page = await context.services.platform.keys(
-        tenant=None if context.is_operator else context.tenant, limit=given.limit, cursor=given.cursor
+        tenant=None if context.is_operator else context.tenant,
+        limit=given.limit,
+        cursor=given.cursor,
+        ids=given.id or None,
     )
     now = context.now_ms()
     return KeyPage(items=[_view(row, now) for row in page.rows], next_cursor=page.next_cursor)

@@ -19,7 +19,7 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.console_sessions import SIGN_OUT_KIND, sign_out_id
+from penstock.operations.permissions.console_sessions import SESSION_KIND, SIGN_OUT_KIND, sessions_of, sign_out_id
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
 
 __all__ = ["OPERATIONS"]
@@ -85,6 +85,11 @@ async def key_sign_out(context: Context, given: SignOut) -> Reply[SignedOut]:
     reply = Reply(value=SignedOut(principal=principal, ended_at=instant(now)))
     context.call.about(principal)
     await context.services.platform.put_resource(row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply))
+    # From here on they count for nothing; what is stored of them, such as tokens of the issuer, is not needed any more.
+    for session in await sessions_of(context.services.platform, context.tenant, principal):
+        await context.services.platform.delete_resource(
+            session.tenant, SESSION_KIND, session.resource_id, expected_etag=session.etag
+        )
     context.services.keys_changed()
     return reply
 

@@ -57,11 +57,12 @@ class QuotaAmounts(msgspec.Struct, frozen=True, kw_only=True):
 class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):
     """What is used: runs that have not ended, and what was used since midnight UTC.
 
-    Starts are counted while there is a quota for them. Bytes are measured once a minute, and only if they are bounded.
+    Starts are counted while there is a quota that they are compared with: without one, `runs_today` is null, and for a
+    principal `runs_now` too. Bytes are measured once a minute, and only if they are bounded.
     """
 
-    runs_now: int
-    runs_today: int
+    runs_now: int | None
+    runs_today: int | None
     tokens_today: int
     cost_today: float
     storage_bytes: int | None
@@ -277,14 +278,15 @@ async def _view(context: Context, tenant: str, named: str) -> QuotaView:
     quotas, subject, now = _quotas(context), subject_named(named), context.now_ms()
     allowed = await quotas.limits_of(tenant, subject)
     used = await context.services.platform.usage(tenant, subject, at=now)
-    bounded = subject == TENANT_SUBJECT and allowed.storage_bytes is not None
+    of_tenant, counted = subject == TENANT_SUBJECT, allowed.bounds_starts
+    bounded = of_tenant and allowed.storage_bytes is not None
     return QuotaView(
         tenant=tenant,
         subject=named,
         limits=_amounts(allowed),
         used=QuotaUse(
-            runs_now=used.runs_now,
-            runs_today=used.runs,
+            runs_now=used.runs_now if of_tenant or counted else None,
+            runs_today=used.runs if counted else None,
             tokens_today=used.tokens,
             cost_today=used.cost / _MICROS,
             storage_bytes=await quotas.stored_bytes(tenant) if bounded else None,

@@ -54,6 +54,8 @@ class AgentConversationEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_u
         Annotated[int, Meta(ge=limits.AGENT_CONVERSATION_CHARACTERS_MIN, le=limits.AGENT_CONVERSATION_CHARACTERS_MAX)]
         | None
     ) = None
+    summarize: Annotated[bool, Meta(description="Have a model summarise what is left out.")] | None = None
+    model: Annotated[_Name, Meta(description="The model that summarises; else that of the agent.")] | None = None
 
 
 _MemoryScopes = Annotated[list[Literal["session", "principal", "tenant"]], Meta(min_length=1, max_length=3)]

@@ -19,9 +19,8 @@ from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.base.lazy_import import lazy_import
-from penstock.definitions.agents.conversations import bounded_conversation, finished_part
 from penstock.definitions.agents.schemas import is_agent
-from penstock.definitions.agents.sessions import characters_of_conversation, session_document, takes_messages
+from penstock.definitions.agents.sessions import conversation_of, session_document, takes_messages
 from penstock.definitions.model import Workflow
 from penstock.engine.state import RunState
 from penstock.operations.gate.context import Context
@@ -76,11 +75,10 @@ class FoundAgent:
         """Return what the next run begins with: what was said up to the run before it, as far as it is read."""
         if before is None:
             return []
-        said = object_or_empty(before.values).get("conversation")
-        if not said:
-            # It ended before it had anything to say: what it was given still counts.
-            said = object_or_empty(before.input).get("conversation")
-        return list(bounded_conversation(finished_part(said), characters_of_conversation(self.document)))
+        values = object_or_empty(before.values)
+        # If it ended before it had anything to say, what it was given still counts.
+        given = object_or_empty(before.input)
+        return list(conversation_of(self.document, values if values.get("conversation") else given))
 
 
 async def find_agent(context: Context, agent_id: str) -> FoundAgent:

@@ -18,7 +18,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
-from penstock.operations.runs.starting import ExecuteWorkflow, started_run
+from penstock.operations.runs.starting import ExecuteWorkflow, start_or_find
 from penstock.operations.runs.tool_schemas import WRAPPED, object_schema, takes_object
 
 __all__ = [
@@ -73,11 +73,13 @@ async def execute(workflow_id: str, definition_hash: str, context: Context, give
     """Start the version that was listed, and wait for its result for as long as the call may."""
     # Keep the progress that its first steps report: the caller can subscribe only after the start.
     with context.services.host.progress.starting():
-        row = await started_run(context, ExecuteWorkflow(workflow_id=workflow_id, hash=definition_hash, input=given))
+        started = await start_or_find(
+            context, ExecuteWorkflow(workflow_id=workflow_id, hash=definition_hash, input=given)
+        )
     idempotency.found_by_id(context)
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await wait_for_result(context, row.run_id, seconds)
+    return await wait_for_result(context, started.row.run_id, seconds, state=started.state)
 
 
 _CLIENT = "client"

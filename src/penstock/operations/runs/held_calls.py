@@ -63,6 +63,7 @@ __all__ = [
     "held_view",
     "held_workflow",
     "opened_arguments",
+    "seals_of",
 ]
 
 HELD_OWNER = "-held"
@@ -313,7 +314,7 @@ class HeldCalls:
         request, capability, hold = context.request, context.capability, pending.hold
         secrets = await argument_secrets(context, request.arguments)
         shown = with_values(request.arguments, dict.fromkeys(secrets, SECRET_MASK)) if secrets else request.arguments
-        seals = _seals(self._services)
+        seals = seals_of(self._services)
         held = HeldCall(
             operation=capability.name,
             title=capability.title,
@@ -337,7 +338,9 @@ class HeldCalls:
         return msgspec.structs.replace(held, seal=_seal_of(self._services.pepper, run_id, held))
 
 
-def _seals(services: Services) -> AnswerSeals:
+def seals_of(services: Services) -> AnswerSeals:
+    """Return what seals secrets that an operation stores: with the server's own secret."""
+
     async def pepper() -> bytes:
         return services.pepper
 
@@ -348,7 +351,7 @@ async def opened_arguments(services: Services, tenant: str, held: HeldCall) -> J
     """Return the arguments of a held call with their secret parts. Only the call itself may use them."""
     if not held.secrets:
         return held.arguments
-    seals = _seals(services)
+    seals = seals_of(services)
     opened = {place: await seals.open(tenant, seal) for place, seal in held.secrets.items()}
     found = with_values(held.arguments, opened)
     return found if isinstance(found, dict) else {}

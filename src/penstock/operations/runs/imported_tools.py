@@ -17,6 +17,8 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from penstock.base import limits
 from penstock.base.errors import Conflict, Unavailable
 from penstock.base.json import JsonObject, JsonValue
@@ -24,6 +26,7 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.declaring import schema_of
+from penstock.operations.catalogue.exposure import ImportedResource
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.permissions.starting import UPSTREAM_RUN_SCOPE
@@ -33,7 +36,7 @@ from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
 from penstock.operations.runs.tool_schemas import nested_schema, object_at, object_schema
 from penstock.runtime.upstreams.tool_registry import DEFINE_CALL, QUARANTINED, ToolReview
-from penstock.runtime.upstreams.tools import ImportRules, ToolEffects, ToolRule, UpstreamTool
+from penstock.runtime.upstreams.tools import READS_RESOURCES, ImportRules, ToolEffects, ToolRule, UpstreamTool
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
@@ -66,8 +69,10 @@ class ImportedTools:
     """The imported tools of a tenant, by canonical name. Quarantined ones can be found but not called."""
 
     tools: Mapping[str, Capability] = field(default_factory=lambda: MappingProxyType({}))
+    resources: tuple[ImportedResource, ...] = ()
+    """What their servers list of resources, where reading them was accepted."""
     marks: tuple[str, ...] = ()
-    """Changes whenever any tool does."""
+    """Changes whenever any tool or resource does."""
 
 
 async def imported_tools(services: Services, tenant: str) -> ImportedTools:
@@ -86,7 +91,19 @@ async def imported_tools(services: Services, tenant: str) -> ImportedTools:
         if capability.name not in tools:
             tools[capability.name] = capability
             marks.append(f"{capability.name} {item.status} {item.pin.hash if item.pin else ''}")
-    return ImportedTools(tools=MappingProxyType({name: tools[name] for name in sorted(tools)}), marks=tuple(marks))
+    resources: list[ImportedResource] = []
+    for server in rules:
+        reading = [tools.get(_name(rules[server], name)) for name in READS_RESOURCES]
+        if any(item is None or item.metadata.get("withheld") is True for item in reading) or reading[-1] is None:
+            continue  # both are accepted, or neither is used
+        listed = upstreams.resources.get(server, ())
+        resources += [ImportedResource(server=server, listed=item, capability=reading[-1]) for item in listed]
+        marks.append(f"{server} {sha256(msgspec.json.encode(listed)).hexdigest()}")
+    return ImportedTools(
+        tools=MappingProxyType({name: tools[name] for name in sorted(tools)}),
+        resources=tuple(resources),
+        marks=tuple(marks),
+    )
 
 
 def _capability(item: ToolReview, rules: ImportRules) -> Capability:
@@ -180,6 +197,8 @@ def _output_schema(tool: UpstreamTool) -> JsonObject | None:
 async def _refuse(server: str, tool: str, status: str, context: Context, given: JsonValue) -> None:
     why = "describes it otherwise than it was accepted" if status == "changed" else "has it since a short while"
     message = f"{tool} is quarantined: {server} {why}, and nobody has accepted it as it is"
+    if status == "refused":
+        message = f"{tool} is quarantined: somebody refused it as {server} describes it"
     hint = "somebody who may has to look at it with upstream.tools and accept it with upstream.accept"
     raise Conflict(QUARANTINED, message, hint, {"server": server, "tool": tool, "status": status})
 

@@ -76,12 +76,17 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Calls of tools that the execution has made and that wait for approval; it goes on when they are decided."""
 
 
-async def wait_for_result(context: Context, run_id: str, seconds: float, *, after_sequence: int = 0) -> ExecutionResult:
+async def wait_for_result(
+    context: Context, run_id: str, seconds: float, *, after_sequence: int = 0, state: RunState | None = None
+) -> ExecutionResult:
     """Wait until the execution ends, asks a question, or time is up; return its result or how it stands.
 
-    Questions that were open at `after_sequence` already do not end the wait.
+    Questions that were open at `after_sequence` already do not end the wait. `state` is how the caller has just stored
+    it: an execution that ended as it began is not waited for.
     """
     observe = context.request.observe
+    if state is not None and state.terminal and state.continued_as is None and observe is None:
+        return result_of(context.tenant, state)
     texts = observe is not None and context.request.reads_along and not await _hides_something(context)
     waiter = _ResultWaiter(context=context, run_id=run_id, observe=observe, known=after_sequence, texts=texts)
     deadline = asyncio.get_running_loop().time() + seconds

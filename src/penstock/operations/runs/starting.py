@@ -45,11 +45,13 @@ __all__ = [
     "TRUST_LABEL",
     "UNTRUSTED",
     "ExecuteWorkflow",
+    "StartedRun",
     "find_startable",
     "new_run_id",
     "refuse_restart",
     "refuse_unfit_input",
     "row_of",
+    "start_or_find",
     "startable_definition",
     "started_run",
     "with_origin",
@@ -96,6 +98,14 @@ def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
     return id_in_tenant(context.tenant, made), chosen is not None or derived is not None
 
 
+class StartedRun(msgspec.Struct, frozen=True, gc=False):
+    """A run that a call started, now or earlier."""
+
+    row: RunRow
+    state: RunState | None = None
+    """Its state as it was just stored; None if an earlier call started it."""
+
+
 async def started_run(
     context: Context,
     given: ExecuteWorkflow,
@@ -105,7 +115,23 @@ async def started_run(
     marks: dict[str, str] | None = None,
     untrusted: bool = False,
 ) -> RunRow:
-    """Start an execution and return its index row, or that of the run that the same call started earlier.
+    """Start an execution and return its index row; the arguments are those of `start_or_find`."""
+    started = await start_or_find(
+        context, given, definition_hash=definition_hash, chosen=chosen, marks=marks, untrusted=untrusted
+    )
+    return started.row
+
+
+async def start_or_find(
+    context: Context,
+    given: ExecuteWorkflow,
+    *,
+    definition_hash: str | None = None,
+    chosen: tuple[str, bool] | None = None,
+    marks: dict[str, str] | None = None,
+    untrusted: bool = False,
+) -> StartedRun:
+    """Start an execution, or find the run that the same call started earlier.
 
     `definition_hash` names a workflow that is in no tenant's list; without it, the caller's tenant must have the
     workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are labels of the server.
@@ -116,7 +142,7 @@ async def started_run(
     known = await _known_run(context, run_id, given) if may_exist else None
     if known is not None:
         await refuse_restart(context, known, counts="earlier")
-        return known
+        return StartedRun(known)
     if given.labels and any(name.startswith(_OUR_LABELS) for name in given.labels):
         message = f"labels that begin with {_OUR_LABELS} are the server's"
         raise Rejected("LABEL_RESERVED", message, "choose another name")
@@ -147,10 +173,10 @@ async def started_run(
         if decision.code == "DUPLICATE_EXECUTION_ID" and may_exist:
             known = await _known_run(context, run_id, given)
             if known is not None:
-                return known
+                return StartedRun(known)
         workflow = await services.host.workflow(definition_hash)
         raise await _input_error(context, workflow, given.input, decision) or refusal_error(decision)
-    return row_of(decision.state, labels)
+    return StartedRun(row_of(decision.state, labels), decision.state)
 
 
 async def find_startable(context: Context, given: ExecuteWorkflow) -> DefinitionRow:
@@ -246,6 +272,7 @@ def row_of(state: RunState, labels: dict[str, str]) -> RunRow:
         labels=labels,
         terminal=state.terminal,
         tenant=state.tenant,
+        started_by=state.started_by,
     )
 
 

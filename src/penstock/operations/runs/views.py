@@ -188,13 +188,16 @@ class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     parent_id: str | None
     labels: dict[str, str]
+    started_by: str | None = None
+    """The principal who started it."""
 
 
-class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of executions, newest first."""
+class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page of executions. `total` is how many there are on all pages, if that was asked for."""
 
     items: list[ExecutionSummary]
     next_cursor: str | None
+    total: int | None = None
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -331,14 +334,24 @@ def summary_of_row(row: RunRow) -> ExecutionSummary:
         updated_at=format_instant(row.updated_at),
         parent_id=None if row.parent_run_id is None else id_for_callers(row.tenant, row.parent_run_id),
         labels=own_labels(row.labels) if row.labels else {},
+        started_by=row.started_by,
     )
 
 
 def view_of_run(
-    row: RunRow, workflow: Workflow, records: Sequence[Record], base_path: str, *, state: RunState | None = None
+    row: RunRow,
+    workflow: Workflow,
+    records: Sequence[Record],
+    base_path: str,
+    *,
+    state: RunState | None = None,
+    visits: RunVisits | None = None,
 ) -> ExecutionView:
-    """Return the whole view of an execution. `records` is its whole history; `state` is its folded state, if known."""
-    state, visits = fold_with_state(records) if state is None else (state, visits_of(records))
+    """Return the whole view of an execution. `records` is its whole history; the rest is folded from it, if known."""
+    if state is None:
+        state, visits = fold_with_state(records)
+    elif visits is None:
+        visits = visits_of(records)
     handle = handle_of(row, base_path)
     first = records[0].body_as(events.ExecutionStarted) if records else None
     forked = None if first is None else first.forked_from

@@ -38,7 +38,7 @@ from penstock.operations.runs.views import ExecutionHandle, ExecutionSummary, ha
 from penstock.runtime.ports.runs import ScheduleRow
 from penstock.runtime.schedules.scheduler import origin_of, refusal_of
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "Cron", "Zone"]
 
 Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
 

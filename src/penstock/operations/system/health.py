@@ -126,7 +126,8 @@ async def system_metrics(context: Context, given: Nothing) -> Metrics:
     """Read the server's counters.
 
     The same figures that /metrics gives to Prometheus, as JSON. Those of the whole server are for the default tenant;
-    others read how much they use themselves: runs that have not ended, and runs, tokens and cost since midnight UTC.
+    others read how much they use themselves: runs that have not ended, and tokens and cost since midnight UTC; also the
+    runs since then, if there is a quota for which they are counted.
     """
     if context.tenant == DEFAULT_TENANT:
         return Metrics(metrics=await context.services.read_metrics())
@@ -134,14 +135,16 @@ async def system_metrics(context: Context, given: Nothing) -> Metrics:
 
 
 async def tenant_metrics(services: Services, tenant: str) -> dict[str, float]:
-    """Return the figures of one tenant by name. Starts of a day are counted while there is a quota for them."""
+    """Return the figures of one tenant by name. Starts of a day are among them if a quota has them counted."""
     used = await services.platform.usage(tenant, TENANT_SUBJECT, at=services.clock.now_ms())
-    return {
+    figures = {
         "penstock_tenant_runs_open": float(used.runs_now),
-        "penstock_tenant_runs_today": float(used.runs),
         "penstock_tenant_tokens_today": float(used.tokens),
         "penstock_tenant_cost_dollars_today": used.cost / _MICROS,
     }
+    if services.quotas is not None and (await services.quotas.limits_of(tenant, TENANT_SUBJECT)).bounds_starts:
+        figures["penstock_tenant_runs_today"] = float(used.runs)
+    return figures
 
 
 @operation("system.operations", route=Route(method="GET", path="/operations"), scopes=(), reads=True)

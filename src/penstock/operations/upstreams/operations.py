@@ -7,8 +7,6 @@ Above it: the catalogue. Below it: `runtime.upstreams.tool_registry`, `runs.impo
 
 from __future__ import annotations
 
-import json
-import unicodedata
 from collections import Counter
 from typing import Annotated, Any, Literal
 
@@ -24,26 +22,31 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, imported_tools
+from penstock.operations.runs.imported_tools import imported_tools
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.upstreams.sign_ins import SignInView, sign_in_view
+from penstock.operations.upstreams.tool_views import (
+    ServerName,
+    ToolName,
+    UpstreamToolView,
+    operation_name,
+    tool_view,
+)
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.upstreams.tool_registry import Pin, ToolReview, UpstreamToolRegistry, difference
-from penstock.runtime.upstreams.tools import ImportRules, ServerState, UpstreamTool
+from penstock.runtime.upstreams.tool_registry import Pin, ToolReview, UpstreamToolRegistry
+from penstock.runtime.upstreams.tools import ImportRules, ServerState
 
 __all__ = ["OPERATIONS"]
 
 _NAMES_MAX = 500
-# Categories of invisible characters: direction marks, joiners, tags, and unassigned ones.
-_UNSEEN = ("Cf", "Co", "Cn")
-# Longer descriptions get a warning, because a person is to read them before accepting.
-_WORDS_MAX = 2_000
 
-ServerName = Annotated[
-    str, Meta(description="The server, by its name in the settings.", max_length=200, examples=["shop"])
-]
-ToolName = Annotated[
-    str, Meta(description="The tool, by the name that its server gives it.", max_length=200, examples=["search"])
+
+SeenHash = Annotated[
+    str,
+    Meta(
+        description="Decide only about what you have seen: the hash of the tool, when there is one tool.",
+        pattern="^[0-9a-f]{64}$",
+    ),
 ]
 
 
@@ -83,35 +86,11 @@ class ListUpstreamTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     server: ServerName
     status: (
         Annotated[
-            Literal["pinned", "changed", "new", "gone", "excluded"], Meta(description="Only those that stand so.")
+            Literal["pinned", "changed", "new", "refused", "gone", "excluded"],
+            Meta(description="Only those that stand so."),
         ]
         | None
     ) = None
-
-
-class UpstreamToolView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a server: how it stands, and its words. What the server claims about it is shown, not believed."""
-
-    name: str
-    status: str
-    """pinned (in the catalogue), changed or new (quarantined), gone (no longer listed), excluded (by the settings)."""
-    description: str | None = None
-    hash: str | None = None
-    """The hash of the tool as the server describes it now."""
-    accepted_hash: str | None = None
-    accepted_by: str | None = None
-    accepted_at: str | None = None
-    difference: dict[str, Any] | None = None
-    """For a changed one: each member as it was accepted, and as it is now."""
-    warnings: list[str] = []
-    """What a person who accepts it should know: its texts contain invisible characters, or are very long."""
-    operation: str
-    """Its name in the catalogue."""
-    title: str | None = None
-    input_schema: dict[str, Any] | None = None
-    output_schema: dict[str, Any] | None = None
-    claims: dict[str, Any] | None = None
-    """The server's own hints."""
 
 
 class UpstreamToolPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,16 +112,7 @@ class AcceptTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             max_length=_NAMES_MAX,
         ),
     ]
-    hash: (
-        Annotated[
-            str,
-            Meta(
-                description="Accept only what you have seen: the hash of the tool, when there is one tool.",
-                pattern="^[0-9a-f]{64}$",
-            ),
-        ]
-        | None
-    ) = None
+    hash: SeenHash | None = None
 
 
 class AcceptedTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +186,7 @@ async def _callable_tool(context: Context, given: CallTool) -> Capability:
     """Return the imported tool that the input of a call names, if the caller may call it."""
     _, rules = _tool_registry(context, given.server)
     tools = (await imported_tools(context.services, context.tenant)).tools
-    capability = tools.get(_operation_name(rules, given.tool))
+    capability = tools.get(operation_name(rules, given.tool))
     granted = context.principal.scopes
     if capability is None or not all(scope_allows(granted, scope) for scope in capability.governance.scopes):
         message = f"{given.server} has no tool {given.tool} that this key may call"
@@ -231,43 +201,6 @@ def _tools_named(arguments: JsonObject) -> str:
     return f"{arguments.get('server')}/{named}"
 
 
-def _operation_name(rules: ImportRules, tool: str) -> str:
-    return f"{UPSTREAM_PREFIX}{rules.prefix}.{tool}"
-
-
-def _warnings(tool: UpstreamTool) -> list[str]:
-    """Return warnings about what a person does not notice when reading a tool's description."""
-    text = json.dumps(msgspec.to_builtins(tool), ensure_ascii=False)
-    found = [] if tool.problem is None else [f"it cannot be accepted: {tool.problem}"]
-    if any(unicodedata.category(character) in _UNSEEN for character in text):
-        found.append("there are characters in it that are not shown; a model reads them")
-    if len(tool.description or "") > _WORDS_MAX:
-        found.append(f"its description has {len(tool.description or '')} characters; read all of it")
-    return found
-
-
-def _view(item: ToolReview, rules: ImportRules) -> UpstreamToolView:
-    shown = item.seen or (item.pin.tool if item.pin else None)
-    pin = item.pin
-    changed = item.status == "changed" and pin is not None and item.seen is not None
-    return UpstreamToolView(
-        name=item.name,
-        status=item.status,
-        operation=_operation_name(rules, item.name),
-        title=shown.title if shown else None,
-        description=shown.description if shown else None,
-        input_schema=shown.input_schema if shown else None,
-        output_schema=shown.output_schema if shown else None,
-        claims=(shown.annotations or None) if shown else None,
-        hash=item.seen_hash,
-        accepted_hash=pin.hash if pin else None,
-        accepted_by=pin.accepted_by if pin else None,
-        accepted_at=instant(pin.accepted_at) if pin else None,
-        difference=difference(pin.tool, item.seen) if changed and pin is not None and item.seen is not None else None,
-        warnings=_warnings(shown) if shown else [],
-    )
-
-
 @operation(
     "upstream.list",
     route=Route(method="GET", path="/upstreams"),
@@ -278,8 +211,8 @@ def _view(item: ToolReview, rules: ImportRules) -> UpstreamToolView:
 async def upstream_list(context: Context, given: ListUpstreams) -> UpstreamPage:
     """List the MCP servers whose tools are imported, and those that somebody signs in to.
 
-    Each with how the connection and the sign-in stand and how many of its tools are pinned, changed, new, gone or
-    excluded. Look at the tools of one with upstream.tools.
+    Each with how the connection and the sign-in stand and how many of its tools are pinned, changed, new, refused, gone
+    or excluded. Look at the tools of one with upstream.tools.
     """
     upstreams, sign_ins = context.services.upstreams, context.services.sign_ins
     rules_by_name = upstreams.rules_for(context.tenant) if upstreams is not None else {}
@@ -329,7 +262,7 @@ async def upstream_tools(context: Context, given: ListUpstreamTools) -> Upstream
     upstreams, rules = _tool_registry(context, given.server)
     tool_reviews = await upstreams.tool_reviews(context.tenant, given.server)
     return UpstreamToolPage(
-        items=[_view(item, rules) for item in tool_reviews if given.status is None or item.status == given.status]
+        items=[tool_view(item, rules) for item in tool_reviews if given.status is None or item.status == given.status]
     )
 
 
@@ -363,7 +296,7 @@ async def upstream_accept(context: Context, given: AcceptTools) -> AcceptedTools
     chosen = [item for item in waiting if item.seen is not None and item.seen.problem is None]
     if "*" not in given.tools:
         chosen = [_named(tool_reviews, given.server, tool) for tool in dict.fromkeys(given.tools)]
-    _refuse_unseen(given, chosen)
+    _refuse_unseen(given.hash, chosen)
     for item in chosen:
         _refuse_unfit(item)
     waiting = [item for item in chosen if item.status != "pinned"]
@@ -380,19 +313,19 @@ async def upstream_accept(context: Context, given: AcceptTools) -> AcceptedTools
 def _accepted(pin: Pin, rules: ImportRules) -> AcceptedTool:
     return AcceptedTool(
         name=pin.tool.name,
-        operation=_operation_name(rules, pin.tool.name),
+        operation=operation_name(rules, pin.tool.name),
         hash=pin.hash,
         accepted_by=pin.accepted_by,
         accepted_at=instant(pin.accepted_at),
     )
 
 
-def _refuse_unseen(given: AcceptTools, chosen: list[ToolReview]) -> None:
-    if given.hash is None:
+def _refuse_unseen(seen_hash: str | None, chosen: list[ToolReview]) -> None:
+    if seen_hash is None:
         return
     if len(chosen) != 1:
         raise Rejected("INVALID_ARGUMENTS", "`hash` is of one tool", "name exactly one tool, or leave the hash out")
-    if chosen[0].seen_hash != given.hash:
+    if chosen[0].seen_hash != seen_hash:
         message = f"{chosen[0].name} is not what you have seen: its hash is {chosen[0].seen_hash} now"
         raise Conflict("PRECONDITION_FAILED", message, "look at it again with upstream.tools")
 
@@ -437,6 +370,54 @@ async def upstream_revoke(context: Context, given: NameTool) -> Deleted:
     return answer
 
 
+class RefuseTool(NameTool, frozen=True, kw_only=True):
+    """Which tool, why it is refused, and what of it was seen."""
+
+    reason: Annotated[str, Meta(description="Why, for whoever looks at it next.", min_length=1, max_length=500)]
+    hash: SeenHash | None = None
+
+
+@operation(
+    "upstream.refuse",
+    route=Route(method="POST", path="/upstreams/{server}/tools/{tool}/refuse"),
+    scopes=("upstream:admin",),
+    idempotent=True,
+    risk="medium",
+    bucket="admin",
+    subject=_tools_named,
+    find=_find,
+    errors=("UPSTREAM_NOT_FOUND", "UPSTREAM_TOOL_NOT_FOUND", "UPSTREAM_TOOL_NOT_WAITING", "PRECONDITION_FAILED"),
+    examples=(
+        Example(arguments={"server": "shop", "tool": "search", "reason": "It asks for the whole conversation."}),
+    ),
+)
+async def upstream_refuse(context: Context, given: RefuseTool) -> Reply[UpstreamToolView]:
+    """Refuse a tool of a server.
+
+    Puts on record that a new or changed tool is not wanted as the server describes it now, with a reason. It stays out
+    of the catalogue and does not wait for a decision any more, until its server describes it otherwise. Accepting it
+    with upstream.accept takes the refusal back.
+    """
+    upstreams, rules = _tool_registry(context, given.server)
+    found = _named(await upstreams.tool_reviews(context.tenant, given.server), given.server, given.tool)
+    _refuse_unseen(given.hash, [found])
+    if found.status not in ("new", "changed", "refused"):
+        message = f"{given.tool} of {given.server} is {found.status}, so there is nothing to decide"
+        raise Conflict("UPSTREAM_TOOL_NOT_WAITING", message, "take an accepted tool out with upstream.revoke")
+
+    def reply(review: ToolReview) -> Reply[UpstreamToolView]:
+        return Reply(value=tool_view(review, rules))
+
+    refused = await upstreams.refuse(
+        context.tenant,
+        found,
+        given.reason,
+        context.principal.id,
+        lambda review: idempotency.answered(context, reply(review)),
+    )
+    return reply(refused)
+
+
 @operation(
     "upstream.refresh",
     route=Route(method="POST", path="/upstreams/{server}/refresh"),
@@ -460,7 +441,7 @@ async def upstream_refresh(context: Context, given: NameServer) -> UpstreamToolP
         raise Unavailable("UPSTREAM_UNAVAILABLE", message, "ask the server (`penstock serve`) instead of the file")
     await upstreams.connections.look(given.server)
     tool_reviews = await upstreams.tool_reviews(context.tenant, given.server)
-    return UpstreamToolPage(items=[_view(item, rules) for item in tool_reviews])
+    return UpstreamToolPage(items=[tool_view(item, rules) for item in tool_reviews])
 
 
 @operation(
@@ -494,6 +475,7 @@ OPERATIONS: tuple[Capability, ...] = (
     upstream_tools,
     upstream_accept,
     upstream_revoke,
+    upstream_refuse,
     upstream_refresh,
     upstream_call,
 )

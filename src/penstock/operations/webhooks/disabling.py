@@ -1,4 +1,4 @@
-"""The internal call with which deliveries disable a webhook whose receiver says that it is gone for good.
+"""The internal calls of deliveries: to disable a webhook whose receiver is gone for good, to remove one that is done.
 
 The principal is `system:deliveries`, in the tenant of the webhook.
 
@@ -21,9 +21,10 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, endpoint_of
 
-__all__ = ["OPERATIONS", "disable_through"]
+__all__ = ["OPERATIONS", "disable_through", "remove_through"]
 
 _DISABLE = "webhook.disable"
+_REMOVE = "notification.end"
 
 
 class DisableEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,4 +72,36 @@ def disable_through(gate: Gate) -> Callable[[ResourceRow, str], Awaitable[None]]
     return disable
 
 
-OPERATIONS: tuple[Capability, ...] = (webhook_disable,)
+class EndNotification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which, with the ETag that it had when its last news was sent."""
+
+    endpoint_id: str
+    etag: str
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """What is gone."""
+
+    endpoint_id: str
+
+
+@operation(_REMOVE, route=None, scopes=("webhook:delete",), subject="endpoint_id")
+async def notification_end(context: Context, given: EndNotification) -> Ended:
+    """Remove a receiver of news of an execution that has ended, or that its reader may not see any more."""
+    await context.services.platform.delete_resource(
+        context.tenant, ENDPOINT_KIND, given.endpoint_id, expected_etag=given.etag, call=context.call
+    )
+    return Ended(endpoint_id=given.endpoint_id)
+
+
+def remove_through(gate: Gate) -> Callable[[ResourceRow], Awaitable[None]]:
+    """Return the function with which deliveries remove a receiver that was told the last of its execution."""
+
+    async def remove(row: ResourceRow) -> None:
+        deliveries = system_principal("deliveries", "webhook:delete", tenant=row.tenant)
+        await internal_call(gate, deliveries, _REMOVE, {"endpoint_id": row.resource_id, "etag": row.etag})
+
+    return remove
+
+
+OPERATIONS: tuple[Capability, ...] = (webhook_disable, notification_end)

@@ -46,7 +46,7 @@ from penstock.operations.webhooks.views import (
     endpoint_view,
 )
 from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceRow
-from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of
+from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, ENDPOINT_PREFIX, Endpoint, endpoint_of
 from penstock.runtime.webhooks.events import probe_event
 
 __all__ = ["OPERATIONS"]
@@ -136,10 +136,12 @@ async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEn
     """
     endpoint = _endpoint(context, given)
     services = context.services
-    endpoint_id = _new_id(context, "wh_")
+    endpoint_id = _new_id(context, ENDPOINT_PREFIX)
     known = await services.platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
     if known is None:
-        page = await _ENDPOINTS.page(context, limit=limits.ENDPOINTS_PER_TENANT_MAX, cursor=None)
+        page = await _ENDPOINTS.page(
+            context, limit=limits.ENDPOINTS_PER_TENANT_MAX, cursor=None, prefix=ENDPOINT_PREFIX
+        )
         if len(page.rows) >= limits.ENDPOINTS_PER_TENANT_MAX:
             message = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
             raise LimitExceeded("WEBHOOKS_LIMITED", message, "delete those that nobody needs")
@@ -192,7 +194,13 @@ async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
     risk="high",
     subject="endpoint_id",
     find=_ENDPOINTS.finder("endpoint_id"),
-    errors=("WEBHOOK_NOT_FOUND", "WEBHOOK_URL_INVALID", "PRECONDITION_FAILED", "FIELDS_HIDDEN"),
+    errors=(
+        "WEBHOOK_NOT_FOUND",
+        "WEBHOOK_URL_INVALID",
+        "WEBHOOK_OF_EXECUTION",
+        "PRECONDITION_FAILED",
+        "FIELDS_HIDDEN",
+    ),
     examples=(
         Example(arguments={"endpoint_id": "wh_01", "url": "https://example.com/events", "events": ["run.failed"]}),
     ),
@@ -208,6 +216,9 @@ async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[Endpo
     while True:
         was = await _ENDPOINTS.find(context, given.endpoint_id)
         known = endpoint_of(was)
+        if known.notification is not None:
+            message = f"{given.endpoint_id} is told of one execution, and only by whoever asked for that"
+            raise Conflict("WEBHOOK_OF_EXECUTION", message, "delete it, or set it anew with notification.set")
         changed = replace(
             endpoint,
             secret_version=known.secret_version,

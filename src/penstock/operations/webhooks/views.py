@@ -18,6 +18,8 @@ from penstock.runtime.webhooks.endpoints import endpoint_of
 from penstock.runtime.webhooks.events import ENDINGS, EVENT_TYPES, EventType
 
 __all__ = [
+    "ENDINGS",
+    "EVENT_TYPES",
     "CreateEndpoint",
     "DeleteEndpoint",
     "DeliveryPageView",
@@ -143,6 +145,8 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    execution_id: str | None = None
+    """The execution that it is told of, if it is told of one only."""
 
 
 class NewEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +190,7 @@ class DeliveryPageView(msgspec.Struct, frozen=True, kw_only=True):
 def endpoint_view(row: ResourceRow) -> EndpointView:
     """Return a webhook as callers see it."""
     endpoint = endpoint_of(row)
+    told = endpoint.notification
     return EndpointView(
         id=row.resource_id,
         url=endpoint.url,
@@ -201,6 +206,7 @@ def endpoint_view(row: ResourceRow) -> EndpointView:
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),
         updated_by=row.updated_by,
+        execution_id=None if told is None else id_for_callers(row.tenant, told.run_id),
     )
 
 

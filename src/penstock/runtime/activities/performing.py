@@ -5,7 +5,8 @@ Above it: hosts call `perform`. Below it: executors under `runtime.executors`, s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -155,6 +156,9 @@ class Slot(Protocol):
     def leave(self) -> None:
         """Give it to another attempt."""
 
+    async def retake(self) -> None:
+        """Take a place again, and wait for a free one; nothing happens if the attempt has ended."""
+
 
 class TextReaders(Protocol):
     """Whoever follows a run and reads what its attempts write, piece by piece. Nothing of it is stored."""
@@ -206,6 +210,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Who reads what the attempt writes while it writes it; without it, nobody can."""
     trace: str | None = None
     """The span that the run was started in, as W3C Trace Context writes it; None if it was not traced."""
+    labels: Mapping[str, str] = {}
+    """The labels of its run, which no run changes."""
 
     async def refusal(self, action: NodeAction) -> ActivityError | None:
         """Return why policies do not permit an action; None if they do.
@@ -228,6 +234,19 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """
         if self.slot is not None:
             self.slot.leave()
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """Wait, in the block, for something that needs a place among the attempts itself: others take ours meanwhile.
+
+        Otherwise attempts that wait like this could take all places and wait for each other.
+        """
+        if self.slot is None:
+            yield
+            return
+        self.slot.leave()
+        yield
+        await self.slot.retake()
 
     async def confirm(self) -> None:
         """Make sure that the attempt still belongs to this process.

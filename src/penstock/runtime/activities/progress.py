@@ -1,16 +1,16 @@
-"""Live progress of activities: broadcast in this process, stored nowhere.
+"""Live progress of activities: broadcast in this process, the newest of it kept in memory, stored nowhere.
 
     with host.progress.subscribe(run.id) as news:
         async for item in news: ...
 
 Executors report progress here; subscribers of the run receive it from then on. A subscriber that is too slow loses the
-oldest items first, because they describe a past moment. Nothing waits for a subscriber, and progress without
-subscribers costs one dictionary lookup. Data that must not be lost belongs in a result, which is stored.
+oldest items first, because they describe a past moment. Nothing waits for a subscriber. What was reported last is kept
+for those who come later (`kept`), within bounds. Data that must not be lost belongs in a result, which is stored.
 
 The text that an attempt writes piece by piece is progress, too: pieces that a subscriber has not received are joined,
 so it loses none, and who subscribes in the middle gets what was written so far.
 
-Above it: a host has one; `Run.progress` and `Run.live` subscribe; executors report. Below it: nothing.
+Above it: a host has one; `Run.progress` and `Run.live` subscribe; executors report. Below it: `kept_reports`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.activities.kept_reports import KeptReports
 from penstock.runtime.activities.performing import ActivityCall
 
 __all__ = ["Progress", "ProgressBroadcast", "ProgressNews", "text_without", "value_without"]
@@ -125,6 +126,8 @@ class ProgressBroadcast:
     """Delivers what activities report to the subscribers of their runs, all on the event loop."""
 
     clock: Clock
+    kept: KeptReports[Progress] = field(default_factory=KeptReports)
+    """What was reported lately, for whoever looks at a run."""
     _listeners: dict[str, list[ProgressNews]] = field(default_factory=dict)
     _starting: int = 0
     _early: deque[Progress] = field(default_factory=lambda: deque(maxlen=limits.PROGRESS_BUFFERED_MAX))
@@ -169,19 +172,17 @@ class ProgressBroadcast:
 
     def heartbeat(self, call: ActivityCall, details: JsonValue) -> None:
         """Report that an attempt is alive."""
-        if call.run_id in self._listeners:
-            self._publish(call, details=value_without(details, call.hidden))
+        self._publish(call, details=value_without(details, call.hidden))
 
     def progress(self, call: ActivityCall, value: float, message: str | None) -> None:
         """Report how far an attempt is; a value that is not finite is ignored."""
-        if call.run_id in self._listeners and math.isfinite(value):
+        if math.isfinite(value):
             self._publish(call, value=value, message=None if message is None else text_without(message, call.hidden))
 
     def log(self, call: ActivityCall, level: int, message: str) -> None:
         """Report a log line of an attempt."""
-        if call.run_id in self._listeners or self._starting:
-            line = text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
-            self._publish(call, message=line, level=level)
+        line = text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
+        self._publish(call, message=line, level=level)
 
     def is_heard(self, call: ActivityCall) -> bool:
         """Whether somebody wants to read what an attempt writes while it writes it, or may want to soon."""
@@ -216,9 +217,11 @@ class ProgressBroadcast:
         level: int | None = None,
     ) -> None:
         item = self._item(call, value=value, message=message, details=details, level=level)
+        self.kept.note(_short(item))
         listeners = self._listeners.get(call.run_id)
         if listeners is None:
-            self._early.append(item)
+            if level is not None and self._starting:
+                self._early.append(item)
             return
         for news in listeners:
             if level is None or news.logs:
@@ -243,6 +246,24 @@ def _joined(first: Progress, then: Progress) -> Progress | None:
     if not same or then.offset != first.offset + len(first.text):
         return None
     return msgspec.structs.replace(first, text=first.text + then.text)
+
+
+def _short(item: Progress) -> Progress:
+    """Return a report as it is kept: with as much of its text as people read, and details only if they are small."""
+    message, details = item.message, item.details
+    most = limits.REPORT_CHARACTERS_KEPT_MAX
+    if message is not None and len(message) > most:
+        message = message[:most]
+    if details is not None and not isinstance(details, int | float):
+        try:
+            encoded = msgspec.json.encode(details)
+        except (TypeError, ValueError, RecursionError):
+            encoded = b""
+        if not 0 < len(encoded) <= most:
+            details = None
+    if message is item.message and details is item.details:
+        return item
+    return msgspec.structs.replace(item, message=message, details=details)
 
 
 def text_without(text: str, hidden: tuple[str, ...]) -> str:

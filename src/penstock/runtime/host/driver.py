@@ -62,19 +62,33 @@ class _ActivityTask:
 class _Slot:
     """The slot of one attempt, which is left early by an attempt that only waits."""
 
-    __slots__ = ("_effect_id", "_only_waiting", "_slots")
+    __slots__ = ("_effect_id", "_is_over", "_only_waiting", "_slots")
 
     def __init__(self, slots: FairSemaphore, only_waiting: set[str], effect_id: str) -> None:
         self._slots, self._only_waiting, self._effect_id = slots, only_waiting, effect_id
+        self._is_over = False
 
     def leave(self) -> None:
         """Give the slot to another attempt."""
-        if self._effect_id not in self._only_waiting:
+        if not self._is_over and self._effect_id not in self._only_waiting:
             self._only_waiting.add(self._effect_id)
             self._slots.release()
 
+    async def retake(self) -> None:
+        """Take a slot again, and wait for a free one."""
+        if self._has_left():
+            await self._slots.acquire()
+            if self._has_left():
+                self._only_waiting.discard(self._effect_id)
+            else:  # the attempt has ended meanwhile
+                self._slots.release()
+
+    def _has_left(self) -> bool:
+        return not self._is_over and self._effect_id in self._only_waiting
+
     def done(self) -> None:
         """The attempt is over."""
+        self._is_over = True
         if self._effect_id in self._only_waiting:
             self._only_waiting.discard(self._effect_id)
         else:

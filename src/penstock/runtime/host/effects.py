@@ -75,6 +75,7 @@ def activity_call(
         slot=slot,
         readers=readers,
         trace=run.row.labels.get(TRACE_LABEL) if run.row.labels else None,
+        labels=run.row.labels,
     )
 
 

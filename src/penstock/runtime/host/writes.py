@@ -60,6 +60,7 @@ def first_row(
         terminal=state.terminal,
         tenant=state.tenant,
         epoch=0 if owner is None else 1,
+        started_by=state.started_by,
     )
 
 

@@ -6,10 +6,20 @@ bound the size and the time of every answer, follow no redirects and use HTTPS, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-__all__ = ["CodeExchange", "Fetched", "IntrospectionRequest", "IssuerClient", "IssuerResponse", "NotFetched"]
+__all__ = [
+    "Fetched",
+    "GrantRefused",
+    "IntrospectionRequest",
+    "IssuerClient",
+    "IssuerResponse",
+    "NotFetched",
+    "TokenRequest",
+    "TokenResponse",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,17 @@ class NotFetched:
 IssuerResponse: TypeAlias = Fetched | NotFetched
 
 
+@dataclass(frozen=True, slots=True)
+class GrantRefused:
+    """The issuer was asked for tokens, and said no (RFC 6749, section 5.2)."""
+
+    error: str
+    """Its word for the reason, as it was sent."""
+
+
+TokenResponse: TypeAlias = Fetched | NotFetched | GrantRefused
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntrospectionRequest:
     """A question about a token (RFC 7662). Its repr leaves out the token and the secret."""
@@ -40,13 +61,12 @@ class IntrospectionRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodeExchange:
-    """A code that is exchanged for tokens (RFC 6749, section 4.1.3). Its repr leaves out what is secret."""
+class TokenRequest:
+    """A code or a refresh token that is exchanged for tokens (RFC 6749). Its repr leaves out what is secret."""
 
     url: str
-    code: str = field(repr=False)
-    verifier: str = field(repr=False)
-    redirect_uri: str
+    grant: Mapping[str, str] = field(repr=False)
+    """The fields of the grant: its type, and what proves it."""
     client_id: str
     client_secret: str | None = field(repr=False)
     """None for a client that has none."""
@@ -64,8 +84,8 @@ class IssuerClient(Protocol):
     async def introspect(self, request: IntrospectionRequest) -> IssuerResponse:
         """Return what an issuer says about a token."""
 
-    async def exchange(self, request: CodeExchange) -> IssuerResponse:
-        """Return the tokens that an issuer gives for a code."""
+    async def exchange(self, request: TokenRequest) -> TokenResponse:
+        """Return the tokens that an issuer gives for a code or a refresh token."""
 
     async def close(self) -> None:
         """Close the connections."""

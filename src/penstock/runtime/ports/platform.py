@@ -334,8 +334,10 @@ class PlatformStore(UsageStore, Protocol):
     def change_mark(self) -> int | None:
         """Return a number that changes once any process has changed this store; None if that cannot be known."""
 
-    async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
-        """Return keys of a tenant (None: of all), newest first."""
+    async def keys(
+        self, *, tenant: str | None, limit: int, cursor: str | None = None, ids: Collection[str] | None = None
+    ) -> KeyPage:
+        """Return keys of a tenant (None: of all), newest first; with `ids`, only those that have one of them."""
 
     async def touch_keys(self, used_at: Mapping[str, int]) -> None:
         """Note when keys were last used; unknown ids are ignored, and earlier times change nothing."""

@@ -85,6 +85,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     terminal: bool = False
     tenant: str = DEFAULT_TENANT
     epoch: int = 0
+    started_by: str | None = None
+    """The principal who started it; runs that it starts have the same."""
 
 
 class RunPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,11 +120,6 @@ class RunWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The quotas that the start of a run counts against."""
         return self.call.quota if self.expected_seq == 0 and self.call is not None else None
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether something is counted with it, so that it may be refused."""
-        return self.usage is not None or self.quota is not None
-
     def committed(self) -> None:
         """Note that the decision is stored, with everything that belongs to it."""
         if self.call is not None:
@@ -153,31 +150,38 @@ class StoredRun(msgspec.Struct, frozen=True):
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list, newest first by creation.
+    """Which runs to list, newest first by creation; with `by_update`, those that moved last come first.
 
     All given conditions must hold; one of `statuses` is enough. Each word of `text` must be part of a word of the id,
     the workflow's name or a label's value, ignoring case (a word of one or two letters: its beginning); `label` is a
-    name and its exact value. Times are exclusive. Without a `tenant` the runs of every tenant are listed, which is for
-    operators and for the owner of the file.
+    name and its exact value. Times are exclusive. A list by update is sorted when it is read, so it takes the longer
+    the more runs fit, and a run that moves meanwhile may be skipped. Without a `tenant` the runs of every tenant are
+    listed, which is for operators and for the owner of the file.
     """
 
     statuses: tuple[str, ...] = ()
     workflow_name: str | None = None
+    started_by: str | None = None
     parent_run_id: str | None = None
     label: tuple[str, str] | None = None
     created_after: int | None = None
     created_before: int | None = None
+    updated_after: int | None = None
     text: str | None = None
     limit: int = 50
     cursor: str | None = None
     tenant: str | None = None
+    by_update: bool = False
+    counted: bool = False
+    """Whether the page says how many runs fit, on all pages together; counted up to `RUNS_COUNTED_MAX`."""
 
 
 class RunPage(msgspec.Struct, frozen=True):
-    """A page of runs; `next_cursor` continues it."""
+    """A page of runs; `next_cursor` continues it. `total` is how many there are, if the query asks."""
 
     rows: tuple[RunRow, ...]
     next_cursor: str | None
+    total: int | None = None
 
 
 class RunChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import dataclasses
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import islice
 from zlib import crc32
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -20,7 +21,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.runtime.ports.runs import ScheduleRow
 
-__all__ = ["ClockStepRepair", "Timetable", "next_fire_at", "timetable_of"]
+__all__ = ["ClockStepRepair", "Timetable", "next_fire_at", "next_times", "timetable_of"]
 
 _CATCH_UP_MS = 60_000  # a start missed by more than a minute is skipped, unless the schedule says otherwise
 # Number of checks to remember. If a clock was ahead for longer than these took, the starts in between are lost.
@@ -45,34 +46,46 @@ def timetable_of(spec: JsonObject) -> Timetable:
     cron, zone = str(spec.get("cron", "")), str(spec.get("timezone", "UTC"))
     overlap = str(spec.get("overlap", "skip"))
     if overlap not in _OVERLAPS:
-        raise Rejected("SCHEDULE_INVALID", f"overlap cannot be {overlap!r}", f"use one of {', '.join(_OVERLAPS)}")
+        raise _invalid("overlap", f"overlap cannot be {overlap!r}", f"use one of {', '.join(_OVERLAPS)}")
     try:
         CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         hint = "five fields: minute hour day-of-month month day-of-week"
-        raise Rejected("SCHEDULE_INVALID", f"{cron!r} is no cron expression: {error}", hint) from None
+        raise _invalid("cron", f"{cron!r} is no cron expression: {error}", hint) from None
     try:
         known = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones raises an OSError
         message = f"{zone!r} is no time zone"
-        raise Rejected("SCHEDULE_INVALID", message, "use a name such as Europe/Berlin or UTC") from None
+        raise _invalid("timezone", message, "use a name such as Europe/Berlin or UTC") from None
     return Timetable(
         cron=cron,
         zone=known,
         overlap=overlap,
-        catch_up_ms=_duration(spec.get("catch_up"), _CATCH_UP_MS),
-        jitter_ms=_duration(spec.get("jitter"), 0),
+        catch_up_ms=_duration(spec, "catch_up", _CATCH_UP_MS),
+        jitter_ms=_duration(spec, "jitter", 0),
         input=spec.get("input"),
     )
 
 
-def _duration(value: JsonValue, default: int) -> int:
+def _invalid(name: str, message: str, hint: str) -> Rejected:
+    """Return the refusal of a specification, which names the member that is wrong."""
+    return Rejected("SCHEDULE_INVALID", message, hint, {"errors": [{"pointer": f"/{name}", "message": message}]})
+
+
+def _duration(spec: JsonObject, name: str, default: int) -> int:
+    value = spec.get(name)
     if value is None:
         return default
     parsed = parse_native_duration_ms(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
     if parsed is None:
-        raise Rejected("SCHEDULE_INVALID", f"{value!r} is no duration", "write for example 30s, 5m or 1h")
+        raise _invalid(name, f"{value!r} is no duration", "write for example 30s, 5m or 1h")
     return parsed
+
+
+def next_times(timetable: Timetable, after_ms: int, count: int) -> list[datetime]:
+    """Return the next times after a time, in the zone of the timetable and without jitter; fewer if it ends."""
+    after = datetime.fromtimestamp(after_ms / 1000, tz=timetable.zone)
+    return list(islice(CronSim(timetable.cron, after), count))
 
 
 def next_fire_at(schedule_id: str, timetable: Timetable, after_ms: int) -> int | None:

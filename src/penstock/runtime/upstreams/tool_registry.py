@@ -2,8 +2,9 @@
 
 Accepting a tool pins it: its name, description and schemas are stored, with who accepted it and when. The tool is in
 the tenant's catalogue as long as the server's description matches the pin. A changed or new tool stays out until
-somebody accepts it. The servers' latest listings are stored too: a server that cannot be reached changes nothing, and a
-process that starts knows at once what is quarantined.
+somebody accepts it; one that somebody refused waits for that only when its server describes it otherwise. The servers'
+latest listings are stored too: a server that cannot be reached changes nothing, and a process that starts knows at once
+what is quarantined.
 
 Everything stored here is stored by calls of the gate, with their audit records. These are calls of people, and calls
 that the registry makes itself (`accepting`) when a listing changes or when the settings accept a new tool.
@@ -28,11 +29,14 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceRow, body_etag
+from penstock.runtime.upstreams.followed_resources import FollowedResources
+from penstock.runtime.upstreams.refusals import REFUSALS, Refusal, refusal_body, refusal_of, withdrawn_body
 from penstock.runtime.upstreams.tools import (
     ImportRules,
     ServerState,
     ToolRefusal,
     UpstreamConnections,
+    UpstreamResource,
     UpstreamTool,
     tenant_refusal,
     tool_hash,
@@ -61,7 +65,7 @@ _LISTINGS_TENANT = "-upstream"
 _PROBLEM_CHARACTERS = 300
 _REVOKED = "revoked"
 
-ToolStatus: TypeAlias = Literal["pinned", "changed", "new", "gone", "excluded"]
+ToolStatus: TypeAlias = Literal["pinned", "changed", "new", "refused", "gone", "excluded"]
 Act: TypeAlias = Callable[[str, str, JsonObject], Awaitable[Any]]
 """Makes a call of the gate in a tenant, as the part of the process that watches other servers."""
 
@@ -84,6 +88,8 @@ class ToolReview(msgspec.Struct, frozen=True, kw_only=True):
     pin: Pin | None = None
     seen: UpstreamTool | None = None
     seen_hash: str | None = None
+    refusal: Refusal | None = None
+    """The last refusal, whether or not it is of what the server says now."""
 
 
 @dataclass(slots=True)
@@ -97,9 +103,10 @@ class _Listing:
 
 @dataclass(slots=True)
 class _Known:
-    """The pins of a tenant, as they were last read."""
+    """The pins and refusals of a tenant, as they were last read."""
 
     pins: dict[tuple[str, str], Pin]
+    refusals: dict[tuple[str, str], Refusal]
     read_at: int
 
 
@@ -127,6 +134,10 @@ class UpstreamToolRegistry:
     changed: Callable[[str], None] = field(default=lambda tenant: None)
     """Called with a tenant whose catalogue has changed."""
     states: dict[str, ServerState] = field(default_factory=dict)
+    resources: dict[str, tuple[UpstreamResource, ...]] = field(default_factory=dict)
+    """By server: its resources as this process listed them last."""
+    followed: FollowedResources = field(default_factory=FollowedResources)
+    """The resources whose changes somebody follows."""
     _listings: dict[str, _Listing] = field(default_factory=dict)
     _listings_read_at: int | None = None
     _known: dict[str, _Known] = field(default_factory=dict)
@@ -166,6 +177,13 @@ class UpstreamToolRegistry:
             self.changed(tenant)
         for tenant in tenants:
             await self._warn_of_changed(tenant, server)
+
+    def resources_listed(self, server: str, resources: tuple[UpstreamResource, ...]) -> None:
+        """Keep the resources of a server in memory: they may change all the time."""
+        if self.resources.get(server, ()) != resources:
+            self.resources[server] = resources
+            for tenant in self._tenants(server):
+                self.changed(tenant)
 
     async def keep_listing(self, server: str, *, call: CallRecord) -> int:
         """Store the waiting listing of a server with its audit record. Returns the number of tools."""
@@ -247,11 +265,11 @@ class UpstreamToolRegistry:
         if not rules:
             return []
         await self._read_listings()
-        pins = await self._pins(tenant)
+        known = await self._decided(tenant)
         found: list[ToolReview] = []
         for name in rules if server is None else [server]:
             if name in rules:
-                found.extend(self._of_server(name, rules[name], pins))
+                found.extend(self._of_server(name, rules[name], known))
         return found
 
     def looked_at(self, server: str) -> int | None:
@@ -259,19 +277,30 @@ class UpstreamToolRegistry:
         listing = self._listings.get(server)
         return None if listing is None else listing.at
 
-    def _of_server(self, server: str, rules: ImportRules, pins: dict[tuple[str, str], Pin]) -> list[ToolReview]:
+    def _of_server(self, server: str, rules: ImportRules, known: _Known) -> list[ToolReview]:
         listing = self._listings.get(server)
         listed = {} if listing is None else listing.tools
-        names = {*listed, *(tool for owner, tool in pins if owner == server)}
+        names = {*listed, *(tool for owner, tool in known.pins if owner == server)}
         found: list[ToolReview] = []
         for name in sorted(names):
-            pin, seen = pins.get((server, name)), listed.get(name)
+            pin, seen = known.pins.get((server, name)), listed.get(name)
+            refusal = known.refusals.get((server, name))
             seen_hash = listing.hashes.get(name) if listing is not None else None
             status = _status(rules, name, pin, seen_hash)
             if status == "pinned" and seen is not None and seen.problem is not None:
                 status = "changed"
+            if status in ("new", "changed") and refusal is not None and refusal.hash == seen_hash:
+                status = "refused"
             found.append(
-                ToolReview(server=server, name=name, status=status, pin=pin, seen=seen, seen_hash=seen_hash),
+                ToolReview(
+                    server=server,
+                    name=name,
+                    status=status,
+                    pin=pin,
+                    seen=seen,
+                    seen_hash=seen_hash,
+                    refusal=refusal,
+                ),
             )
         return found
 
@@ -294,13 +323,36 @@ class UpstreamToolRegistry:
                 replaced: JsonObject = {} if item.pin is None else {"replaces": item.pin.hash}
                 entries.append((rows[-1].resource_id, {"hash": seen_hash, **replaced}))
         pins = list(map(_pin, rows))
+        # Whoever accepts a tool takes the refusal of it back.
+        rows += [
+            self._row(tenant, REFUSALS, _pin_id(item.server, item.name), withdrawn_body(), by)
+            for item in tool_reviews
+            if item.refusal is not None
+        ]
         record = call(pins)
         if rows:
             record.each(entries)
             await self.platform.put_resources(rows, call=record)
-            _LOGGER.info("%s accepted %s", by, ", ".join(row.resource_id for row in rows))
+            _LOGGER.info("%s accepted %s", by, ", ".join(resource_id for resource_id, _ in entries))
             self.forget(tenant)
         return pins
+
+    async def refuse(
+        self, tenant: str, review: ToolReview, reason: str, by: str, call: Callable[[ToolReview], CallRecord]
+    ) -> ToolReview:
+        """Put on record that a tool is not wanted as its server describes it now: it is not offered again as it is.
+
+        `call` makes the record of the refusing call once the refusal is known.
+        """
+        pin_id, seen_hash = _pin_id(review.server, review.name), str(review.seen_hash)
+        body = refusal_body(review.server, review.name, seen_hash, reason)
+        row = self._row(tenant, REFUSALS, pin_id, body, by)
+        refused = msgspec.structs.replace(review, status="refused", refusal=refusal_of(row))
+        record = call(refused)
+        record.about(pin_id, hash=seen_hash, reason=reason)
+        await self.platform.put_resources([row], call=record)
+        self.forget(tenant)
+        return refused
 
     async def revoke(self, tenant: str, review: ToolReview, by: str, call: CallRecord) -> None:
         """Revoke an acceptance. The pin is kept, because it still shows when the tool changes."""
@@ -350,33 +402,45 @@ class UpstreamToolRegistry:
                 tools = msgspec.convert(row.body.get("tools"), tuple[UpstreamTool, ...])
                 self._listings[row.resource_id] = _listing(tools, row.updated_at)
 
-    async def _pins(self, tenant: str) -> dict[tuple[str, str], Pin]:
+    async def _decided(self, tenant: str) -> _Known:
         known, now = self._known.get(tenant), self.clock.now_ms()
         if known is not None and now - known.read_at < limits.EXPOSED_REREAD_MS:
-            return known.pins
+            return known
         while True:
             decisions = self._decisions
-            pins = await self._read_pins(tenant)
+            found = _Known(await self._read_pins(tenant), await self._read_refusals(tenant), now)
             if decisions == self._decisions:
                 break
-        self._known[tenant] = _Known(pins, now)
+        self._known[tenant] = found
         while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
             del self._known[next(iter(self._known))]
-        return pins
+        return found
 
     async def _read_pins(self, tenant: str) -> dict[tuple[str, str], Pin]:
         pins: dict[tuple[str, str], Pin] = {}
-        cursor: str | None = None
-        while True:
-            page = await self.platform.resources(tenant, _PINS, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
-            for row in page.rows:
-                if row.body.get(_REVOKED) is True:
-                    continue
+        for row in await self._rows(tenant, _PINS):
+            if row.body.get(_REVOKED) is not True:
                 pin = _pin(row)
                 pins[str(row.body.get("server")), pin.tool.name] = pin
+        return pins
+
+    async def _read_refusals(self, tenant: str) -> dict[tuple[str, str], Refusal]:
+        refusals: dict[tuple[str, str], Refusal] = {}
+        for row in await self._rows(tenant, REFUSALS):
+            refusal = refusal_of(row)
+            if refusal is not None:
+                refusals[refusal.server, refusal.tool] = refusal
+        return refusals
+
+    async def _rows(self, tenant: str, kind: str) -> list[ResourceRow]:
+        rows: list[ResourceRow] = []
+        cursor: str | None = None
+        while True:
+            page = await self.platform.resources(tenant, kind, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            rows.extend(page.rows)
             cursor = page.next_cursor
             if cursor is None:
-                return pins
+                return rows
 
     def _tenants(self, server: str) -> list[str]:
         """The tenants whose catalogues have a server's tools, as far as they are known here."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from penstock.base.addresses import leads_straight
 from penstock.base.ids import DEFAULT_TENANT
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "ToolRefusal",
     "ToolRule",
     "UpstreamConnections",
+    "UpstreamResource",
     "UpstreamTool",
     "tenant_refusal",
     "tool_hash",
@@ -61,6 +63,17 @@ class UpstreamTool(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be used as it is described; such a tool cannot be accepted."""
     request: dict[str, Any] | None = None
     """Of an operation of an API, of a prompt and of resources: the request that a call becomes. None for a tool."""
+
+
+class UpstreamResource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource as its server lists it, or a template of resources: then `uri` has variables in braces."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    is_template: bool = False
 
 
 def tool_hash(tool: UpstreamTool) -> str:
@@ -117,6 +130,10 @@ class ImportRules(msgspec.Struct, frozen=True, kw_only=True):
             return name == tool or any(fnmatchcase(name, pattern) for pattern in self.prompts)
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
+    def admits_resource(self, uri: str) -> bool:
+        """True if the operator lets a resource be read. An address must lead straight to what it seems to name."""
+        return leads_straight(uri) and any(fnmatchcase(uri, pattern) for pattern in self.resources)
+
     def is_reading(self, tool: str) -> bool:
         """True if a name means a prompt or resources of the server, and no tool of it."""
         return (tool in READS_RESOURCES and bool(self.resources)) or (
@@ -169,6 +186,9 @@ class ToolGuard(Protocol):
     def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> Awaitable[None]:
         """Receive a server's listing. No tool of the server is called before this returns."""
 
+    def resources_listed(self, server: str, resources: tuple[UpstreamResource, ...]) -> None:
+        """Receive the resources of a server, as far as the operator imports them."""
+
     def refusal(self, tenant: str, server: str, tool: str) -> Awaitable[ToolRefusal | None]:
         """Why a tool must not be called for a tenant now; None if it may."""
 
@@ -192,6 +212,9 @@ class NoGuard:
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Ignore the listing."""
+
+    def resources_listed(self, server: str, resources: tuple[UpstreamResource, ...]) -> None:
+        """Ignore the resources."""
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
         """Refuse all tenants but the operator's own."""

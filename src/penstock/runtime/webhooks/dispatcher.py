@@ -13,7 +13,7 @@ Above it: `app` starts and stops it. Below it: the platform's queue, a `Sender` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 from zlib import crc32
@@ -32,7 +32,7 @@ from penstock.runtime.ports.runs import StoredRunReader
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
 from penstock.runtime.webhooks.feed import DeliveryFeed
 
-__all__ = ["DeliveryDispatcher", "DeliveryOptions", "NotSent", "OutgoingEvent", "Sender", "Sent"]
+__all__ = ["DeliveryDispatcher", "DeliveryOptions", "NotSent", "OutgoingEvent", "Sender", "Sent", "ShownEvent"]
 
 # Between two reads of the store's changes: under load, one read covers many decisions.
 _FEED_PAUSE_SECONDS = 0.05
@@ -74,6 +74,17 @@ class NotSent:
     """There was no answer, and why."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownEvent:
+    """What is sent of an event."""
+
+    content: JsonObject
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers beside those of every event, or in place of them."""
+    is_last: bool = False
+    """Whether the endpoint has nothing more to be told, and goes with this event."""
 
 
 class Sender(Protocol):
@@ -124,8 +135,10 @@ class DeliveryDispatcher:
     sender: Sender
     disable: Callable[[ResourceRow, str], Awaitable[None]]
     """Disables an endpoint that is gone for good, for a reason. A concurrent change of the endpoint wins."""
-    shown: Callable[[ResourceRow, DeliveryRow], Awaitable[JsonObject | None]] | None = None
+    shown: Callable[[ResourceRow, DeliveryRow], Awaitable[ShownEvent | None]] | None = None
     """Returns an event as the maker of an endpoint may see it now; None if the maker may not know of it at all."""
+    remove: Callable[[ResourceRow], Awaitable[None]] | None = None
+    """Deletes an endpoint that has nothing more to be told."""
     options: DeliveryOptions = field(default_factory=DeliveryOptions)
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _feed: DeliveryFeed = field(init=False)
@@ -251,12 +264,16 @@ class DeliveryDispatcher:
     async def _attempt(self, delivery: DeliveryRow, row: ResourceRow) -> None:
         health = self._health[delivery.tenant, delivery.endpoint_id]
         try:
-            event = delivery.event if self.shown is None else await self.shown(row, delivery)
+            event = ShownEvent(content=delivery.event) if self.shown is None else await self.shown(row, delivery)
+            endpoint = endpoint_of(row)
             if event is None:
                 await self._drop(delivery)
-                return
-            outcome = await self._sent(delivery, row, endpoint_of(row), event)
-            await self._settle(delivery, row, outcome, health)
+                is_over = endpoint.notification is not None
+            else:
+                outcome = await self._sent(delivery, row, endpoint, event)
+                is_over = await self._settle(delivery, row, outcome, health) and event.is_last
+            if is_over and self.remove is not None:
+                await self.remove(row)
         except Exception as error:  # the row is already postponed, and is tried again
             self.report(f"delivery {delivery.delivery_id}", error)
         finally:
@@ -272,22 +289,23 @@ class DeliveryDispatcher:
         )
 
     async def _sent(
-        self, delivery: DeliveryRow, row: ResourceRow, endpoint: Endpoint, event: JsonObject
+        self, delivery: DeliveryRow, row: ResourceRow, endpoint: Endpoint, event: ShownEvent
     ) -> Sent | NotSent:
         now = self.clock.now_ms()
-        body = msgspec.json.encode(event)
+        body = msgspec.json.encode(event.content)
         secrets = signing_secrets(self.pepper, row, endpoint, now=now)
         headers = {
             "content-type": _MEDIA_TYPE,
             "user-agent": self.options.user_agent,
             **standard_headers(secrets, delivery.delivery_id, body, now_ms=now),
+            **event.headers,
         }
         return await self.sender.send(
             OutgoingEvent(url=endpoint.url, headers=headers, body=body, timeout_seconds=self.options.timeout_seconds)
         )
 
-    async def _settle(self, delivery: DeliveryRow, row: ResourceRow, outcome: Sent | NotSent, health: _Health) -> None:
-        """Store the result of an attempt."""
+    async def _settle(self, delivery: DeliveryRow, row: ResourceRow, outcome: Sent | NotSent, health: _Health) -> bool:
+        """Store the result of an attempt; return whether it was the last one."""
         now = self.clock.now_ms()
         status = outcome.status if isinstance(outcome, Sent) else None
         message = f"the receiver answered {status}" if isinstance(outcome, Sent) else outcome.reason
@@ -295,7 +313,7 @@ class DeliveryDispatcher:
         if status is not None and 200 <= status < 300:  # noqa: PLR2004  # the statuses of success
             health.failures, health.rests_until = 0, 0
             await self.platform.save_delivery(replace(after, state="delivered", next_at=None, last_error=None))
-            return
+            return True
         self._failed(health, now)
         state: Literal["pending", "dead"] = "pending"
         if status == _GONE:
@@ -305,6 +323,7 @@ class DeliveryDispatcher:
             state = "dead"
         next_at = now + self._delay_ms(delivery, outcome) if state == "pending" else None
         await self.platform.save_delivery(replace(after, state=state, next_at=next_at))
+        return state == "dead"
 
     def _failed(self, health: _Health, now: int) -> None:
         health.failures += 1

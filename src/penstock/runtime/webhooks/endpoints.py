@@ -15,9 +15,33 @@ from penstock.governance.webhook_signatures import endpoint_secret
 from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.webhooks.events import ENDINGS, EventType
 
-__all__ = ["ENDPOINT_KIND", "Endpoint", "delivery_id_of", "endpoint_of", "signing_secrets"]
+__all__ = [
+    "ENDPOINT_KIND",
+    "ENDPOINT_PREFIX",
+    "NOTIFICATION_PREFIX",
+    "Endpoint",
+    "Notification",
+    "delivery_id_of",
+    "endpoint_of",
+    "signing_secrets",
+]
 
 ENDPOINT_KIND = "webhook"
+# What the ids begin with: of those that a tenant made for its events, and of those that are told of one run.
+ENDPOINT_PREFIX = "wh_"
+NOTIFICATION_PREFIX = "push_"
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """That an endpoint is told how one run stands, instead of events of many."""
+
+    run_id: str
+    notification_id: str
+    """What whoever asked for it calls it."""
+    format: str
+    """How it is told: the name of a protocol and its version."""
+    sealed: str | None = None
+    """What the receiver knows the sender by, as only this server can read it."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,13 +61,17 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     disabled_because: str | None = None
     maker: dict[str, Any] | None = None
     """Who decided what is sent: the principal by id, and what its first record would say of it. None in older rows."""
+    notification: Notification | None = None
+    """For an endpoint that is told of one run only."""
 
-    def wants(self, event_type: str, workflow_name: str) -> bool:
+    def wants(self, event_type: str, workflow_name: str, run_id: str) -> bool:
         """True if an event goes to this endpoint."""
-        return event_type in self.events and self.wants_workflow(workflow_name)
+        return event_type in self.events and self.wants_run(workflow_name, run_id)
 
-    def wants_workflow(self, workflow_name: str) -> bool:
-        """True if events of a workflow go to this endpoint at all."""
+    def wants_run(self, workflow_name: str, run_id: str) -> bool:
+        """True if events of a run go to this endpoint at all."""
+        if self.notification is not None and self.notification.run_id != run_id:
+            return False
         return self.enabled and (not self.workflows or workflow_name in self.workflows)
 
     def body(self) -> JsonObject:

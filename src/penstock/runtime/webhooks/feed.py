@@ -102,7 +102,7 @@ class DeliveryFeed:
             change
             for change in changes
             if any(
-                endpoint.wants_workflow(change.row.workflow_name)
+                endpoint.wants_run(change.row.workflow_name, change.row.run_id)
                 for _, endpoint in receivers.get(change.row.tenant, ())
             )
         ]
@@ -155,7 +155,7 @@ class DeliveryFeed:
             )
             for event in run_events(records)
             for receiver, endpoint in receivers
-            if endpoint.wants(event.type, row.workflow_name) and event.at >= receiver.created_at
+            if endpoint.wants(event.type, row.workflow_name, row.run_id) and event.at >= receiver.created_at
         ]
 
 

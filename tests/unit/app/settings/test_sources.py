@@ -164,7 +164,7 @@ def test_all_mistakes_of_all_sources_are_found_at_once_with_their_places() -> No
         ("mcpServer: {}", "did you mean `mcp_servers`?"),
         ("penstock: v1", "this looks like a workflow; settings have no version line"),
         ("limits: {stream_per_key: 5}", "this is `server.streams.per_key`"),
-        ("telemetry: {colour: 1}", "there is metrics_public"),
+        ("telemetry: {colour: 1}", "there is metrics_public, trace_url"),
     ],
 )
 def test_an_unknown_key_is_answered_with_where_to_look(text: str, hint: str) -> None:

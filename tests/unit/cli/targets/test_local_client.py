@@ -47,3 +47,15 @@ def test_policies_of_a_graph_hold_for_commands_on_the_file(tmp_path: Path, monke
     ):
         pass
     assert caught.value.code == "POLICY_INVALID"
+
+
+def test_a_backup_of_the_file_goes_to_the_folder_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "penstock.yaml").write_text("storage: {backup_folder: kept}\n", encoding="utf-8")
+    (tmp_path / "kept").mkdir()
+    with open_local_client(Path("penstock.db"), create=True, changes=True) as client:
+        made = client.call("backup.create", {})
+    assert isinstance(made, dict)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [made["name"]]

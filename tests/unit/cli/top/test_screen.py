@@ -28,7 +28,7 @@ SHOWN = Snapshot(
 
 def text_of(view: View, shown: Snapshot, per_second: dict[str, float] | None = None) -> str:
     out = io.StringIO()
-    Console(file=out, width=100, height=24, force_terminal=False).print(rendered(view, shown, per_second))
+    Console(file=out, width=view.columns, height=24, force_terminal=False).print(rendered(view, shown, per_second))
     return out.getvalue()
 
 
@@ -64,4 +64,38 @@ def test_texts_are_texts_bounds_are_said_and_the_selected_row_has_a_command() ->
 def test_what_is_not_for_the_caller_or_lost_is_said_and_not_shown_as_nothing() -> None:
     closed = msgspec.structs.replace(SHOWN, runs=Part(refused="needs execution:read"), queues={})
     assert "runs are not for you: needs execution:read" in text_of(View(), closed)
-    assert "lost: no connection; trying again" in text_of(View(problem="no connection"), SHOWN)
+    lost = text_of(View(problem="no connection"), SHOWN)
+    assert "lost, trying again" in lost
+    assert "no connection; what is below is from before" in lost
+
+
+def test_a_call_that_waits_is_shown_once_and_says_what_it_is_about() -> None:
+    holder = run("d_1", "waiting_approval")
+    call: JsonObject = {"id": "d_1", "operation": "workflow.execute", "arguments": {"workflow_id": "refund"}}
+    shown = msgspec.structs.replace(
+        SHOWN,
+        runs=Part(items=[holder, run("r_1", "running")]),
+        queues={"waiting_approval": 1, "running": 1},
+        drafts=Part(items=[{**run("", "open"), **call}]),
+    )
+    text = text_of(View(), shown)
+    assert "refund: workflow.execute" in text
+    assert "waiting approval" not in text
+    assert [name for name, _ in rows_of(View(place="runs"), shown)] == ["run"]
+
+
+def test_rates_that_do_not_fit_into_the_line_are_left_out_whole() -> None:
+    counted = {"runs_started": 1.0, "runs_ended": 1.0, "calls": 2.0}
+    assert text_of(View(columns=40), SHOWN, counted).splitlines()[1] == "runs started 1.0/s  runs ended 1.0/s"
+    lost = text_of(View(problem="no connection"), SHOWN, {"calls": 2.0})
+    assert "calls 2.0" not in lost  # nothing is counted meanwhile
+
+
+def test_a_narrow_window_shows_what_is_selected_how_it_stands_and_the_whole_command() -> None:
+    run_id = "r_01M7P7GZR94FE1AC5JWQ06ZQW6"
+    shown = msgspec.structs.replace(SHOWN, runs=Part(items=[run(run_id, "waiting_approval")]), drafts=Part())
+    text = text_of(View(place="runs", columns=56, where=("--server", "http://127.0.0.1:43863")), shown)
+    [row] = [line for line in text.splitlines() if line.startswith(">")]
+    assert "waiting approval" in row
+    assert "1m00s" in row
+    assert f"penstock runs answer {run_id}--serverhttp://127.0.0.1:43863".replace(" ", "") in "".join(text.split())

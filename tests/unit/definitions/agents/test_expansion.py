@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.agents.expansion import expanded, expanded_case, source_path
 from penstock.definitions.agents.nodes import agent_tools
 from penstock.definitions.build.workflow import build_workflow
@@ -64,6 +64,9 @@ def test_the_nodes_of_a_block_never_change() -> None:
     assert sha256(nodes.encode()).hexdigest() == "82b372ed886d4f997ca90bba722f017efd0df53231ae99655ab4a49c3c405900"
     nodes = json.dumps(expanded(SMALL)["nodes"], sort_keys=True)
     assert sha256(nodes.encode()).hexdigest() == "9523e144d8e0af8037b2487458797c6b2b9f5f3741380a18709b21d75d505fb2"
+    block: JsonObject = {**object_or_empty(SAMPLE["agent"]), "conversation": {"characters": 2000, "summarize": True}}
+    nodes = json.dumps(expanded({**SAMPLE, "agent": block})["nodes"], sort_keys=True)
+    assert sha256(nodes.encode()).hexdigest() == "fbfa05b96a2f057fb9db7d3de2008bbc7fc26915a6fa12ae396d9c88983aecee"
 
 
 def test_the_document_and_its_hash_are_those_of_the_block() -> None:

@@ -19,6 +19,7 @@ def _agent(document: dict[str, Any] | None = None, **block: Any) -> JsonObject:
         (_agent({"state": {"type": "object"}}), "NOT_WITH_AGENT", "/state"),
         (_agent({"input": {"type": "object", "properties": {"q": {}}}}), "AGENT_PROMPT_MISSING", "/agent"),
         (_agent(provider="client"), "AGENT_PROVIDER_UNSUITED", "/agent/provider"),
+        (_agent(conversation={"model": "cheap"}), "AGENT_SUMMARY_UNUSED", "/agent/conversation/model"),
         (_agent(tools=["workflow:a", {"tool": "workflow:a"}]), "DUPLICATE_TOOL", "/agent/tools/1"),
         (_agent(tools=["*"]), "INVALID_VALUE", "/agent/tools/0"),
         (_agent(limits={"turns": 0}), "INVALID_VALUE", "/agent/limits/turns"),

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from penstock.base.json import JsonObject
-from penstock.html_form import UnreadableField, answer_form
 from penstock.mcp_surface.answer_page.page import AnswerPage
 from penstock.mcp_surface.callers import ProtocolFault
 from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind
@@ -224,101 +219,3 @@ async def test_a_token_of_an_address_is_no_state_of_a_call(tmp_path: Path) -> No
         url, _ = await asked(assistant, "secret")
         with pytest.raises(ProtocolFault):
             await assistant.call("secret", kinds=BOTH, state=url.rpartition("/")[2], answers={"question": accept()})
-
-
-@pytest.mark.parametrize(
-    ("schema", "sent", "answer"),
-    [
-        ({"type": "string"}, {"field.answer": ["hello"]}, "hello"),
-        ({}, {"field.answer": ["hello"]}, "hello"),
-        ({"type": "boolean"}, {}, False),
-        ({"type": "array"}, {"field.answer": ["[1]"]}, [1]),
-        ({"enum": ["a", "b"]}, {"field.answer": ["b"]}, "b"),
-        (
-            {
-                "type": "object",
-                "properties": {
-                    "n": {"type": "integer"},
-                    "x": {"type": "number"},
-                    "s": {"type": "string"},
-                    "c": {"oneOf": [{"const": "a", "title": "A"}]},
-                    "m": {"type": "array", "items": {"enum": ["p", "q"]}},
-                    "j": {"type": "object"},
-                },
-            },
-            {
-                "field.n": ["7"],
-                "field.x": ["0.5"],
-                "field.s": [""],
-                "field.c": ["a"],
-                "field.m": ["p", "q"],
-                "field.j": [""],
-            },
-            {"n": 7, "x": 0.5, "c": "a", "m": ["p", "q"]},
-        ),
-    ],
-)
-def test_what_a_browser_sends_gets_its_types(schema: Any, sent: Any, answer: Any) -> None:
-    assert answer_form(schema).answer(sent) == answer
-
-
-def test_what_is_no_number_is_told() -> None:
-    form = answer_form({"type": "object", "properties": {"n": {"type": "number"}}})
-    assert isinstance(form.answer({"field.n": ["many"]}), UnreadableField)
-
-
-class Tags(HTMLParser):
-    """Every tag and attribute of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.names: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.names |= {name for name, _ in attrs}
-
-
-@given(st.text(), st.text(), st.lists(st.text(), max_size=2))
-def test_nothing_that_is_written_becomes_a_tag(name: str, title: str, typed: list[str]) -> None:
-    member: JsonObject = {"type": "string", "title": title, "description": title, "default": title}
-    several: JsonObject = {"type": "array", "items": {"enum": [title or "-"]}}
-    group: JsonObject = {"type": "object", "title": title, "properties": {name: member}}
-    members: JsonObject = {name: member, f"{name}2": several, f"{name}3": {}, f"{name}4": group}
-    form = answer_form({"type": "object", "properties": members})
-    seen = Tags()
-    seen.feed(form.html({f"field.{name}": typed, f"field.{name}3": typed}, {name: typed, f"{name}4": typed}))
-    assert seen.tags <= {"p", "label", "input", "small", "fieldset", "legend", "textarea", "span"}
-    assert seen.names <= {
-        *("for", "type", "name", "id", "value", "aria-describedby", "rows", "spellcheck", "checked"),
-        *("class", "aria-invalid"),
-    }
-
-
-CONTACT: JsonObject = {
-    "type": "object",
-    "required": ["name"],
-    "properties": {"name": {"type": "string"}, "a/b": {"type": "object", "properties": {"n": {"type": "integer"}}}},
-}
-
-
-def test_an_object_in_an_answer_is_a_group_of_fields() -> None:
-    form = answer_form({"type": "object", "required": ["contact"], "properties": {"contact": CONTACT, "more": CONTACT}})
-    sent = {"field.contact/name": ["Ada"], "field.contact/a~1b/n": ["7"], "field.more/name": [""]}
-    assert form.answer(sent) == {"contact": {"name": "Ada", "a/b": {"n": 7}}}
-    assert form.answer({"field.more/a~1b/n": ["x"]}) == UnreadableField("more/a~1b/n", "this is not a number")
-    shown = form.html(sent, {"contact/name": ["too short"]})
-    assert 'name="field.contact/name" id="field.contact/name" aria-describedby="field.contact/name-wrong"' in shown
-    assert '<label for="field.more/name">name</label>' in shown
-    # Who leaves a group out need not fill in what the group needs.
-    assert 'name="field.more/name" id="field.more/name" value="" required' not in shown
-
-
-def test_a_browser_is_told_what_it_can_check_itself() -> None:
-    number: JsonObject = {"type": "number", "minimum": 0, "maximum": 10000}
-    form = answer_form({"properties": {"n": number, "s": {"type": "string", "maxLength": 5}, "j": {"type": "array"}}})
-    shown = form.html({})
-    assert 'min="0" max="10000"' in shown
-    assert 'maxlength="5"' in shown
-    assert "Written as JSON" in shown

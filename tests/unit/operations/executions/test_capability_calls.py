@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.definitions.validate import validate_document
@@ -97,6 +99,28 @@ def test_a_name_is_allowed_by_itself_or_by_a_pattern() -> None:
     assert is_allowed("query:shop.find", ("query:*",))
     assert not is_allowed("workflow:a", ("query:*", "work"))
     assert not is_allowed("workflow:a", ())
+
+
+def test_a_call_of_a_workflow_that_ends_at_once_looks_for_its_run_only_before_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once: JsonObject = {**SLOW, "name": "at_once", "nodes": [{"id": "done", "type": "end", "output": {"went": 1}}]}
+
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "workflow.create", document=at_once)
+        store, found = office.penstock.store, []
+        row = store.row
+
+        async def noted(run_id: str) -> Any:
+            found.append(await row(run_id))
+            return found[-1]
+
+        monkeypatch.setattr(store, "row", noted)
+        assert await ran(office, office.owner, calling("workflow:at_once")) == {"went": 1}
+        # Once to find out whether an earlier attempt made the call, once by the start itself.
+        assert [item for item in found if item is None or item.workflow_name == "at_once"] == [None, None]
+
+    in_office(tmp_path, test)
 
 
 def test_a_node_calls_a_workflow_and_gets_its_output(tmp_path: Path) -> None:

@@ -138,6 +138,10 @@ def test_executions_are_found_by_status_workflow_label_parent_and_page(open_call
         assert await ids(status=["waiting_child", "completed"]) == ["p"]
         assert await ids(parent_id="p") == ["p:sub:child"]
         assert await ids(workflow_id="parent") == ["p"]
+        who = (await caller.call("execution.status", execution_id="p"))["started_by"]["principal"]
+        assert await ids(started_by=who) == ["p:sub:child", "p", "a2", "a1", "a0"]
+        assert await ids(started_by=who, workflow_id="parent") == ["p"]
+        assert await ids(started_by="key:nobody") == []
         assert await ids(created_before="2001-01-01T00:00:00Z") == []
         page = await caller.call("execution.list", limit=4)
         rest = await caller.call("execution.list", limit=4, cursor=page["next_cursor"])

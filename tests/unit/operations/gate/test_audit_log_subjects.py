@@ -31,7 +31,7 @@ MEMBERS = {
         " execution.start_child execution.call_tool execution.reach"
         " execution.signal execution.update execution.answer execution.submit_activity execution.lease_activity"
         " control.workflow_resume control.workflow_submit_activity control.workflow_signal control.workflow_cancel"
-        " execution.escalate"
+        " execution.escalate notification.set notification.delete"
     ),
     "schedule_id": ("schedule.update schedule.delete schedule.pause schedule.resume schedule.run_now schedule.start"),
     "name": "key.create",
@@ -52,15 +52,16 @@ MEMBERS = {
     "model_id": "model.update model.delete",
     "tool_id": "tool.update tool.delete tool.execute tool.define",
     "agent_id": "agent.update agent.delete agent.execute agent.define agent.message session.define",
-    "session_id": "session.end session.forget",
-    "endpoint_id": "webhook.update webhook.delete webhook.rotate webhook.test webhook.disable",
+    "session_id": "session.end session.forget console_session.begin console_session.renew console_session.close",
+    "console_session_id": "console_session.end",
+    "endpoint_id": "webhook.update webhook.delete webhook.rotate webhook.test webhook.disable notification.end",
     "delivery_id": "delivery.retry",
     "draft_id": "draft.approve draft.reject draft.commit draft.cancel draft.propose",
     "operation": "draft.define preflight.run",
     "principal": "grant.create key.sign_out",
     "grant_id": "grant.delete",
     "server": "upstream.refresh upstream.keep_listing upstream.accept_first upstream.begin_sign_in"
-    " upstream.complete_sign_in upstream.sign_out upstream.keep_grant",
+    " upstream.complete_sign_in upstream.sign_out upstream.keep_grant upstream.sample upstream.define_sampling",
 }
 # Where it takes more than one member, or another form, to say it.
 COMPOSED: list[tuple[str, dict[str, Any], str]] = [
@@ -72,6 +73,7 @@ COMPOSED: list[tuple[str, dict[str, Any], str]] = [
     ("control.workflow_start", {"definition": GREET, "execution_id": "run"}, "run"),
     ("upstream.accept", {"server": "shop", "tools": ["search", "pay"]}, "shop/search,pay"),
     ("upstream.revoke", {"server": "shop", "tool": "search"}, "shop/search"),
+    ("upstream.refuse", {"server": "shop", "tool": "search", "reason": "no"}, "shop/search"),
     ("upstream.call", {"server": "shop", "tool": "search"}, "shop/search"),
     ("graph.query_run", {"graph_id": "crm", "name": "tasks"}, "crm/tasks"),
     ("memory.put", {"scope": "tenant", "key": "tone", "value": "formal"}, "tenant:tone"),
@@ -81,7 +83,7 @@ COMPOSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 # A new webhook has no name but the id that it gets; retention is about many things, and says how many; a restored file
 # has a record for each backup and trail.
-# A checkpoint, a hold and a new key have no name but what they get; whoever is erased is not named again.
+# A checkpoint, a hold, a backup and a new key have no name but what they get; whoever is erased is not named again.
 UNNAMED = {
     "webhook.create",
     "policy.load",
@@ -94,6 +96,8 @@ UNNAMED = {
     "audit.hold",
     "audit.redact",
     "audit.rotate_key",
+    "backup.create",
+    "console_session.forget",
 }
 CASES = [
     *((name, {member: "it"}, "it") for member, names in MEMBERS.items() for name in names.split()),

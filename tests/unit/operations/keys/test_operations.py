@@ -15,6 +15,10 @@ def test_only_the_operator_knows_the_keys_of_other_tenants(open_caller: OpenGate
         ours = await caller.call("key.create", name="ours", scopes=["key:read"])
         assert {item["tenant"] for item in (await caller.call("key.list"))["items"]} == {"default", "acme"}
         assert {item["tenant"] for item in (await acme.call("key.list"))["items"]} == {"acme"}
+        named = [ours["key"]["id"]]
+        assert [item["name"] for item in (await caller.call("key.list", id=named))["items"]] == ["ours"]
+        assert (await acme.call("key.list", id=named))["items"] == []
+        assert (await caller.refusal("key.list", id=["\ud800"])).code == "INVALID_ARGUMENTS"
         for operation in ("key.get", "key.revoke", "key.rotate"):
             assert (await acme.refusal(operation, key_id=ours["key"]["id"])).code == "KEY_NOT_FOUND"
         refused = await acme.refusal("key.create", name="more", scopes=["*"], tenant="default")

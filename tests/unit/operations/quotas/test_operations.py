@@ -9,6 +9,7 @@ import pytest
 from penstock.governance.quotas import QuotaLimits
 from penstock.operations.gate.pipeline import AnsweredCall
 from penstock.operations.gate.quotas import QuotaChoices
+from penstock.operations.system.health import tenant_metrics
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +55,21 @@ async def test_a_daily_quota_binds_every_way_to_start_a_run(open_caller: OpenGat
             assert (error.details["quota"], error.details["of"]) == ("runs_per_day", "tenant")
             assert error.details["resets_at"]
         assert (await owner.call("quota.get", subject="tenant"))["used"]["runs_today"] == 1
+
+
+async def test_starts_that_no_quota_has_counted_are_not_said_to_be_none(open_caller: OpenGate) -> None:
+    async with open_caller() as owner:
+        await stored(owner)
+        await owner.call("workflow.execute", workflow_id="waits")
+        used = (await owner.call("quota.get", subject="tenant"))["used"]
+        assert (used["runs_now"], used["runs_today"]) == (1, None)
+        used = (await owner.call("quota.get", subject="key:somebody"))["used"]
+        assert (used["runs_now"], used["runs_today"]) == (None, None)
+        assert "penstock_tenant_runs_today" not in await tenant_metrics(owner.gate.services, "default")
+        await owner.call("quota.set", subject="tenant", cost_per_day=5)
+        await owner.call("workflow.execute", workflow_id="waits")
+        assert (await owner.call("quota.get", subject="tenant"))["used"]["runs_today"] == 1
+        assert (await tenant_metrics(owner.gate.services, "default"))["penstock_tenant_runs_today"] == 1
 
 
 async def test_the_clock_keeps_the_quota_of_the_maker_of_a_schedule(open_caller: OpenGate) -> None:

@@ -181,3 +181,30 @@ def test_who_waits_with_a_run_that_continues_as_new_waits_for_the_one_that_conti
         assert "output" not in gone
 
     run(open_caller, test)
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_run_that_ends_as_it_begins_is_answered_from_what_was_stored(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch, observed: bool
+) -> None:
+    at_once = {**FIVE, "nodes": [{"id": "done", "type": "end", "output": "${ .input.number }"}]}
+
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.import", workflows=[at_once])
+        store, rows, told = caller.penstock.store, [], []
+        row = store.row
+
+        async def counted(run_id: str) -> Any:
+            rows.append(run_id)
+            return await row(run_id)
+
+        async def observe(news: JsonObject) -> None:
+            told.append(news["status"])
+
+        monkeypatch.setattr(store, "row", counted)
+        reply = await called(caller, observe if observed else None)
+        assert (reply.value.status, reply.value.output) == ("completed", 1)
+        # Whoever is told what happens is told of the end, too; for that the run is looked at.
+        assert (len(rows) > 0, told) == ((True, ["completed"]) if observed else (False, []))
+
+    run(open_caller, test)

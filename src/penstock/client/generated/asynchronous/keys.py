@@ -49,17 +49,21 @@ class AsyncKeys:
             idempotency_key=idempotency_key,
         )
 
-    async def list(self, *, limit: int | None = None, cursor: str | None = None) -> KeyPage:
+    async def list(
+        self, *, id: str | Sequence[str] | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> KeyPage:
         """List API keys.
 
         Ids, names, scopes, when they were used last; never secrets. Whoever owns everything in the default tenant
         sees the keys of all tenants.
         """
-        return await self._caller.invoke("key.list", {"limit": limit, "cursor": cursor}, KeyPage)
+        return await self._caller.invoke("key.list", {"id": id, "limit": limit, "cursor": cursor}, KeyPage)
 
-    async def list_all(self, *, limit: int | None = None) -> AsyncIterator[KeyView]:
+    async def list_all(
+        self, *, id: str | Sequence[str] | None = None, limit: int | None = None
+    ) -> AsyncIterator[KeyView]:
         """List API keys: all of them; `limit` is the size of a page."""
-        async for page in self._caller.pages("key.list", {"limit": limit}, KeyPage):
+        async for page in self._caller.pages("key.list", {"id": id, "limit": limit}, KeyPage):
             for item in page.items:
                 yield item
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from penstock.client.caller import AsyncCaller
 from penstock.client.generated.views.execution import ExecutionResult
@@ -14,6 +14,7 @@ from penstock.client.generated.views.upstream import (
     SignInView,
     UpstreamPage,
     UpstreamToolPage,
+    UpstreamToolView,
 )
 
 __all__ = ["AsyncUpstreams"]
@@ -28,14 +29,12 @@ class AsyncUpstreams:
     async def list(self) -> UpstreamPage:
         """List the MCP servers whose tools are imported, and those that somebody signs in to.
 
-        Each with how the connection and the sign-in stand and how many of its tools are pinned, changed, new, gone
-        or excluded. Look at the tools of one with upstream.tools.
+        Each with how the connection and the sign-in stand and how many of its tools are pinned, changed, new,
+        refused, gone or excluded. Look at the tools of one with upstream.tools.
         """
         return await self._caller.invoke("upstream.list", {}, UpstreamPage)
 
-    async def tools(
-        self, server: str, *, status: Literal["changed", "excluded", "gone", "new", "pinned"] | None = None
-    ) -> UpstreamToolPage:
+    async def tools(self, server: str, *, status: str | None = None) -> UpstreamToolPage:
         """List the tools of a server.
 
         Says of each whether it is in the catalogue (pinned) or quarantined (changed, new), with the difference
@@ -68,6 +67,22 @@ class AsyncUpstreams:
         """
         return await self._caller.invoke(
             "upstream.revoke", {"server": server, "tool": tool}, Deleted, idempotency_key=idempotency_key
+        )
+
+    async def refuse(
+        self, server: str, tool: str, *, reason: str, hash: str | None = None, idempotency_key: str | None = None
+    ) -> UpstreamToolView:
+        """Refuse a tool of a server.
+
+        Puts on record that a new or changed tool is not wanted as the server describes it now, with a reason. It
+        stays out of the catalogue and does not wait for a decision any more, until its server describes it
+        otherwise. Accepting it with upstream.accept takes the refusal back.
+        """
+        return await self._caller.invoke(
+            "upstream.refuse",
+            {"server": server, "tool": tool, "reason": reason, "hash": hash},
+            UpstreamToolView,
+            idempotency_key=idempotency_key,
         )
 
     async def refresh(self, server: str, *, idempotency_key: str | None = None) -> UpstreamToolPage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from penstock.client.caller import Caller
 from penstock.client.events import StreamEvent
@@ -11,6 +11,7 @@ from penstock.client.generated.views.execution import (
     ActivityView,
     ExecutionHandle,
     ExecutionPage,
+    ExecutionReports,
     ExecutionResult,
     ExecutionSummary,
     ExecutionView,
@@ -37,29 +38,38 @@ class Executions:
         *,
         status: str | Sequence[str] | None = None,
         workflow_id: str | None = None,
+        started_by: str | None = None,
         label: str | None = None,
         created_after: str | None = None,
         created_before: str | None = None,
+        updated_after: str | None = None,
         parent_id: str | None = None,
         text: str | None = None,
+        order: Literal["created", "updated"] | None = None,
+        count: bool | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionPage:
         """List executions.
 
-        Newest first, without inputs and outputs. Filter by status, workflow, label or time to find those that wait
-        for somebody or failed; then look at one with execution.status.
+        Newest first unless `order` says otherwise, without inputs and outputs. Filter by status, workflow, starter,
+        label or time to find those that wait for somebody or failed; then look at one with execution.status. An
+        agent is told the `total` of one workflow only.
         """
         return self._caller.invoke(
             "execution.list",
             {
                 "status": status,
                 "workflow_id": workflow_id,
+                "started_by": started_by,
                 "label": label,
                 "created_after": created_after,
                 "created_before": created_before,
+                "updated_after": updated_after,
                 "parent_id": parent_id,
                 "text": text,
+                "order": order,
+                "count": count,
                 "limit": limit,
                 "cursor": cursor,
             },
@@ -71,11 +81,15 @@ class Executions:
         *,
         status: str | Sequence[str] | None = None,
         workflow_id: str | None = None,
+        started_by: str | None = None,
         label: str | None = None,
         created_after: str | None = None,
         created_before: str | None = None,
+        updated_after: str | None = None,
         parent_id: str | None = None,
         text: str | None = None,
+        order: Literal["created", "updated"] | None = None,
+        count: bool | None = None,
         limit: int | None = None,
     ) -> Iterator[ExecutionSummary]:
         """List executions: all of them; `limit` is the size of a page."""
@@ -84,11 +98,15 @@ class Executions:
             {
                 "status": status,
                 "workflow_id": workflow_id,
+                "started_by": started_by,
                 "label": label,
                 "created_after": created_after,
                 "created_before": created_before,
+                "updated_after": updated_after,
                 "parent_id": parent_id,
                 "text": text,
+                "order": order,
+                "count": count,
                 "limit": limit,
             },
             ExecutionPage,
@@ -461,3 +479,11 @@ class Executions:
         records in the history that say so. Where there are very many visits, a bar stands for several in a row.
         """
         return self._caller.invoke("execution.timeline", {"execution_id": execution_id, "at": at}, Timeline)
+
+    def progress(self, execution_id: str) -> ExecutionReports:
+        """Look at what the activities of an execution report.
+
+        How far each attempt is, and the last lines of their logs. They are kept in the memory of the process that
+        performs the execution, for the executions that reported last; nothing is stored, and secrets are masked.
+        """
+        return self._caller.invoke("execution.progress", {"execution_id": execution_id}, ExecutionReports)

@@ -49,17 +49,19 @@ class Keys:
             idempotency_key=idempotency_key,
         )
 
-    def list(self, *, limit: int | None = None, cursor: str | None = None) -> KeyPage:
+    def list(
+        self, *, id: str | Sequence[str] | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> KeyPage:
         """List API keys.
 
         Ids, names, scopes, when they were used last; never secrets. Whoever owns everything in the default tenant
         sees the keys of all tenants.
         """
-        return self._caller.invoke("key.list", {"limit": limit, "cursor": cursor}, KeyPage)
+        return self._caller.invoke("key.list", {"id": id, "limit": limit, "cursor": cursor}, KeyPage)
 
-    def list_all(self, *, limit: int | None = None) -> Iterator[KeyView]:
+    def list_all(self, *, id: str | Sequence[str] | None = None, limit: int | None = None) -> Iterator[KeyView]:
         """List API keys: all of them; `limit` is the size of a page."""
-        for page in self._caller.pages("key.list", {"limit": limit}, KeyPage):
+        for page in self._caller.pages("key.list", {"id": id, "limit": limit}, KeyPage):
             yield from page.items
 
     def get(self, key_id: str) -> KeyView:

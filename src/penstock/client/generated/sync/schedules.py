@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from penstock.client.caller import Caller
 from penstock.client.generated.views.execution import ExecutionHandle
-from penstock.client.generated.views.schedule import SchedulePage, ScheduleView
+from penstock.client.generated.views.schedule import SchedulePage, SchedulePreview, ScheduleView
 from penstock.client.generated.views.shared import Deleted
 
 __all__ = ["Schedules"]
@@ -143,4 +143,14 @@ class Schedules:
         """
         return self._caller.invoke(
             "schedule.run_now", {"schedule_id": schedule_id}, ExecutionHandle, idempotency_key=idempotency_key
+        )
+
+    def preview(self, *, cron: str, timezone: str | None = None, count: int | None = None) -> SchedulePreview:
+        """Tell when a schedule would start executions.
+
+        The next times of a cron expression in a time zone, so that a mistake is seen before it is saved. Jitter is
+        not part of them. Nothing is stored.
+        """
+        return self._caller.invoke(
+            "schedule.preview", {"cron": cron, "timezone": timezone, "count": count}, SchedulePreview
         )

@@ -34,8 +34,8 @@ class System:
         """Read the server's counters.
 
         The same figures that /metrics gives to Prometheus, as JSON. Those of the whole server are for the default
-        tenant; others read how much they use themselves: runs that have not ended, and runs, tokens and cost since
-        midnight UTC.
+        tenant; others read how much they use themselves: runs that have not ended, and tokens and cost since
+        midnight UTC; also the runs since then, if there is a quota for which they are counted.
         """
         return self._caller.invoke("system.metrics", {}, Metrics)
 

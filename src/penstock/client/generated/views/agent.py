@@ -40,6 +40,8 @@ class AgentConversationEntry(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a long conversation the agent reads."""
 
     characters: int | None = None
+    summarize: bool | None = None
+    model: str | None = None
 
 
 class AgentLimitsEntry(msgspec.Struct, frozen=True, kw_only=True):

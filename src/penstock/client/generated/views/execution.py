@@ -8,18 +8,21 @@ import msgspec
 
 __all__ = [
     "ActivityView",
+    "AttemptReport",
     "Bar",
     "ChildView",
     "Cost",
     "ErrorView",
     "ExecutionHandle",
     "ExecutionPage",
+    "ExecutionReports",
     "ExecutionResult",
     "ExecutionSummary",
     "ExecutionView",
     "HeldView",
     "HistoryPage",
     "Lane",
+    "LogLine",
     "NodeView",
     "QueryAnswer",
     "QuestionView",
@@ -53,6 +56,19 @@ class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     leased_to: str | None = None
     leased_until: str | None = None
+
+
+class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest report of one attempt of an activity."""
+
+    node_id: str
+    visit: int
+    attempt: int
+    at: str | None
+    value: float | None = None
+    message: str | None = None
+    details: Any = None
+    under_way: bool = False
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,13 +136,38 @@ class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     parent_id: str | None
     labels: dict[str, str]
+    started_by: str | None = None
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of executions, newest first."""
+    """A page of executions. `total` is how many there are on all pages, if that was asked for."""
 
     items: list[ExecutionSummary]
     next_cursor: str | None
+    total: int | None = None
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the log of an activity."""
+
+    node_id: str
+    visit: int
+    attempt: int
+    at: str | None
+    level: str
+    message: str
+
+
+class ExecutionReports(msgspec.Struct, frozen=True, kw_only=True):
+    """What the activities of an execution reported lately."""
+
+    execution_id: str
+    attempts: list[AttemptReport]
+    lines: list[LogLine]
+    lines_left_out: int
+    under_way: bool
+    performed_here: bool
+    untrusted: bool = False
 
 
 class QuestionView(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,11 +35,12 @@ class QuotaPage(msgspec.Struct, frozen=True, kw_only=True):
 
 class QuotaUse(msgspec.Struct, frozen=True, kw_only=True):
     """What is used: runs that have not ended, and what was used since midnight UTC.      Starts are counted while
-    there is a quota for them. Bytes are measured once a minute, and only if they are bounded.
+    there is a quota that they are compared with: without one, `runs_today` is null, and for a     principal
+    `runs_now` too. Bytes are measured once a minute, and only if they are bounded.
     """
 
-    runs_now: int
-    runs_today: int
+    runs_now: int | None
+    runs_today: int | None
     tokens_today: int
     cost_today: float
     storage_bytes: int | None

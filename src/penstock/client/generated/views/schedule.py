@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.client.generated.views.execution import ExecutionSummary
 
-__all__ = ["SchedulePage", "ScheduleRefusal", "ScheduleView"]
+__all__ = ["SchedulePage", "SchedulePreview", "ScheduleRefusal", "ScheduleView", "ScheduledTime"]
 
 
 class ScheduleRefusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,3 +43,16 @@ class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[ScheduleView]
     next_cursor: str | None
+
+
+class ScheduledTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A time at which a schedule would start something."""
+
+    at: str
+    local: str
+
+
+class SchedulePreview(msgspec.Struct, frozen=True, kw_only=True):
+    """The next times; none if the expression never matches again."""
+
+    times: list[ScheduledTime]

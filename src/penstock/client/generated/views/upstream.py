@@ -91,6 +91,10 @@ class UpstreamToolView(msgspec.Struct, frozen=True, kw_only=True):
     accepted_hash: str | None = None
     accepted_by: str | None = None
     accepted_at: str | None = None
+    refused_hash: str | None = None
+    refused_by: str | None = None
+    refused_at: str | None = None
+    refused_because: str | None = None
     difference: dict[str, Any] | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
     operation: str

@@ -24,6 +24,7 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    execution_id: str | None = None
 
 
 class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,12 +5,11 @@ Above it: the handlers of `/graphs`. Below it: `schema_picture`, the operations 
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from penstock.base import limits
-from penstock.base.errors import Denied, PenstockError
 from penstock.console.graph_changes import change_rows
+from penstock.console.pages.reading import key_names, part
 from penstock.console.rendering import cut_value
 from penstock.console.schema_picture import schema_picture
 from penstock.console.visits import Page, Shown, Visit
@@ -31,26 +30,18 @@ async def graph(visit: Visit) -> Shown:
     graph_id = visit.path["graph_id"]
     shown = await visit.call("graph.get", graph_id=graph_id)
     parts = {
-        "schema": await _part(visit, "graph.schema_get", graph_id=graph_id),
-        "branches": await _part(visit, "graph.branches_list", graph_id=graph_id),
-        "commits": await _part(visit, "graph.commits_list", graph_id=graph_id, limit=_FEW),
-        "queries": await _part(visit, "graph.queries_list", graph_id=graph_id),
-        "health": await _part(visit, "graph.health", graph_id=graph_id),
+        "schema": await part(visit, "graph.schema_get", graph_id=graph_id),
+        "branches": await part(visit, "graph.branches_list", graph_id=graph_id),
+        "commits": await part(visit, "graph.commits_list", graph_id=graph_id, limit=_FEW),
+        "queries": await part(visit, "graph.queries_list", graph_id=graph_id),
+        "health": await part(visit, "graph.health", graph_id=graph_id),
     }
-    schema = parts["schema"]
-    text = None if schema["refused"] else cut_value(schema["schema"])
-    picture = None if schema["refused"] else schema_picture(schema["types"])
+    schema, branches = parts["schema"].value, parts["branches"].value or {"branches": ()}
+    text = None if schema is None else cut_value(schema["schema"])
+    picture = None if schema is None else schema_picture(schema["types"])
     given = {"section": "graphs", "graph": shown, "picture": picture, "text": text, **parts}
+    given["key_names"] = await key_names(visit, (item["created_by"] for item in branches["branches"]))
     return Page("graphs/graph.html", given)
-
-
-async def _part(visit: Visit, operation: str, **arguments: Any) -> dict[str, Any]:
-    """Return the answer of an operation, with why there is none, and whether the visitor may not have it."""
-    try:
-        found: dict[str, Any] = await visit.call(operation, **arguments)
-    except PenstockError as error:
-        return {"refused": error.message, "closed": isinstance(error, Denied)}
-    return {**found, "refused": None, "closed": False}
 
 
 async def commits(visit: Visit) -> Shown:

@@ -5,19 +5,21 @@ Above it: `pages`. Below it: `visits`.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
 
 from penstock.base import limits
-from penstock.base.errors import NotFound
+from penstock.base.errors import NotFound, PenstockError
 from penstock.console.pages.runs.run import VALUES
 from penstock.console.rendering import cut_value, whole_value
-from penstock.console.visits import Page, Shown, Text, Visit
+from penstock.console.visits import Download, Page, Shown, Text, Visit
 
 __all__ = ["comparison", "export", "record", "value", "visit_of_node"]
 
 _NUMBER_DIGITS_MAX = 16
+_FIRST_PAGE = 50  # records of the first page of an export, whose size nobody knows
 # What a visit was given, and what came of it, by the member of the record.
 _GIVEN = ("arguments", "input", "prompt", "message")
 _CAME = ("output", "result", "error", "answer", "payload")
@@ -60,8 +62,12 @@ async def visit_of_node(visit: Visit) -> Shown:
     records = [item for item in history["items"] if _is_of(item, node_id, int(ordinal))]
     if not records:
         raise NotFound("VISIT_NOT_FOUND", f"the run did not visit {node_id[:80]} there")
+    # The values of all records share what a page shows.
+    total = sum(item["payload"].get(name) is not None for item in records for name in (*_GIVEN, *_CAME))
+    most = max(2 * limits.CONSOLE_VALUE_CHARACTERS_MAX // max(total, 1), limits.CONSOLE_CELL_CHARACTERS_MAX)
+    most = min(most, limits.CONSOLE_VALUE_CHARACTERS_MAX)
     parts = [
-        {"seq": item["seq"], "name": item["name"], "at": item["at"], "values": _values(item["payload"])}
+        {"seq": item["seq"], "name": item["name"], "at": item["at"], "values": _values(item["payload"], most)}
         for item in records
     ]
     given = {"section": "runs", "execution_id": execution_id, "node_id": node_id, "visit": int(ordinal)}
@@ -75,27 +81,46 @@ def _is_of(item: dict[str, Any], node_id: str, ordinal: int) -> bool:
     return payload.get("nodeId") == node_id and payload.get("visit", 1) in (ordinal, None)
 
 
-def _values(payload: dict[str, Any]) -> list[dict[str, Any]]:
+def _values(payload: dict[str, Any], most: int) -> list[dict[str, Any]]:
     named = [(name, payload[name]) for name in (*_GIVEN, *_CAME) if payload.get(name) is not None]
-    return [{"name": name, "cut": cut_value(found)} for name, found in named]
+    return [{"name": name, "cut": cut_value(found, most)} for name, found in named]
 
 
 async def export(visit: Visit) -> Shown:
-    """Show a run and its history as one JSON document, as far as a page carries it."""
-    execution_id = visit.path["execution_id"]
+    """Give a run and its whole history as one JSON file, however long it is; or what comes after a record."""
+    execution_id, after = visit.path["execution_id"], visit.query.text("after")
+    if after and (not after.isdecimal() or len(after) > _NUMBER_DIGITS_MAX):
+        raise NotFound("RECORD_NOT_FOUND", "there is no such record")
     shown = await visit.call("execution.status", execution_id=execution_id)
-    records: list[Any] = []
-    cursor: str | None = None
-    while len(records) < limits.CONSOLE_HISTORY_FILE_RECORDS_MAX:
-        page = await visit.call(
-            "execution.history", execution_id=execution_id, cursor=cursor, limit=limits.CONSOLE_HISTORY_ROWS
-        )
-        records += page["items"]
-        cursor = page["next_cursor"]
+    first = await visit.call("execution.history", execution_id=execution_id, after=int(after or 0), limit=_FIRST_PAGE)
+    return Download(_exported(visit, shown, first), "run.json")
+
+
+async def _exported(visit: Visit, shown: dict[str, Any], page: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+    """Yield a file, page by page: with few records to a page where they are large.
+
+    If the rest cannot be read, for example because the run was deleted or too much was asked for in a minute, the file
+    says why, and after which record to go on.
+    """
+    yield b'{"execution":' + msgspec.json.encode(shown) + b',\n"history":['
+    size, separator, last = _FIRST_PAGE, b"\n", 0
+    while page["items"]:
+        chunk = b",\n".join(map(msgspec.json.encode, page["items"]))
+        yield separator + chunk
+        separator, last, cursor = b",\n", page["items"][-1]["seq"], page["next_cursor"]
         if cursor is None:
             break
-    whole = {"execution": shown, "history": records, "complete": cursor is None}
-    return Text(msgspec.json.format(msgspec.json.encode(whole)).decode(), "run.json")
+        if len(chunk) > limits.CONSOLE_EXPORT_CHUNK_BYTES:
+            size = max(size * limits.CONSOLE_EXPORT_CHUNK_BYTES // len(chunk), 1)
+        else:
+            size = min(size * 2, limits.PAGE_LIMIT_MAX)
+        try:
+            page = await visit.call("execution.history", execution_id=shown["execution_id"], cursor=cursor, limit=size)
+        except PenstockError as error:
+            problem = {"code": error.code, "message": error.message}
+            yield b'\n],\n"complete":false,"goes_on_after":%d,"problem":%b}\n' % (last, msgspec.json.encode(problem))
+            return
+    yield b'\n],\n"complete":true}\n'
 
 
 async def comparison(visit: Visit) -> Shown:
@@ -105,7 +130,7 @@ async def comparison(visit: Visit) -> Shown:
     second = await visit.call("execution.status", execution_id=other) if other else None
     given = {"section": "runs", "first": first, "second": second, "other": other}
     if second is None:
-        return Page("runs/compare.html", {**given, "nodes": [], "values": []})
+        return Page("runs/compare.html", {**given, "nodes": [], "nodes_left_out": 0, "values": []})
     by_node = [{node["node_id"]: node for node in run["nodes"]} for run in (first, second)]
     nodes = [
         {"node_id": name, "first": by_node[0].get(name), "second": by_node[1].get(name)}
@@ -113,6 +138,9 @@ async def comparison(visit: Visit) -> Shown:
     ]
     for node in nodes:
         node["differs"] = _stands(node["first"]) != _stands(node["second"])
+    left_out = max(len(nodes) - limits.CONSOLE_NODE_ROWS, 0)
+    if left_out:  # what differs comes first, and the rest is the same
+        nodes = sorted(nodes, key=lambda node: not node["differs"])[: limits.CONSOLE_NODE_ROWS]
     values = [
         {
             "name": name,
@@ -123,7 +151,7 @@ async def comparison(visit: Visit) -> Shown:
         for name in VALUES
         if first[name] is not None or second[name] is not None
     ]
-    return Page("runs/compare.html", {**given, "nodes": nodes, "values": values})
+    return Page("runs/compare.html", {**given, "nodes": nodes, "nodes_left_out": left_out, "values": values})
 
 
 def _stands(node: dict[str, Any] | None) -> tuple[object, ...] | None:

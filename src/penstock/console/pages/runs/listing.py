@@ -20,7 +20,17 @@ from penstock.operations.runs.statuses import RUN_STATUSES
 
 __all__ = ["listing"]
 
-_FILTERS = ("text", "status", "workflow_id", "label", "parent_id", "period", "created_after", "created_before")
+_FILTERS = (
+    "text",
+    "status",
+    "workflow_id",
+    "started_by",
+    "label",
+    "parent_id",
+    "period",
+    "created_after",
+    "created_before",
+)
 # "The last hour" moves on: the address has the words, not the times.
 _PERIODS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 _VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
@@ -69,7 +79,10 @@ async def listing(visit: Visit) -> Shown:
             "is_filtered": bool(filters),
             "statuses": [*_GROUPS, *RUN_STATUSES],
             "periods": tuple(_PERIODS),
-            "views": [(words, urlencode(view), view == filters) for words, view in _VIEWS],
+            "views": [
+                (words, urlencode(view), view == filters)
+                for words, view in (*_VIEWS, ("Started by me", {"started_by": visit.principal.id}))
+            ],
             "plain": plain,
             "anchored": f"{plain}&{urlencode({'until': newest})}" if newest else plain,
             "fresh": fresh,
@@ -90,6 +103,7 @@ def _asked(visit: Visit, given: dict[str, str]) -> dict[str, Any]:
         "text": given["text"] or None,
         "status": _GROUPS.get(status, [status]) if status else None,
         "workflow_id": given["workflow_id"] or None,
+        "started_by": given["started_by"] or None,
         "label": given["label"] or None,
         "parent_id": given["parent_id"] or None,
         "created_after": since,

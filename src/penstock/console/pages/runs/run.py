@@ -8,7 +8,7 @@ Above it: `pages`. Below it: `timeline`, `visits`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -17,13 +17,14 @@ from markupsafe import Markup
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError, Rejected
 from penstock.base.json import JsonValue
+from penstock.base.traces import TRACE_LABEL, trace_id_of
 from penstock.console.forms import Fields
 from penstock.console.pages.runs.timeline import drawn_timeline
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
-from penstock.html_form import UnreadableField, answer_form
+from penstock.html_form.form import Given, UnreadableFields, answer_form
 
-__all__ = ["VALUES", "run"]
+__all__ = ["VALUES", "progress", "run"]
 
 VALUES = ("input", "output", "state", "error")
 _CHILDREN = 10
@@ -38,6 +39,8 @@ _ACTIONS = {
     "retry": "execution.retry",
 }
 _ENDED = ("completed", "failed", "cancelled")
+Mistakes: TypeAlias = dict[str, tuple[Given, dict[str, list[str]]]]
+"""What was written in answer to questions, with what is wrong with it, by their ids."""
 
 
 async def run(visit: Visit) -> Shown:
@@ -84,9 +87,11 @@ async def _answer(visit: Visit, execution_id: str, form: Fields) -> Shown:
     if asked is None:
         return await _run_page(visit, execution_id, notice="This question has been answered already.", status=409)
     fields = answer_form(asked["answer_schema"])
+    if (edited := fields.edited(form)) is not None:
+        return await _run_page(visit, execution_id, mistakes={asked["interrupt_id"]: (edited, {})})
     answer = asked["decline"] if form.text("decline") else fields.answer(form)
-    if isinstance(answer, UnreadableField):
-        mistakes = {asked["interrupt_id"]: (form, {answer.path: [answer.message]})}
+    if isinstance(answer, UnreadableFields):
+        mistakes: Mistakes = {asked["interrupt_id"]: (form, answer.wrong)}
         return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
     try:
         await visit.call(
@@ -95,7 +100,7 @@ async def _answer(visit: Visit, execution_id: str, form: Fields) -> Shown:
     except PenstockError as error:
         if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
             raise
-        mistakes = {asked["interrupt_id"]: (form, {"": [error.message]})}
+        mistakes = {asked["interrupt_id"]: (form, fields.placed(error, "/answer", form))}
         return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
     return Redirect(f"/console/runs/{execution_id}")
 
@@ -105,12 +110,13 @@ async def _run_page(
     execution_id: str,
     *,
     notice: str | None = None,
-    mistakes: dict[str, tuple[Fields, dict[str, list[str]]]] | None = None,
+    mistakes: Mistakes | None = None,
     status: int = 200,
 ) -> Page:
-    shown = await visit.call("execution.status", execution_id=execution_id)
     at = visit.query.text("at") or None
+    # The timeline first: what is read and folded for it serves the rest.
     timeline = await visit.call("execution.timeline", execution_id=execution_id, at=at)
+    shown = await visit.call("execution.status", execution_id=execution_id)
     after = _window(visit, timeline)
     history = await visit.call(
         "execution.history", execution_id=execution_id, after=after, limit=limits.CONSOLE_HISTORY_ROWS
@@ -125,6 +131,11 @@ async def _run_page(
         {
             "section": "runs",
             "run": shown,
+            "nodes": _nodes(visit, shown["nodes"]),
+            "execution_id": shown["execution_id"],
+            "labels": {name: text for name, text in shown["labels"].items() if name != TRACE_LABEL},
+            "trace": _trace(visit, shown),
+            **await _reports(visit, execution_id),
             "questions": _questions(shown, mistakes or {}),
             "drawing": await _drawing(visit, execution_id),
             "timeline": drawn_timeline(timeline, visit.gate.services.clock.now_ms()),
@@ -156,6 +167,44 @@ def _window(visit: Visit, timeline: dict[str, Any]) -> int:
     return int(after) if after.isdecimal() and len(after) < _DIGITS_MAX else 0
 
 
+def _nodes(visit: Visit, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """A window of the nodes: workflows may have thousands, and those that a run never visited are many."""
+    begin = visit.query.text("nodes_from")
+    first = min(int(begin), len(nodes)) if begin.isdecimal() and len(begin) < _DIGITS_MAX else 0
+    end = first + limits.CONSOLE_NODE_ROWS
+    return {
+        "shown": nodes[first:end],
+        "first": first,
+        "total": len(nodes),
+        "earlier": max(first - limits.CONSOLE_NODE_ROWS, 0) if first else None,
+        "later": end if end < len(nodes) else None,
+    }
+
+
+def _trace(visit: Visit, shown: dict[str, Any]) -> dict[str, str | None] | None:
+    """The trace that the run belongs to, and its page in the operator's tracing system."""
+    trace_id = trace_id_of(shown["labels"].get(TRACE_LABEL))
+    if trace_id is None:
+        return None
+    template = visit.trace_url
+    return {"id": trace_id, "url": template and template.replace("{trace_id}", quote(trace_id, safe=""))}
+
+
+async def progress(visit: Visit) -> Shown:
+    """Show what the activities of a run report: a part of its page that is read again while one is at work."""
+    execution_id = visit.path["execution_id"]
+    shown = await _reports(visit, execution_id)
+    return Page("runs/progress.html", {"section": "runs", "execution_id": execution_id, **shown})
+
+
+async def _reports(visit: Visit, execution_id: str) -> dict[str, Any]:
+    try:
+        reports = await visit.call("execution.progress", execution_id=execution_id)
+    except Denied as error:
+        reports = {"problem": f"Not for you: {error.message}.", "under_way": False}
+    return {"reports": {"problem": None, **reports}, "lines_max": limits.REPORT_LINES_KEPT_PER_RUN}
+
+
 async def _drawing(visit: Visit, execution_id: str) -> dict[str, Any]:
     """The drawing, or why there is none. Its markup is made by us, with every text of the document escaped."""
     try:
@@ -167,11 +216,10 @@ async def _drawing(visit: Visit, execution_id: str) -> dict[str, Any]:
     return {"svg": Markup(drawing["svg"]), "problem": None}
 
 
-def _questions(shown: dict[str, Any], mistakes: dict[str, tuple[Fields, dict[str, list[str]]]]) -> list[dict[str, Any]]:
+def _questions(shown: dict[str, Any], mistakes: Mistakes) -> list[dict[str, Any]]:
     questions = []
     for asked in shown["waiting_for"]["questions"]:
-        given, wrong = mistakes.get(asked["interrupt_id"], (Fields({}), {}))
+        given, wrong = mistakes.get(asked["interrupt_id"], ({}, {}))
         fields = answer_form(asked["answer_schema"]).html(given, wrong)
-        general = [message for place, messages in wrong.items() if not place for message in messages]
-        questions.append({**asked, "fields": fields, "mistakes": general})
+        questions.append({**asked, "fields": fields, "wrong": wrong})
     return questions

@@ -1,6 +1,7 @@
 """Servers whose tools are imported: how they stand, and what their tools say, to be accepted word by word.
 
-A tool is accepted with the hash that the page showed, one at a time: what is accepted is what was read.
+A tool is accepted, or refused, with the hash that the page showed, one at a time: what is decided about is what was
+read.
 """
 
 from __future__ import annotations
@@ -8,15 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.base.errors import Rejected
-from penstock.console.pages.reading import address, chosen
+from penstock.console.pages.reading import address, chosen, held
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
 from penstock.console.word_changes import changed_words
 
 __all__ = ["listing", "server"]
 
-_ACTIONS = {"accept": "upstream.accept", "revoke": "upstream.revoke", "refresh": "upstream.refresh"}
-_STATUSES = ("changed", "new", "pinned", "gone", "excluded")
+_ACTIONS = {
+    "accept": "upstream.accept",
+    "refuse": "upstream.refuse",
+    "revoke": "upstream.revoke",
+    "refresh": "upstream.refresh",
+}
+_STATUSES = ("changed", "new", "pinned", "refused", "gone", "excluded")
 
 
 async def listing(visit: Visit) -> Shown:
@@ -26,7 +32,7 @@ async def listing(visit: Visit) -> Shown:
 
 
 async def server(visit: Visit) -> Shown:
-    """Show the tools of a server; accept one as it is now, or take it out of the catalogue."""
+    """Show the tools of a server; accept or refuse one as it is now, or take it out."""
     name = visit.path["server"]
     if visit.form is not None:
         operation = chosen(visit.form, _ACTIONS)
@@ -36,17 +42,28 @@ async def server(visit: Visit) -> Shown:
             if not tool or tool == "*":
                 raise Rejected("TOOL_NEEDED", "tools are accepted one at a time", "open the page again")
             arguments |= {"tools": [tool], "hash": visit.form.text("hash")}
+        elif operation == "upstream.refuse":
+            reason = visit.form.text("reason")
+            if not reason:
+                return await _page(visit, wrong=tool)
+            arguments |= {"tool": tool, "hash": visit.form.text("hash"), "reason": reason}
         elif operation == "upstream.revoke":
             arguments["tool"] = tool
-        await visit.call(operation, **arguments)
-        return Redirect(address("tools", "servers", name))
+        done = await visit.call(operation, **arguments)
+        return held(done) or Redirect(address("tools", "servers", name))
+    return await _page(visit)
+
+
+async def _page(visit: Visit, *, wrong: str | None = None) -> Page:
+    """Show the tools; `wrong` is the one whose refusal has no reason."""
+    name = visit.path["server"]
     status = visit.query.text("status")
     if status and status not in _STATUSES:
         raise Rejected("STATUS_UNKNOWN", f"{status[:40]} is no choice here", f"one of: {', '.join(_STATUSES)}")
     page = await visit.call("upstream.tools", server=name, status=status or None)
     tools = sorted((_shown(item) for item in page["items"]), key=lambda item: _STATUSES.index(item["status"]))
-    given = {"section": "tools", "tab": "servers", "server": name, "tools": tools}
-    return Page("tools/server.html", {**given, "status": status, "statuses": _STATUSES})
+    given = {"section": "tools", "tab": "servers", "server": name, "tools": tools, "wrong": wrong}
+    return Page("tools/server.html", {**given, "status": status, "statuses": _STATUSES}, 422 if wrong else 200)
 
 
 def _shown(tool: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.base import limits
-from penstock.console.pages.reading import address
+from penstock.console.pages.reading import address, held, key_names
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
 
@@ -26,15 +26,13 @@ async def agent(visit: Visit) -> Shown:
         prompt = visit.form.text("prompt")
         if prompt:
             started = await visit.call("agent.execute", agent_id=agent_id, prompt=prompt)
-            held = started.get("held")
-            return Redirect(
-                address("approvals", held["draft_id"]) if held else address("runs", started["execution_id"])
-            )
+            return held(started) or Redirect(address("runs", started["execution_id"]))
         mistake = "Say what it is to do."
     shown = await visit.call("agent.get", agent_id=agent_id)
     details = {name: shown[name] for name in ("output_schema", "limits", "conversation", "memory") if shown.get(name)}
     given = {"section": "agents", "agent": shown, "details": {name: cut_value(item) for name, item in details.items()}}
     tools = [item if isinstance(item, str) else item["tool"] for item in shown["tools"]]
     asked = [item["tool"] for item in shown["tools"] if not isinstance(item, str) and item.get("approve")]
+    given["key_names"] = await key_names(visit, [shown["updated_by"]])
     given |= {"tools": tools, "asked": asked, "prompt": prompt, "mistake": mistake}
     return Page("agents/agent.html", given, 422 if mistake else 200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.base import limits
-from penstock.console.pages.reading import part
+from penstock.console.pages.reading import key_names, part
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Shown, Visit
 from penstock.console.word_changes import changed_lines
@@ -41,6 +41,7 @@ async def workflow(visit: Visit) -> Shown:
             "runs": await part(visit, "workflow.executions", workflow_id=workflow_id, limit=_FEW),
             "schedules": await part(visit, "schedule.list", workflow_id=workflow_id, limit=_FEW),
             "triggers": await part(visit, "trigger.list", workflow_id=workflow_id),
+            "key_names": await key_names(visit, [shown["created_by"]]),
         },
     )
 

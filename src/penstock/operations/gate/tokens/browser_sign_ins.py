@@ -5,9 +5,10 @@ Above it: the console, `code_flow`. Below it: nothing. The console starts withou
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["FinishedSignIn", "Leaving", "ReturnedQuery"]
+__all__ = ["FinishedSignIn", "IssuedTokens", "Leaving", "ReturnedQuery"]
 
 
 class Leaving(NamedTuple):
@@ -19,10 +20,22 @@ class Leaving(NamedTuple):
     verifier: str
 
 
-class FinishedSignIn(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedTokens:
+    """What an issuer gave. Its repr has none of it."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str | None = field(repr=False)
+    """None if it gave none: there is nothing to refresh the access token with, or the one before stays valid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedSignIn:
     """What a finished sign-in gave."""
 
-    access_token: str
+    tokens: IssuedTokens
+    id_token: str = field(repr=False)
+    """Shown to the issuer again when somebody signs out there."""
     subject: str | None
     """Who signed in, as the ID token says in the claim that names callers; None if it has no such claim."""
 

@@ -24,6 +24,8 @@ class BrowserClient:
     client_secret: Callable[[], str] | None
     """Looks the secret up; None for a client that has none."""
     redirect_uri: str
+    signed_out_uri: str
+    """Where a browser comes back to that signed out at the issuer."""
     scopes: tuple[str, ...]
     resource: str
     """What the access token is asked for: the audience that this server has."""

@@ -1,8 +1,9 @@
 """Signing in with a browser: the authorization code flow of OpenID Connect with PKCE (RFC 7636).
 
 `begin` returns where the browser goes, and what it has to bring back; `finish` exchanges the code for tokens. The ID
-token proves that this very sign-in has ended; its access token is returned, and authenticated like any other. Nothing
-is kept here: what belongs to a sign-in that has begun is carried by the browser, signed by the console.
+token proves that this very sign-in has ended; its access token is returned, and authenticated like any other. `refresh`
+gets another one, and `sign_out_address` says where the browser signs out. Nothing is kept here: what belongs to a
+sign-in that has begun is carried by the browser, signed by the console.
 
 Above it: `authenticator` makes one for each issuer with a client for the console. Below it: the port to issuers,
 `governance.tokens`.
@@ -17,7 +18,7 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_urlsafe
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 from urllib.parse import urlencode, urlsplit
 
 from penstock.base import limits
@@ -27,10 +28,10 @@ from penstock.governance.tokens.id_tokens import check_id_token
 from penstock.governance.tokens.parsing import check_header, parse_token
 from penstock.governance.tokens.rules import IssuerRules, TokenRefusal
 from penstock.governance.tokens.signing_keys import signature_is_valid
-from penstock.operations.gate.tokens.browser_sign_ins import FinishedSignIn, Leaving, ReturnedQuery
+from penstock.operations.gate.tokens.browser_sign_ins import FinishedSignIn, IssuedTokens, Leaving, ReturnedQuery
 from penstock.operations.gate.tokens.choices import BrowserClient
 from penstock.operations.gate.tokens.issuer_keys import IssuerKeys, metadata_addresses
-from penstock.runtime.ports.issuers import CodeExchange, Fetched, IssuerClient
+from penstock.runtime.ports.issuers import Fetched, GrantRefused, IssuerClient, NotFetched, TokenRequest
 
 __all__ = ["CodeFlow"]
 
@@ -41,6 +42,8 @@ _HINT = "sign in again; if that does not help, ask the owner of the server"
 class _Metadata(NamedTuple):
     authorize: str
     token: str
+    sign_out: str | None
+    """Where a browser signs out (OpenID Connect RP-Initiated Logout); None if that is not offered."""
     names_itself: bool
     """Whether it says in every answer who it is (RFC 9207)."""
     takes_basic: bool
@@ -93,33 +96,65 @@ class CodeFlow:
             raise _refused(f"the issuer refused: {_plain(returned.error)}")
         if not returned.code:
             raise _refused("the issuer sent no code")
-        tokens = await self._exchanged(metadata, returned.code, left.verifier)
-        id_token, access_token = tokens.get("id_token"), tokens.get("access_token")
-        if not isinstance(id_token, str) or not isinstance(access_token, str):
-            raise _refused("the issuer gave no ID token, or no access token")
+        grant = {
+            "grant_type": "authorization_code",
+            "code": returned.code,
+            "redirect_uri": self.browser.redirect_uri,
+            "code_verifier": left.verifier,
+        }
+        given = await self._exchanged(metadata, grant)
+        tokens, id_token = _issued(given), given.get("id_token")
+        if not isinstance(id_token, str):
+            raise _refused("the issuer gave no ID token")
         claims = await self._verified(id_token, left.nonce)
         if not isinstance(claims.get("sub"), str):
             raise _refused("the ID token does not say who signed in (`sub`)")
         subject = claims.get(self.rules.subject_claim)
-        return FinishedSignIn(access_token, subject if isinstance(subject, str) else None)
+        return FinishedSignIn(tokens=tokens, id_token=id_token, subject=subject if isinstance(subject, str) else None)
 
-    async def _exchanged(self, metadata: _Metadata, code: str, verifier: str) -> dict[str, Any]:
+    async def refresh(self, refresh_token: str) -> IssuedTokens:
+        """Get another access token; raise `Denied` if the issuer refuses, `Unavailable` if it cannot be asked now.
+
+        An ID token that comes with it says nothing that is used: who it is, the access token says.
+        """
+        grant = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+        return _issued(await self._exchanged(await self._discovered(), grant))
+
+    async def sign_out_address(self, id_token: str) -> str | None:
+        """Return where somebody signs out at the issuer, and comes back from; None if it offers no such place."""
+        address = (await self._discovered()).sign_out
+        if address is None:
+            return None
+        query = {
+            "id_token_hint": id_token,
+            "client_id": self.browser.client_id,
+            "post_logout_redirect_uri": self.browser.signed_out_uri,
+        }
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
+
+    async def _exchanged(self, metadata: _Metadata, grant: dict[str, str]) -> dict[str, Any]:
         secret = None if self.browser.client_secret is None else self.browser.client_secret()
-        request = CodeExchange(
+        request = TokenRequest(
             url=metadata.token,
-            code=code,
-            verifier=verifier,
-            redirect_uri=self.browser.redirect_uri,
+            grant=grant,
             client_id=self.browser.client_id,
             client_secret=secret,
             resource=self.browser.resource,
             secret_in_header=metadata.takes_basic,
         )
         answer = await self.client.exchange(request)
-        if not isinstance(answer, Fetched):
-            _LOGGER.warning("the issuer %s gave no tokens for a code: %s", self.rules.issuer, answer.reason)
-            raise _refused("the issuer gave no tokens for the sign-in")
-        found = _object(answer.body)
+        match answer:
+            case Fetched(body):
+                found = _object(body)
+            case GrantRefused(error):
+                _LOGGER.warning("the issuer %s gave no tokens: %s", self.rules.issuer, _plain(error))
+                raise _refused(f"the issuer gave no tokens for the sign-in ({_plain(error)})")
+            case NotFetched(reason):
+                _LOGGER.warning("the issuer %s gave no tokens: %s", self.rules.issuer, reason)
+                message = "the issuer cannot be asked for tokens"
+                raise Unavailable("ISSUER_UNAVAILABLE", message, "try again in a minute")
+            case _:
+                assert_never(answer)
         if found is None:
             raise _refused("the tokens of the issuer cannot be read")
         return found
@@ -169,12 +204,29 @@ def _read_metadata(found: dict[str, Any] | None, issuer: str) -> _Metadata | Non
     authorize, token = found.get("authorization_endpoint"), found.get("token_endpoint")
     if not isinstance(authorize, str) or not isinstance(token, str):
         return None
-    if urlsplit(authorize).scheme not in ("https", "http") or not authorize.isprintable():
+    if not _is_page(authorize):
         return None
     methods = found.get("token_endpoint_auth_methods_supported")
     takes_basic = not isinstance(methods, list) or "client_secret_basic" in methods
     names_itself = found.get("authorization_response_iss_parameter_supported") is True
-    return _Metadata(authorize, token, names_itself, takes_basic)
+    sign_out = found.get("end_session_endpoint")
+    if not isinstance(sign_out, str) or not _is_page(sign_out):
+        sign_out = None
+    return _Metadata(authorize, token, sign_out, names_itself, takes_basic)
+
+
+def _is_page(address: str) -> bool:
+    """Whether a browser may be sent to an address that an issuer names."""
+    return urlsplit(address).scheme in ("https", "http") and address.isprintable()
+
+
+def _issued(given: dict[str, Any]) -> IssuedTokens:
+    access_token, refresh_token = given.get("access_token"), given.get("refresh_token")
+    if not isinstance(access_token, str):
+        raise _refused("the issuer gave no access token")
+    return IssuedTokens(
+        access_token=access_token, refresh_token=refresh_token if isinstance(refresh_token, str) else None
+    )
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.governance.principals import TokenReference
-from penstock.operations.gate.lru_cache import LruCache
+from penstock.operations.gate.lru_cache import CurrentValues
 from penstock.runtime.ports.platform import PlatformStore
 
 __all__ = ["REVOCATION_KIND", "Revocations", "subject_revocation_id", "token_revocation_id"]
@@ -40,30 +40,26 @@ class Revocations:
 
     def __init__(self, platform: PlatformStore) -> None:
         self._platform = platform
-        self._mark: int | None = None
-        self._unrevoked: LruCache[TokenReference, TokenReference] = LruCache(limits.TOKENS_PROVEN_KEPT)
+        self._unrevoked: CurrentValues[TokenReference, TokenReference] = CurrentValues(
+            platform.change_mark, limits.TOKENS_PROVEN_KEPT
+        )
         """The tokens that were not revoked when the store last changed."""
 
     def is_known_valid(self, token: TokenReference) -> bool:
         """Whether a token was looked up since the store last changed, and was not revoked."""
-        mark = self._platform.change_mark()
-        if mark is None or mark != self._mark:
-            self._mark = mark
-            self._unrevoked = LruCache(limits.TOKENS_PROVEN_KEPT)
-        return self._unrevoked.get(token) is not None
+        return self._unrevoked.at_hand().get(token) is not None
 
     async def is_revoked(self, token: TokenReference) -> bool:
         """Whether a token, or its subject, is revoked."""
-        if self.is_known_valid(token):
+        unrevoked = self._unrevoked.at_hand()
+        if unrevoked.get(token) is not None:
             return False
-        unrevoked = self._unrevoked
         if await self.is_subject_revoked(token.tenant, token.issuer, token.subject):
             return True
         if token.token_id is not None and await self._exists(
             token.tenant, token_revocation_id(token.issuer, token.token_id)
         ):
             return True
-        # If the store changed in the meantime, this cache was replaced, and the outdated entry is never read.
         unrevoked.put(token, token)
         return False
 

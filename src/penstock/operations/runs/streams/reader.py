@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 from penstock.base import limits
@@ -51,9 +52,12 @@ def open_stream(
     reader = _Reader(
         context=context, run_id=row.run_id, tenant=row.tenant, wanted=wanted, seen=after, already_sent=already_sent
     )
-    events = reader.events() if first is None else _after(first, reader.events())
+    # Now, and not when the first event is asked for: a model that is asked in between is to know that somebody reads.
+    listening = ExitStack()
+    news = listening.enter_context(reader.listening())
+    events = reader.events(news) if first is None else _after(first, reader.events(news))
     return EventStream(
-        events=HeldStream(events, services.open_streams, context.principal),
+        events=HeldStream(events, services.open_streams, context.principal, also=listening.close),
         retry_ms=chosen.stream_retry_ms,
         execution_id=id_for_callers(row.tenant, row.run_id),
     )
@@ -107,21 +111,25 @@ class _Reader:
     True at first, because whatever happened between authentication and the first look was not reported to this reader.
     """
 
-    async def events(self) -> AsyncIterator[StreamEvent]:
+    def listening(self) -> AbstractContextManager[ProgressNews]:
+        """Return the subscription to what the activities of the run report, which the stream needs until its end."""
+        progress = self.context.services.host.progress
+        return progress.subscribe(self.run_id, wake=self._nudge, texts="delta" in self.wanted)
+
+    async def events(self, news: ProgressNews) -> AsyncIterator[StreamEvent]:
         """Yield everything after `seen`, with heartbeats in between, until the run has ended or is gone."""
         services = self.context.services
         services.open_streams.listen(self._nudge)
         try:
-            with services.host.progress.subscribe(self.run_id, wake=self._nudge, texts="delta" in self.wanted) as news:
-                self.ended = (await self._folded()).ended
-                heartbeat_at = self._next_heartbeat_at()
-                while not self.ended and not services.open_streams.ending:
-                    for event in await self._fresh(news, heartbeat_at):
-                        going_on = event in _LAST or await self._may_go_on()
-                        yield event if going_on else self._not_valid()
-                        if not going_on or event in _LAST:
-                            return
-                        heartbeat_at = self._next_heartbeat_at()
+            self.ended = (await self._folded()).ended
+            heartbeat_at = self._next_heartbeat_at()
+            while not self.ended and not services.open_streams.ending:
+                for event in await self._fresh(news, heartbeat_at):
+                    going_on = event in _LAST or await self._may_go_on()
+                    yield event if going_on else self._not_valid()
+                    if not going_on or event in _LAST:
+                        return
+                    heartbeat_at = self._next_heartbeat_at()
         finally:
             services.open_streams.leave(self._nudge)
 

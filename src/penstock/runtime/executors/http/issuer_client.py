@@ -9,6 +9,7 @@ Above it: `app` passes it to the gate. Below it: `outbound`, httpx2.
 from __future__ import annotations
 
 import asyncio
+import json
 from base64 import b64encode
 from urllib.parse import quote
 
@@ -17,11 +18,21 @@ import httpx2
 from penstock.base import limits
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
-from penstock.runtime.ports.issuers import CodeExchange, Fetched, IntrospectionRequest, IssuerResponse, NotFetched
+from penstock.runtime.ports.issuers import (
+    Fetched,
+    GrantRefused,
+    IntrospectionRequest,
+    IssuerResponse,
+    NotFetched,
+    TokenRequest,
+    TokenResponse,
+)
 
 __all__ = ["HttpIssuerClient"]
 
 _OK = 200
+# How a token endpoint says no; anything else is a failure that may pass.
+_REFUSALS = (400, 401, 403)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -41,30 +52,28 @@ class HttpIssuerClient:
         body = {"token": request.token, "token_type_hint": "access_token"}
         return await self._send(httpx2.Request("POST", request.url, headers=headers, data=body))
 
-    async def exchange(self, request: CodeExchange) -> IssuerResponse:
-        """Return the tokens that an issuer gives for a code."""
+    async def exchange(self, request: TokenRequest) -> TokenResponse:
+        """Return the tokens that an issuer gives for a code or a refresh token."""
         headers = {"accept": "application/json"}
-        body = {
-            "grant_type": "authorization_code",
-            "code": request.code,
-            "redirect_uri": request.redirect_uri,
-            "code_verifier": request.verifier,
-            "resource": request.resource,
-        }
+        body = {**request.grant, "resource": request.resource}
         if request.client_secret is not None and request.secret_in_header:
             headers["authorization"] = _basic(request.client_id, request.client_secret)
         else:
             body["client_id"] = request.client_id
             body |= {} if request.client_secret is None else {"client_secret": request.client_secret}
-        return await self._send(httpx2.Request("POST", request.url, headers=headers, data=body))
+        return await self._asked(httpx2.Request("POST", request.url, headers=headers, data=body), _REFUSALS)
 
     async def _send(self, request: httpx2.Request) -> IssuerResponse:
+        answer = await self._asked(request)
+        return NotFetched("it refused") if isinstance(answer, GrantRefused) else answer
+
+    async def _asked(self, request: httpx2.Request, refusals: tuple[int, ...] = ()) -> TokenResponse:
         url = request.url
         if url.scheme != "https" and not (url.scheme == "http" and url.host in _THIS_MACHINE):
             return NotFetched("its address must begin with https://")
         try:
             async with asyncio.timeout(limits.ISSUER_FETCH_SECONDS):
-                return await self._bounded(request)
+                return await self._bounded(request, refusals)
         except (TimeoutError, httpx2.TimeoutException):
             return NotFetched(f"no answer within {limits.ISSUER_FETCH_SECONDS:g} s")
         except httpx2.InvalidURL:
@@ -74,20 +83,21 @@ class HttpIssuerClient:
         except httpx2.HTTPError as error:
             return NotFetched(f"the exchange broke off: {type(error).__name__}")
 
-    async def _bounded(self, request: httpx2.Request) -> IssuerResponse:
+    async def _bounded(self, request: httpx2.Request, refusals: tuple[int, ...]) -> TokenResponse:
         client = await self._opened()
         response = await client.send(request, stream=True, follow_redirects=False)
+        status = response.status_code
         try:
-            if response.status_code != _OK:
-                return NotFetched(f"the status of its answer is {response.status_code}")
+            if status != _OK and status not in refusals:
+                return NotFetched(f"the status of its answer is {status}")
             body = bytearray()
             async for part in response.aiter_bytes():
                 body += part
                 if len(body) > limits.ISSUER_DOCUMENT_BYTES_MAX:
                     return NotFetched(f"its answer is larger than {limits.ISSUER_DOCUMENT_BYTES_MAX} bytes")
-            return Fetched(bytes(body))
         finally:
             await response.aclose()
+        return Fetched(bytes(body)) if status == _OK else _refusal(bytes(body), status)
 
     async def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
@@ -110,3 +120,13 @@ def _basic(client_id: str, client_secret: str) -> str:
     """Return the header of a client with a secret. RFC 6749, section 2.3.1: both parts are form-encoded first."""
     credentials = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}"
     return f"Basic {b64encode(credentials.encode()).decode()}"
+
+
+def _refusal(body: bytes, status: int) -> GrantRefused | NotFetched:
+    """Return what an issuer calls its refusal. Something in between, such as a proxy, may refuse too, with no word."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    error = found.get("error") if isinstance(found, dict) else None
+    return GrantRefused(error) if isinstance(error, str) else NotFetched(f"the status of its answer is {status}")

@@ -7,7 +7,7 @@ it: `port`, `turns`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import msgspec
@@ -17,9 +17,10 @@ from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.base.text import clean
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation, is_prompt, violations
 from penstock.runtime.activities.performing import ActivityDone, ActivityError
+from penstock.runtime.activities.progress import value_without
 from penstock.runtime.executors.llm.port import LlmReply, LlmRequest, LlmToolCall
 from penstock.runtime.executors.llm.tool_names import ToolNames
-from penstock.runtime.executors.llm.turns import Turn
+from penstock.runtime.executors.llm.turns import Summarizing, Turn
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.json_tokens import has_more_tokens
 
@@ -32,6 +33,8 @@ __all__ = [
     "format_violations",
     "repair_text",
     "schema_violation",
+    "summary_before",
+    "summary_result",
     "turn_result",
 ]
 
@@ -86,6 +89,8 @@ class PreparedRequest:
     request: LlmRequest
     schema: CompiledSchema | None
     untrusted: bool
+    hidden: tuple[str, ...] = field(default=(), repr=False)
+    """Secrets of the call: they are masked in what is recorded."""
     turn: Turn | None = None
     """What a turn of a conversation begins with; None for a call that is answered once."""
 
@@ -145,11 +150,13 @@ def format_violations(found: tuple[Violation, ...], separator: str) -> str:
     return separator.join(f"{item.instance_path or '(the whole answer)'} {item.message}" for item in found)
 
 
-def turn_result(turn: Turn, schema: CompiledSchema | None, reply: LlmReply, account: Usage) -> JsonObject:
+def turn_result(turn: Turn, prepared: PreparedRequest, reply: LlmReply, account: Usage) -> JsonObject:
     """Return the result of a node that asked for one turn."""
-    calls: list[JsonValue] = [
-        _call(call, index, turn.names) for index, call in enumerate(reply.tool_calls[: limits.LLM_TOOL_CALLS_MAX])
-    ]
+    schema = prepared.schema
+    made = [_call(call, index, turn.names) for index, call in enumerate(reply.tool_calls[: limits.LLM_TOOL_CALLS_MAX])]
+    if made and len(made) == len(reply.tool_calls) and _is_kept_whole(reply.thoughts, prepared.hidden):
+        made[0]["thoughts"] = reply.thoughts
+    calls: list[JsonValue] = [*made]
     result: JsonObject = {"text": reply.text, "tool_calls": calls, "answer": None, "problem": None}
     if not calls:
         checked = None if schema is None else check_answer(schema, reply)
@@ -161,12 +168,36 @@ def turn_result(turn: Turn, schema: CompiledSchema | None, reply: LlmReply, acco
             result["problem"] = _EMPTY
         else:
             result["answer"] = reply.text
-    result["usage"] = {
+    result["usage"] = _turn_usage(account)
+    return result
+
+
+def _is_kept_whole(thoughts: JsonObject | None, hidden: tuple[str, ...]) -> bool:
+    """Whether there are thoughts that are recorded as they are: with a secret masked, a provider refuses them."""
+    return thoughts is not None and (not hidden or value_without(thoughts, hidden) == thoughts)
+
+
+def _turn_usage(account: Usage) -> JsonObject:
+    return {
         "input_tokens": account.input_tokens,
         "output_tokens": account.output_tokens,
         "cost": None if account.cost is None else float(account.cost),
     }
-    return result
+
+
+def summary_result(wanted: Summarizing, reply: LlmReply, account: Usage) -> JsonObject | ActivityError:
+    """Return the result of a node that asked for a summary."""
+    text, most = reply.text.strip(), wanted.characters_max
+    if not text:
+        return ActivityError("the summary is empty", "LLM_PROVIDER_ERROR", extra=account.failed_usage())
+    kept = text if len(text) <= most else f"{text[:most]} …"
+    return {"text": kept, "entries": wanted.entries, "usage": _turn_usage(account)}
+
+
+def summary_before(wanted: Summarizing) -> ActivityDone:
+    """Return the result if there is nothing more to summarise: nobody is asked, and the summary stays as it is."""
+    unused: JsonObject = {"input_tokens": 0, "output_tokens": 0, "cost": 0}
+    return ActivityDone({"text": wanted.before, "entries": wanted.entries, "usage": unused})
 
 
 def _call(call: LlmToolCall, index: int, names: ToolNames) -> JsonObject:

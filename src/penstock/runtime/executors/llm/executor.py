@@ -11,7 +11,8 @@ A model is one of the settings, or one that the tenant of the run has registered
 performed. If it cannot answer, its fallbacks are asked (`attempts`).
 
 With `conversation`, `tools` or `answer_schema`, the node is one turn of a conversation: the model is asked once, and
-the result says which tools it calls, or its answer, or what is wrong with that (`turns`).
+the result says which tools it calls, or its answer, or what is wrong with that (`turns`). With `summarize` it writes a
+summary of what there is no room for.
 
 With `provider: client`, the program that started the run is asked for its model's answer (`client_model`), if it
 supports that. Otherwise the server's own model of that name answers, or its default model.
@@ -37,6 +38,8 @@ from penstock.runtime.executors.llm.answers import (
     done,
     repair_text,
     schema_violation,
+    summary_before,
+    summary_result,
     turn_result,
 )
 from penstock.runtime.executors.llm.attempts import Attempts, Ways
@@ -81,6 +84,9 @@ class LlmExecutor:
         prepared = self._prepare(call, chosen.model)
         if isinstance(prepared, ActivityError):
             return prepared
+        summarizing = None if prepared.turn is None else prepared.turn.summarizing
+        if summarizing is not None and not summarizing.is_needed:
+            return summary_before(summarizing)
 
         async def find(name: str) -> ServedModel | LlmFailure:
             return await self._named(name, call.tenant)
@@ -138,7 +144,9 @@ class LlmExecutor:
             settings=settings,
             tools=prompts.tools,
         )
-        return PreparedRequest(request=request, schema=compiled, untrusted=prompts.untrusted, turn=turn)
+        return PreparedRequest(
+            request=request, schema=compiled, untrusted=prompts.untrusted, turn=turn, hidden=tuple(call.hidden)
+        )
 
     async def _choose(self, call: ActivityCall) -> ServedModel | ActivityError:
         """The model that a node names, or the error if it cannot be asked."""
@@ -223,8 +231,11 @@ async def _converse(provider: LlmProvider, prepared: PreparedRequest, account: U
     if isinstance(reply, LlmFailure):
         return _failed(reply, account)
     account.add(reply)
+    if prepared.turn is not None and prepared.turn.summarizing is not None:
+        written = summary_result(prepared.turn.summarizing, reply, account)
+        return written if isinstance(written, ActivityError) else done(written, prepared, account, reply)
     if prepared.turn is not None:
-        return done(turn_result(prepared.turn, prepared.schema, reply, account), prepared, account, reply)
+        return done(turn_result(prepared.turn, prepared, reply, account), prepared, account, reply)
     if prepared.schema is None:
         return done({"text": reply.text}, prepared, account, reply)
     answer = check_answer(prepared.schema, reply)

@@ -20,9 +20,10 @@ __all__ = ["LiveText", "is_read"]
 def is_read(call: ActivityCall, prepared: PreparedRequest) -> bool:
     """Whether a model is asked for its text piece by piece: somebody reads it, or the node says so.
 
-    An answer that has to fit a schema is for programs, and nobody reads that in pieces.
+    An answer that has to fit a schema is for programs, and nobody reads that in pieces. A summary is for the model.
     """
-    if call.readers is None or prepared.schema is not None:
+    summarizes = prepared.turn is not None and prepared.turn.summarizing is not None
+    if call.readers is None or prepared.schema is not None or summarizes:
         return False
     return call.activity.config.get("stream") is True or call.readers.is_heard(call)
 

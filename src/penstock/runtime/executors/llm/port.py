@@ -57,6 +57,8 @@ class LlmMessage:
     tool: str | None = None
     failed: bool = False
     """Whether the tool failed: the text says why."""
+    thoughts: JsonObject | None = None
+    """What a model thought before it said this, as `LlmReply` has it; for the model that thought it, and no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,8 @@ class LlmReply:
     tool_calls: tuple[LlmToolCall, ...] = ()
     tokens_known: bool = True
     """Whether the provider said how many tokens it used."""
+    thoughts: JsonObject | None = None
+    """What the provider wants back in later turns, as it wrote it: only the adapter that made it understands it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

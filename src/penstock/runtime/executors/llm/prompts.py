@@ -28,7 +28,7 @@ from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.executors.llm.foreign_tools import described_tool, texts_of
 from penstock.runtime.executors.llm.port import LlmMessage, LlmTool, LlmToolCall
 from penstock.runtime.executors.llm.tool_names import ToolNames
-from penstock.runtime.executors.llm.turns import OfferedTool, Turn, said_calls
+from penstock.runtime.executors.llm.turns import OfferedTool, Turn, said_calls, said_thoughts
 from penstock.runtime.executors.llm.untrusted import Fence, fence_for, text_of
 
 __all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
@@ -56,6 +56,7 @@ class _Draft:
     call_id: str | None = None
     tool: str | None = None
     failed: bool = False
+    thoughts: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ def build_prompts(call: ActivityCall, *, turn: Turn | None = None, mark_untruste
         drafts = _published(activity.config)
     if isinstance(drafts, str):
         return drafts
+    beginning = len(drafts)
     for index, entry in enumerate(turn.entries if turn is not None else ()):
         said = _entry(entry, turn.names if turn is not None else ToolNames({}))
         if said is None:
@@ -88,7 +90,8 @@ def build_prompts(call: ActivityCall, *, turn: Turn | None = None, mark_untruste
             drafts.append(_Draft("user", (Segment(_NOTHING_TO_ADD, trusted=True),)))
         else:
             return "the node has no prompt, and the run has no state that could take its place"
-    return _written(drafts, turn, mark_untrusted=mark_untrusted)
+    fence = _fence(drafts, turn, beginning)
+    return _written(drafts, turn, fence if mark_untrusted else None)
 
 
 def lay_over(template: JsonValue, rendered: JsonValue) -> tuple[Segment, ...]:
@@ -199,7 +202,7 @@ def _entry(entry: JsonObject, names: ToolNames) -> _Draft | None:
         case "assistant":
             text = entry.get("text")
             said = Segment(text if isinstance(text, str) else "", trusted=True)
-            return _Draft("assistant", (said,), tool_calls=said_calls(entry, names))
+            return _Draft("assistant", (said,), tool_calls=said_calls(entry, names), thoughts=said_thoughts(entry))
         case "tool" if isinstance(entry.get("name"), str) and isinstance(entry.get("id"), str):
             name, failed = str(entry["name"]), entry.get("error") is not None
             content = text_of(entry["error"] if failed else entry.get("content"))
@@ -214,34 +217,50 @@ def _entry(entry: JsonObject, names: ToolNames) -> _Draft | None:
             return None
 
 
-def _described(tool: OfferedTool, marking: Fence | None, *, mark_untrusted: bool) -> tuple[str, JsonObject]:
+def _fence(drafts: list[_Draft], turn: Turn | None, beginning: int) -> Fence:
+    """Return the fence for all texts of a request, whose first `beginning` drafts are those of every turn."""
+    # Sources are included, because an attribute must not contain the mark either.
+    texts = [_texts(draft.segments) for draft in drafts] + [_texts(_told(tool)) for tool in _foreign(turn)]
+    return fence_for((text for some in texts for text in some), beginning=sum(map(len, texts[:beginning])))
+
+
+def _texts(segments: tuple[Segment, ...]) -> list[str]:
+    return [text for segment in segments for text in (segment.text, segment.source or "")]
+
+
+def _foreign(turn: Turn | None) -> list[OfferedTool]:
+    return [tool for tool in turn.tools if not tool.trusted] if turn is not None else []
+
+
+def _told(tool: OfferedTool) -> tuple[Segment, ...]:
+    """What another server says of a tool."""
+    texts = texts_of(tool.description, tool.input_schema)
+    return tuple(Segment(text, trusted=False, source=f"tool {tool.name}") for text in texts)
+
+
+def _described(tool: OfferedTool, fence: Fence | None) -> tuple[str, JsonObject]:
     """What a model reads of a tool. Texts of another server are marked, in its schema too."""
-    if tool.trusted or not mark_untrusted:
+    if tool.trusted or fence is None:
         return tool.description, tool.input_schema
     source = f"tool {tool.name}"
 
     def wrapped(text: str) -> str:
-        return text if marking is None or not _to_mark(Segment(text, trusted=False)) else marking.wrap(text, source)
+        return fence.wrap(text, source) if _to_mark(Segment(text, trusted=False)) else text
 
     return described_tool(tool.description, tool.input_schema, wrapped)
 
 
-def _written(drafts: list[_Draft], turn: Turn | None, *, mark_untrusted: bool) -> Prompts:
-    segments = [segment for draft in drafts for segment in draft.segments]
-    offered = [tool for tool in turn.tools if not tool.trusted] if turn is not None else []
-    for tool in offered:
-        texts = texts_of(tool.description, tool.input_schema)
-        segments += [Segment(text, trusted=False, source=f"tool {tool.name}") for text in texts]
-    outside = any(_to_mark(segment) for segment in segments)
-    # Sources are included, because an attribute must not contain the mark either.
-    fence = fence_for(part for segment in segments for part in (segment.text, segment.source or ""))
-    marking = fence if outside and mark_untrusted else None
+def _written(drafts: list[_Draft], turn: Turn | None, fence: Fence | None) -> Prompts:
+    said = [segment for draft in drafts for segment in draft.segments]
+    told = [segment for tool in _foreign(turn) for segment in _told(tool)]
+    outside = any(map(_to_mark, said + told))
+    marking = fence if outside else None
     system = [_text(draft, marking) for draft in drafts if draft.role == "system"]
     if marking is not None:
         system.append(marking.notice)
     messages = tuple(_message_of(draft, marking) for draft in drafts if draft.role != "system")
     tools = turn.tools if turn is not None else ()
-    described = {tool.name: _described(tool, marking, mark_untrusted=mark_untrusted) for tool in tools}
+    described = {tool.name: _described(tool, fence) for tool in tools}
     return Prompts(
         system="\n\n".join(system) or None,
         messages=messages,
@@ -260,6 +279,7 @@ def _message_of(draft: _Draft, marking: Fence | None) -> LlmMessage:
         call_id=draft.call_id,
         tool=draft.tool,
         failed=draft.failed,
+        thoughts=draft.thoughts,
     )
 
 

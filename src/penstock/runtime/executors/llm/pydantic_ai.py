@@ -42,7 +42,6 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
-    ModelResponsePart,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartStartEvent,
@@ -66,6 +65,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.traces import current_traceparent
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmMessage, LlmReply, LlmRequest, LlmToolCall
+from penstock.runtime.executors.llm.thoughts import said_before, thoughts_of
 from penstock.runtime.executors.llm.tool_names import ANSWER_TOOL
 from penstock.runtime.executors.outbound.bounded_body import BodyTooLarge, ResponseLimits, was_too_large
 from penstock.runtime.executors.outbound.error_text import truncated
@@ -169,7 +169,7 @@ class PydanticProvider:
         return self._reply(request, response)
 
     async def _response(self, model: Model[Any], request: LlmRequest) -> ModelResponse:
-        messages, settings, parameters = _messages(request), _settings(request), _parameters(request)
+        messages, settings, parameters = _messages(request, self.name), _settings(request), _parameters(request)
         on_text = None if request.model in self._uncounted else request.on_text
         if on_text is None:
             response = await model_request(
@@ -259,6 +259,7 @@ class PydanticProvider:
             cut_off=response.finish_reason == "length",
             tool_calls=_tool_calls(response),
             tokens_known=request.on_text is None or usage.has_values(),
+            thoughts=thoughts_of(response, self.name, request.model),
         )
 
     def _cost(self, response: ModelResponse) -> Decimal | None:
@@ -312,11 +313,11 @@ def _denied_by(error: BaseException | None) -> AddressDenied | None:
     return None
 
 
-def _messages(request: LlmRequest) -> list[ModelMessage]:
+def _messages(request: LlmRequest, provider: str) -> list[ModelMessage]:
     messages: list[ModelMessage] = []
     for role, group in groupby(request.messages, key=lambda message: message.role):
         if role == "assistant":
-            messages.extend(ModelResponse(parts=_said(message)) for message in group)
+            messages.extend(said_before(message, provider, request.model) for message in group)
         elif role == "tool":
             # The results of one turn are one message: Anthropic refuses anything else.
             messages.append(ModelRequest(parts=[_returned(item) for item in group], instructions=request.system))
@@ -325,14 +326,6 @@ def _messages(request: LlmRequest) -> list[ModelMessage]:
                 ModelRequest(parts=[UserPromptPart(message.text)], instructions=request.system) for message in group
             )
     return messages
-
-
-def _said(message: LlmMessage) -> list[ModelResponsePart]:
-    parts: list[ModelResponsePart] = [TextPart(message.text)] if message.text or not message.tool_calls else []
-    for call in message.tool_calls:
-        arguments = call.arguments if isinstance(call.arguments, dict) else {}
-        parts.append(ToolCallPart(call.name, cast("dict[str, Any]", arguments), call.id))
-    return parts
 
 
 def _returned(message: LlmMessage) -> ModelRequestPart:

@@ -4,12 +4,15 @@
     tools: tools              the member of the state that has the tools, or the list itself
     answer_schema: {…}        the JSON Schema of the answer that ends the conversation
     conversation_characters: 100000    how much of the conversation the model reads; the whole of it without this
+    summary: summary          the member of the state that has a summary of the beginning, {text, entries}
+    summarize: true           write that summary, in place of a turn: the result is {text, entries, usage}
 
 Both are read from the state, so that a history does not repeat them in every request. The result of such a node is one
 turn of the model: `{text, tool_calls, answer, problem, usage}`. It calls tools, or it has an answer, or a problem: the
 words that tell the model what is wrong with its answer. One node asks the model once. Whoever wrote the workflow calls
 the tools, adds the results to the conversation, and decides whether another turn is paid for; `definitions.agents`
-writes such a workflow.
+writes such a workflow. What the provider wants back of what the model thought is with the first call, as `thoughts`:
+so it is in the conversation wherever the calls are.
 
 An entry of a conversation is one of
 
@@ -27,14 +30,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.base import limits
-from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.agents.conversations import bounded_conversation
+from penstock.base.json import JsonObject, JsonValue, list_or_empty
+from penstock.definitions.agents.conversations import (
+    bounded_conversation,
+    entries_to_summarize,
+    summarized_conversation,
+    summary_of,
+    without_thoughts,
+)
 from penstock.runtime.executors.llm.port import LlmTool, LlmToolCall
 from penstock.runtime.executors.llm.tool_names import ToolNames
 
-__all__ = ["OfferedTool", "Turn", "read_turn", "said_calls"]
+__all__ = ["OfferedTool", "Summarizing", "Turn", "read_turn", "said_calls", "said_thoughts"]
 
 _FIELDS = ("tools", "conversation", "answer_schema")
+_SUMMARIZE: JsonObject = {"role": "user", "text": "Write the summary."}
 _ANY_ARGUMENTS: JsonObject = {"type": "object"}
 
 
@@ -49,12 +59,24 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Summarizing:
+    """A summary to be written: for how many entries it stands, how long it may be, and the one before it."""
+
+    entries: int
+    characters_max: int
+    before: str
+    is_needed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """What a turn begins with: the conversation so far, and the tools that the model may call."""
 
     entries: tuple[JsonObject, ...]
     tools: tuple[OfferedTool, ...]
     names: ToolNames
+    summarizing: Summarizing | None = None
+    """If a summary is asked for in place of a turn."""
 
     def wire_tools(self, described: dict[str, tuple[str, JsonObject]]) -> tuple[LlmTool, ...]:
         """Return the tools for the provider, with the descriptions and schemas that a model may read."""
@@ -88,9 +110,39 @@ def read_turn(config: JsonObject, values: JsonValue) -> Turn | str | None:
     if len(found) != len(entries):
         return "`conversation` must be a list of entries, each with a `role`"
     most = config.get("conversation_characters")
-    if isinstance(most, int) and not isinstance(most, bool):
-        found = bounded_conversation(found, most)
+    room = most if isinstance(most, int) and not isinstance(most, bool) else None
+    summary = _summary(config.get("summary"), values)
+    if config.get("summarize") is True:
+        return _summarizing(found, summary, limits.AGENT_CONVERSATION_CHARACTERS_DEFAULT if room is None else room)
+    found = summarized_conversation(found, summary)
+    if room is not None:
+        found = bounded_conversation(found, room)
     return Turn(entries=tuple(found), tools=tuple(tools.values()), names=ToolNames.of(tools))
+
+
+def _summary(name: JsonValue, values: JsonValue) -> JsonValue:
+    return values.get(name) if isinstance(name, str) and isinstance(values, dict) else None
+
+
+def _summarizing(entries: list[JsonObject], summary: JsonValue, room: int) -> Turn:
+    """Return the request for a summary: what it is to stand for, as data."""
+    before, already = summary_of(summary)
+    count = entries_to_summarize(entries, already, room)
+    given: JsonObject = {"conversation": list(without_thoughts(entries[already:count]))}
+    if before:
+        given["summary_before"] = before
+    asked: JsonObject = {"role": "user", "data": given, "source": "conversation"}
+    return Turn(
+        entries=(asked, _SUMMARIZE),
+        tools=(),
+        names=ToolNames.of(()),
+        summarizing=Summarizing(
+            entries=count,
+            characters_max=room // limits.AGENT_SUMMARY_SHARE,
+            before=before,
+            is_needed=count > already,
+        ),
+    )
 
 
 def _member(name: JsonValue, values: JsonValue, field: str) -> list[JsonValue] | str:
@@ -135,3 +187,10 @@ def said_calls(entry: JsonObject, names: ToolNames) -> tuple[LlmToolCall, ...]:
                 )
             )
     return tuple(calls)
+
+
+def said_thoughts(entry: JsonObject) -> JsonObject | None:
+    """Return what the model thought in an earlier turn, if its provider wants that back."""
+    first = next(iter(list_or_empty(entry.get("tool_calls"))), None)
+    thoughts = first.get("thoughts") if isinstance(first, dict) else None
+    return thoughts if isinstance(thoughts, dict) else None

@@ -3,11 +3,13 @@
     fence = fence_for([page])
     prompt = f"{fence.notice}\n\nSummarise this page: {fence.wrap(page, source='tool web.fetch')}"
 
-A mark is `<untrusted-0f3a…>` … `</untrusted-0f3a…>`. Its letters are taken from the hash of all texts of the request
-and chosen again until none of the texts contains them: whatever a text says, it cannot contain the mark that would end
-it. Text is always marked, also if it looks marked already; whatever reads like a mark inside it is defused. For both,
-a letter counts as the one that it looks like, and characters that nobody sees do not count: a model reads them so. The
-same texts give the same mark, so that a repeated request is equal to the first.
+A mark is `<untrusted-0f3a…>` … `</untrusted-0f3a…>`. None of the texts of the request contains its letters: whatever a
+text says, it cannot contain the mark that would end it. They are taken from the hash of the texts that a conversation
+begins with, so that later turns have the same mark and providers can cache what they have read before. If one of the
+texts contains that mark, the letters are taken from the hash of all of them. Text is always marked, also if it looks
+marked already; whatever reads like a mark inside it is defused. For both, a letter counts as the one that it looks
+like, and characters that nobody sees do not count: a model reads them so. The same texts give the same mark, so that a
+repeated request is equal to the first.
 
 Above it: the llm executor. Below it: nothing of the project but JSON.
 """
@@ -85,18 +87,32 @@ class Fence:
         return f"<untrusted-{self.mark}{attribute}>{line}{_defused(text)}{line}</untrusted-{self.mark}>"
 
 
-def fence_for(texts: Iterable[str]) -> Fence:
-    """A fence for a request. Its mark occurs in none of the texts, in no letter case and no disguise."""
+def fence_for(texts: Iterable[str], *, beginning: int | None = None) -> Fence:
+    """A fence for a request. Its mark occurs in none of the texts, in no letter case and no disguise.
+
+    `beginning` says how many of the texts later turns of a conversation begin with, too.
+    """
     folded = [_plain(text) for text in texts]
-    digest = hashlib.sha256()
-    for text in folded:
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    if beginning is not None:
+        mark = _digest_of(folded[:beginning]).hexdigest()[:_MARK_CHARACTERS]
+        if not any(mark in text for text in folded):
+            return Fence(mark)
+    # Who knows how a conversation begins can write its mark, and those that would follow it. Nobody can write a text
+    # that contains the hash of itself.
+    digest = _digest_of(folded)
     while True:
         mark = digest.hexdigest()[:_MARK_CHARACTERS]
         if not any(mark in text for text in folded):
             return Fence(mark)
         digest.update(b"again")
+
+
+def _digest_of(texts: Iterable[str]) -> hashlib._Hash:
+    digest = hashlib.sha256()
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest
 
 
 @cache

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 
 from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.upstreams.lending import Lending, LendingRules
 from penstock.runtime.upstreams.oauth.model import BearerSource
 
 __all__ = [
@@ -53,10 +54,16 @@ class McpServerConfig:
     timeout_ms: int | None = None
     bearer: BearerSource | None = field(default=None, repr=False)
     """Gives requests their token, if the server wants OAuth."""
+    lending: LendingRules | None = None
+    """What the server is lent; None if nothing is."""
 
     def __post_init__(self) -> None:
         if (self.command is None) == (self.url is None):
             raise ValueError("an MCP server has either a command or a url")
+
+    def lent_to(self, tenant: str) -> Lending | None:
+        """What the server is lent for a tenant; None if nothing is."""
+        return None if self.lending is None else self.lending.lent_to(tenant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,15 +43,17 @@ from penstock.base.json import JsonObject
 from penstock.base.traces import current_traceparent
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS, McpServerConfig, command_name
+from penstock.runtime.executors.mcp.lending import LentToCall, with_sampling
 from penstock.runtime.executors.mcp.questions import (
     LiveCall,
     LiveQuestion,
     ResumeState,
+    answers_from_lent,
     next_question,
     parked_question,
     resumed,
 )
-from penstock.runtime.executors.mcp.reading import listed_readings, read
+from penstock.runtime.executors.mcp.reading import listed_readings, listed_resources, read
 from penstock.runtime.executors.mcp.results import TOOL_RESPONSE, check_result, outcome_of
 from penstock.runtime.executors.mcp.sdk_internals import is_client_unusable, is_connection_closed, is_session_gone
 from penstock.runtime.executors.mcp.session import UNAUTHORIZED, UNSENT, McpSession
@@ -59,6 +61,8 @@ from penstock.runtime.executors.mcp.session_pool import McpSessionPool
 from penstock.runtime.executors.mcp.tool_listing import ServerWatch, listed_tools
 from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE
 from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.upstreams.followed_resources import FollowedResources
+from penstock.runtime.upstreams.lending import Lending, ModelLender
 from penstock.runtime.upstreams.oauth.model import AUTHORIZATION_CODES
 from penstock.runtime.upstreams.tools import ImportRules, NoGuard, ToolGuard, UpstreamTool
 
@@ -115,6 +119,8 @@ class McpToolExecutor:
         guard: ToolGuard | None = None,
         imports: Mapping[str, ImportRules] | None = None,
         run_ended: Callable[[str], Awaitable[object]] | None = None,
+        lender: Callable[[], ModelLender | None] = lambda: None,
+        followed: FollowedResources | None = None,
     ) -> None:
         self.servers = servers
         self._allowed = frozenset(allow_commands)
@@ -125,6 +131,8 @@ class McpToolExecutor:
             servers, idle_seconds=idle_seconds, looks={name: self._look for name in self._imports}
         )
         self._run_ended = run_ended
+        self._lender = lender
+        self._followed = followed or FollowedResources()
         self._parked: dict[str, LiveCall] = {}
         self._waiting: dict[str, asyncio.Task[None]] = {}
         """By the name of a parked call: the task that gives the call up if nobody resumes it."""
@@ -142,8 +150,10 @@ class McpToolExecutor:
         if kept.open() is not None:
             return self._without_secrets(call, wanted, next_question(wanted.who, kept))
         live = self._resume_or_start(call, wanted, kept)
-        outcome = live if isinstance(live, ActivityError) else await self._wait_for_outcome(call, wanted, live)
-        return self._without_secrets(call, wanted, outcome)
+        if isinstance(live, ActivityError):
+            return self._without_secrets(call, wanted, live)
+        outcome = await self._wait_for_outcome(call, wanted, live)
+        return self._without_secrets(call, wanted, with_sampling(outcome, live.lent))
 
     async def look(self, server: str) -> None:
         """List the tools of a server now and inform the guard. Raises what the server or the library raises."""
@@ -155,7 +165,13 @@ class McpToolExecutor:
 
     def watch(self, server: str) -> ServerWatch:
         """The watch that keeps the session of a server open, in order to be notified of changes."""
-        return ServerWatch(server=server, connections=self._connections, guard=self._guard, refusal=self._watch_refusal)
+        return ServerWatch(
+            server=server,
+            connections=self._connections,
+            guard=self._guard,
+            refusal=self._watch_refusal,
+            followed=self._followed,
+        )
 
     def open_sessions(self, server: str) -> int:
         """The number of open sessions with a server."""
@@ -176,11 +192,16 @@ class McpToolExecutor:
             kept = [tool for tool in tools if not rules.is_reading(tool.name)]
             tools = (*kept, *await listed_readings(client, rules))
         await self._guard.tools_listed(server, tools)
+        if rules is not None and rules.resources:
+            self._guard.resources_listed(server, await listed_resources(client, rules))
         return tools
 
     def _without_secrets(self, call: ActivityCall, wanted: _Wanted, outcome: ActivityOutcome) -> ActivityOutcome:
+        return _without_secrets(self._secrets(call, wanted), outcome)
+
+    def _secrets(self, call: ActivityCall, wanted: _Wanted) -> tuple[str, ...]:
         bearer = self.servers[wanted.server].bearer
-        return _without_secrets((*call.hidden, *(() if bearer is None else bearer.secrets())), outcome)
+        return (*call.hidden, *(() if bearer is None else bearer.secrets()))
 
     def _watch_refusal(self, server: str) -> str | None:
         refused = self._refusal(_Wanted(server, "", {}))
@@ -206,12 +227,21 @@ class McpToolExecutor:
         if parked is not None and parked.failure is not None:
             return parked.failure
         if parked is not None and parked.task is not None and not parked.task.done():
+            parked.lent.call = call
             parked.answer(call.activity.answer)
             return parked
         if kept.parked is not None and call.activity.at_most_once:
             message = f"{wanted.who} asked something, and the connection on which it waited for the answer is gone"
             return ActivityError(message, "MCP_QUESTION_LOST", retryable=False)
-        live = LiveCall()
+        lent = LentToCall(
+            server=wanted.server,
+            lending=self.servers[wanted.server].lent_to(call.tenant) or Lending(),
+            lend=self._lender(),
+            call=call,
+            hidden=self._secrets(call, wanted),
+            used=[*kept.sampled],
+        )
+        live = LiveCall(lent=lent)
         live.given.extend(kept.answered)
         live.task = asyncio.create_task(self._attempts(call, wanted, kept, live), name=f"mcp call {wanted.who}")
         return live
@@ -297,8 +327,9 @@ class McpToolExecutor:
                 refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
                 if refused is not None:
                     return ActivityError(refused.message, refused.code, retryable=False)
+                await connection.tell_folders(client)
                 async with connection.elicitations.at_work(live):
-                    result = await self._request_tool(client, call, wanted, kept)
+                    result = await self._request_tool(client, call, wanted, kept, live.lent)
                 await asyncio.sleep(0)  # reading a large result took a while, and checking it does too
                 if isinstance(result, CallToolResult):
                     await check_result(connection, client, wanted.tool, result)
@@ -319,7 +350,7 @@ class McpToolExecutor:
         return result if isinstance(result, ActivityOutcome) else outcome_of(wanted.server, wanted.tool, result)
 
     async def _request_tool(
-        self, client: Client, call: ActivityCall, wanted: _Wanted, kept: ResumeState
+        self, client: Client, call: ActivityCall, wanted: _Wanted, kept: ResumeState, lent: LentToCall
     ) -> CallToolResult | ActivityOutcome:
         """The result of a tool, or the first question of a server that has to be called again with the answers."""
         rules = self._imports.get(wanted.server)
@@ -336,10 +367,19 @@ class McpToolExecutor:
                     key: request.model_dump(mode="json", by_alias=True, exclude_none=True)
                     for key, request in result.input_requests.items()
                 }
-                return next_question(wanted.who, ResumeState(state=result.request_state, requests=asked))
+                answered = await answers_from_lent(wanted.who, lent, asked)
+                if isinstance(answered, ActivityError):
+                    return answered
+                kept = ResumeState(
+                    state=result.request_state, requests=asked, responses=answered, sampled=tuple(lent.used)
+                )
+                if kept.open() is not None:
+                    return next_question(wanted.who, kept)
+                responses, state = kept.input_responses(), kept.state
+                continue
             responses, state = None, result.request_state
             await asyncio.sleep(_CALL_AGAIN_SECONDS)
-        message = f"{wanted.who} wants to be called again and again without asking anything"
+        message = f"{wanted.who} wants to be called again and again, and nobody has to answer anything"
         return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)
 
     async def _call_tool(

@@ -13,19 +13,36 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
-from mcp_types import INVALID_REQUEST, ElicitRequest, ElicitRequestURLParams, ElicitResult, ErrorData
+from mcp_types import (
+    INVALID_REQUEST,
+    CreateMessageRequest,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    ListRootsResult,
+)
+from pydantic import BaseModel
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.runtime.activities.performing import ActivityAsks, ActivityError, ActivityOutcome
+from penstock.runtime.executors.mcp.lending import (
+    LENT_ROOTS,
+    LENT_SAMPLING,
+    LentToCall,
+    existing_folders,
+    listed_roots,
+)
 from penstock.runtime.executors.outbound.error_text import truncated
 
 __all__ = [
@@ -35,6 +52,7 @@ __all__ = [
     "LiveCall",
     "LiveQuestion",
     "ResumeState",
+    "answers_from_lent",
     "next_question",
     "parked_question",
     "resumed",
@@ -59,6 +77,7 @@ _PLACE: JsonObject = {
 }
 
 Params: TypeAlias = Any
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +109,8 @@ class LiveQuestion:
 class LiveCall:
     """A call in progress in a session. `given` are earlier answers, in the order of their questions."""
 
+    lent: LentToCall = field(default_factory=lambda: LentToCall(server=""))
+    """What the server may use during the call."""
     given: deque[GivenAnswer] = field(default_factory=deque)
     answered: list[GivenAnswer] = field(default_factory=list)
     task: asyncio.Task[ActivityOutcome] | None = None
@@ -149,7 +170,7 @@ class LiveCall:
 
     async def stop(self) -> None:
         """Give the call up, and cancel it at the server as far as that can be done quickly."""
-        self.has_left = True
+        self.has_left = self.lent.has_ended = True
         if self.task is not None and not self.task.done():
             self.task.cancel()
             await asyncio.wait((self.task,), timeout=limits.FAREWELL_SECONDS_MAX)
@@ -197,7 +218,14 @@ class ElicitationRouter:
         return len(self._calls) - left, left
 
     async def asked(self, context: object, params: Params) -> ElicitResult | ErrorData:
-        """Handle a question of the server."""
+        """Handle a question of the server, for a person."""
+        return await self._answered(lambda call: call.ask(params))
+
+    async def sampled(self, context: object, params: Params) -> CreateMessageResult | ErrorData:
+        """Handle a request of the server for a lent model."""
+        return await self._answered(lambda call: call.lent.sample(params))
+
+    async def _answered(self, answer_for: Callable[[LiveCall], Awaitable[_Answer]]) -> _Answer | ErrorData:
         named = CALL.get()
         if self.only_named and named not in self._calls:
             return ErrorData(code=INVALID_REQUEST, message="nothing says which call asks this")
@@ -215,7 +243,7 @@ class ElicitationRouter:
         self._leave_turn(call)
         self._sort()
         try:
-            answer = await call.ask(params)
+            answer = await answer_for(call)
             await self._take_turn(call)  # the call continues with the answer
             return answer
         finally:
@@ -271,6 +299,9 @@ class ResumeState:
     requests: Mapping[str, JsonObject] = field(default_factory=dict)
     """The questions of a server of the newest era, by the server's keys."""
     responses: Mapping[str, JsonValue] = field(default_factory=dict)
+    """The answers so far: of people as they gave them, of what is lent in the format of the protocol."""
+    sampled: tuple[JsonObject, ...] = ()
+    """The requests for a lent model so far."""
 
     def open(self) -> str | None:
         """The key of the next unanswered question."""
@@ -280,8 +311,17 @@ class ResumeState:
         """The answers in the format of the protocol."""
         if not self.requests:
             return None
-        asked = {key: ElicitRequest.model_validate(request).params for key, request in self.requests.items()}
-        return {key: _result(asked[key], self.responses[key]) for key in self.requests}
+        return {key: _response(request, self.responses[key]) for key, request in self.requests.items()}
+
+
+def _response(request: JsonObject, given: JsonValue) -> Any:
+    match request.get("method"):
+        case method if method == LENT_SAMPLING:
+            return CreateMessageResult.model_validate(given)
+        case method if method == LENT_ROOTS:
+            return ListRootsResult.model_validate(given)
+        case _:
+            return _result(ElicitRequest.model_validate(request).params, given)
 
 
 def resumed(resume: JsonValue, answer: JsonValue) -> ResumeState:
@@ -295,14 +335,44 @@ def resumed(resume: JsonValue, answer: JsonValue) -> ResumeState:
     answered = [GivenAnswer(str(item.get("digest")), item.get("answer")) for item in before]
     if isinstance(left.get("asked"), str):
         answered.append(GivenAnswer(str(left["asked"]), answer))
-    parked, state = left.get("parked"), left.get("state")
+    parked, state, sampled = left.get("parked"), left.get("state"), left.get("sampled")
     return ResumeState(
         parked=parked if isinstance(parked, str) else None,
         answered=tuple(answered),
         state=state if isinstance(state, str) else None,
         requests=requests,
         responses=responses,
+        sampled=tuple(item for item in sampled if isinstance(item, dict)) if isinstance(sampled, list) else (),
     )
+
+
+async def answers_from_lent(
+    who: str, lent: LentToCall, requests: Mapping[str, JsonObject]
+) -> dict[str, JsonValue] | ActivityError:
+    """The answers to those of a server's requests that what it is lent answers; the others are for a person.
+
+    A server of the newest era cannot be answered with an error: one whose request is refused has failed.
+    """
+    if len(requests) > limits.MCP_QUESTIONS_PER_CALL_MAX:
+        message = f"{who} asks more than {limits.MCP_QUESTIONS_PER_CALL_MAX} questions at once"
+        return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)
+    answers: dict[str, JsonValue] = {}
+    for key, request in requests.items():
+        method = request.get("method")
+        if method == LENT_ROOTS and lent.lending.folders:
+            answer: BaseModel | ErrorData = listed_roots(await existing_folders(lent.lending))
+        elif method == LENT_SAMPLING and lent.lending.sampling is not None:
+            answer = await lent.sample(CreateMessageRequest.model_validate(request).params)
+        else:
+            continue
+        refused = lent.refusal
+        if isinstance(answer, ErrorData):
+            message = answer.message if refused is None else refused.message
+            code = "SAMPLING_REFUSED" if refused is None else refused.code
+            retryable = refused is not None and refused.retryable
+            return ActivityError(truncated(f"{who} asks for a model: {message}"), code, retryable=retryable)
+        answers[key] = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return answers
 
 
 def next_question(who: str, kept: ResumeState) -> ActivityAsks | ActivityError:
@@ -318,6 +388,7 @@ def next_question(who: str, kept: ResumeState) -> ActivityAsks | ActivityError:
         "state": kept.state,
         "requests": dict(kept.requests),
         "responses": dict(kept.responses),
+        **_sampled(kept.sampled),
     }
     return _asks(who, ElicitRequest.model_validate(request).params, resume)
 
@@ -328,8 +399,13 @@ def parked_question(who: str, call: LiveCall, question: LiveQuestion, parked: st
         "parked": parked,
         "asked": _digest(question.params),
         "answered": [item.as_json() for item in call.answered],
+        **_sampled(call.lent.used),
     }
     return _asks(who, question.params, resume)
+
+
+def _sampled(used: Sequence[JsonObject]) -> JsonObject:
+    return {"sampled": list(used)} if used else {}
 
 
 def _asks(who: str, params: Params, resume: JsonObject) -> ActivityAsks | ActivityError:

@@ -9,7 +9,6 @@ Above it: `executor`. Below it: the official `mcp` client, whose answers are bou
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -19,13 +18,18 @@ from mcp_types import METHOD_NOT_FOUND, Prompt
 from pydantic import BaseModel
 
 from penstock.base import limits
-from penstock.base.addresses import leads_straight
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityError, ActivityOutcome
 from penstock.runtime.executors.mcp.results import taken
-from penstock.runtime.upstreams.tools import PROMPT_PREFIX, READS_RESOURCES, ImportRules, UpstreamTool
+from penstock.runtime.upstreams.tools import (
+    PROMPT_PREFIX,
+    READS_RESOURCES,
+    ImportRules,
+    UpstreamResource,
+    UpstreamTool,
+)
 
-__all__ = ["EXCLUDED", "listed_readings", "read"]
+__all__ = ["EXCLUDED", "listed_readings", "listed_resources", "read"]
 
 EXCLUDED = "UPSTREAM_RESOURCE_EXCLUDED"
 _LIST, _READ = READS_RESOURCES
@@ -55,8 +59,34 @@ async def listed_readings(client: Client, rules: ImportRules) -> tuple[UpstreamT
     return tuple(fitting[name] for name in sorted(fitting)[: limits.UPSTREAM_TOOLS_MAX])
 
 
-def _size(tool: UpstreamTool) -> int:
-    return len(msgspec.json.encode(tool))
+async def listed_resources(client: Client, rules: ImportRules) -> tuple[UpstreamResource, ...]:
+    """The resources and templates of a server that the operator's patterns admit, by address, up to the limit."""
+    if not rules.resources or client.server_capabilities.resources is None:
+        return ()
+    found = [_resource(item, str(item.uri)) for item in await _pages(client.list_resources, "resources")]
+    for item in await _pages(client.list_resource_templates, "resource_templates"):
+        found.append(_resource(item, item.uri_template, is_template=True))
+    fitting = {
+        item.uri: item
+        for item in reversed(found)
+        if rules.admits_resource(item.uri) and _size(item) <= limits.UPSTREAM_TOOL_BYTES_MAX
+    }
+    return tuple(fitting[uri] for uri in sorted(fitting)[: limits.UPSTREAM_TOOLS_MAX])
+
+
+def _resource(item: Any, uri: str, *, is_template: bool = False) -> UpstreamResource:
+    return UpstreamResource(
+        uri=uri,
+        name=item.name,
+        title=item.title,
+        description=item.description,
+        mime_type=item.mime_type,
+        is_template=is_template,
+    )
+
+
+def _size(item: UpstreamTool | UpstreamResource) -> int:
+    return len(msgspec.json.encode(item))
 
 
 def _reading(name: str, description: str, schema: JsonObject, title: str | None = None) -> UpstreamTool:
@@ -103,7 +133,7 @@ async def read(client: Client, server: str, tool: str, arguments: JsonObject, ru
         return taken(server, tool, await _resources(client, rules))
     if tool == _READ:
         uri = arguments.get("uri")
-        if not isinstance(uri, str) or not _is_admitted(uri, rules):
+        if not isinstance(uri, str) or not rules.admits_resource(uri):
             message = f"{server}: this address is not among the resources that the settings import"
             return ActivityError(message, EXCLUDED, retryable=False)
         return taken(server, tool, _plain(await client.read_resource(uri, cache_mode="bypass"), "contents"))
@@ -112,7 +142,7 @@ async def read(client: Client, server: str, tool: str, arguments: JsonObject, ru
 
 
 async def _resources(client: Client, rules: ImportRules) -> JsonObject:
-    listed = [item for item in await _pages(client.list_resources, "resources") if _is_admitted(str(item.uri), rules)]
+    listed = [item for item in await _pages(client.list_resources, "resources") if rules.admits_resource(str(item.uri))]
     templates = await _pages(client.list_resource_templates, "resource_templates")
     resources: list[JsonValue] = [_shown(item) for item in listed]
     found: JsonObject = {"resources": resources}
@@ -120,10 +150,6 @@ async def _resources(client: Client, rules: ImportRules) -> JsonObject:
         # A template is shown as it is; which addresses made from it can be read is decided when one is.
         found["templates"] = [_shown(item) for item in templates]
     return found
-
-
-def _is_admitted(uri: str, rules: ImportRules) -> bool:
-    return leads_straight(uri) and any(fnmatchcase(uri, pattern) for pattern in rules.resources)
 
 
 def _shown(item: BaseModel) -> JsonObject:

@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -34,6 +35,10 @@ from mcp_types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Implementation,
+    ListRootsResult,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+    RootsListChangedNotification,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -43,16 +48,18 @@ from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.json import JsonObject
 from penstock.runtime.executors.mcp.checked_messages import CheckedReader
 from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.executors.mcp.lending import existing_folders, listed_roots
 from penstock.runtime.executors.mcp.oauth.challenges import challenge_of
 from penstock.runtime.executors.mcp.questions import ElicitationRouter
 from penstock.runtime.executors.mcp.stdio import StdioIntake, bounded_stdio
 from penstock.runtime.executors.outbound.bounded_body import ACCEPTED_ENCODING, TOO_LARGE, BodyMode, ResponseLimits
 from penstock.runtime.executors.outbound.httpx2_limits import ResponseTooLarge, is_event_stream, limit_response
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
+from penstock.runtime.upstreams.lending import Lending
 from penstock.runtime.upstreams.oauth.model import BearerSource, authorization_failed
 from penstock.runtime.upstreams.tools import UpstreamTool
 
-__all__ = ["UNAUTHORIZED", "UNSENT", "McpSession", "SessionOwner", "ToolLister"]
+__all__ = ["UNAUTHORIZED", "UNSENT", "McpSession", "SessionOptions", "SessionOwner", "ToolLister"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
 _CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
@@ -136,6 +143,15 @@ def _refusal(request: httpx2.Request, code: int, message: str, data: dict[str, A
     return httpx2.Response(503, json=answer, request=request)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """How a session is opened: how its tools are listed, for whom it is, and what its server is lent."""
+
+    look: ToolLister | None = None
+    owner: SessionOwner | None = None
+    lending: Lending | None = None
+
+
 class McpSession:
     """One session with one server, and the task that owns it."""
 
@@ -144,12 +160,17 @@ class McpSession:
         name: str,
         config: McpServerConfig,
         on_end: Callable[[McpSession], None],
-        look: ToolLister | None = None,
-        owner: SessionOwner | None = None,
+        options: SessionOptions | None = None,
     ) -> None:
+        chosen = options or SessionOptions()
         self.name = name
         self.config = config
-        self.owner = owner
+        self.owner = chosen.owner
+        self.lending = chosen.lending
+        """What the server is told that it may use."""
+        self.on_updated: Callable[[str], None] = lambda uri: None
+        """Called with the address of a resource that an older server reports as changed."""
+        self._told_folders: tuple[str, ...] | None = None
         self.shared = False
         """True if calls of different owners may share the session: its server asks only in answers to calls."""
         self.elicitations = ElicitationRouter(self._flooded)
@@ -165,7 +186,7 @@ class McpSession:
         """The output schemas by tool; None until they are first needed."""
         self._version: str | None = None
         self._look_lock = asyncio.Lock()
-        self._look = look
+        self._look = chosen.look
         self._changed = asyncio.Event()
         self._closing = asyncio.Event()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -250,7 +271,24 @@ class McpSession:
         """Store the output schemas of the tools."""
         self.schemas = {tool.name: tool.output_schema for tool in tools}
 
+    async def tell_folders(self, client: Client) -> None:
+        """Tell an older server that the folders which exist are others than those that it was told of.
+
+        Servers of the newest era ask whenever they need to know.
+        """
+        told = self._told_folders
+        if told is None or client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return
+        if await existing_folders(self.lending) != told:
+            self._told_folders = None
+            await client.session.send_notification(RootsListChangedNotification())
+
+    async def _list_roots(self, context: object) -> ListRootsResult:
+        self._told_folders = folders = await existing_folders(self.lending)
+        return listed_roots(folders)
+
     async def _own(self) -> None:
+        lent = self.lending or Lending()
         try:
             async with (
                 asyncio.timeout(limits.MCP_CONNECT_SECONDS_MAX) as patience,
@@ -261,6 +299,9 @@ class McpSession:
                     cache=None,
                     read_timeout_seconds=limits.MCP_CONNECT_SECONDS_MAX,
                     elicitation_callback=self.elicitations.asked,
+                    # A capability is declared if there is a callback for it.
+                    sampling_callback=None if lent.sampling is None else self.elicitations.sampled,
+                    list_roots_callback=self._list_roots if lent.folders else None,
                     message_handler=self._on_message,
                 ) as client,
             ):
@@ -284,8 +325,10 @@ class McpSession:
                 self._client.exception()
 
     async def _on_message(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
             self._changed.set()
+        elif isinstance(message, ResourceUpdatedNotification):
+            self.on_updated(str(message.params.uri))
 
     @asynccontextmanager
     async def _watching_tools(self, client: Client) -> AsyncIterator[None]:
@@ -323,7 +366,7 @@ class McpSession:
         pause_seconds = _LISTEN_AGAIN_SECONDS
         while True:
             try:
-                async with client.listen(tools_list_changed=True) as subscription:
+                async with client.listen(tools_list_changed=True, resources_list_changed=True) as subscription:
                     async for _ in subscription:
                         self._changed.set()
             except (SubscriptionLost, TimeoutError):

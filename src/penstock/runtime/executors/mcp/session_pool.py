@@ -19,7 +19,8 @@ from mcp.client.client import Client
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.runtime.executors.mcp.config import McpServerConfig
-from penstock.runtime.executors.mcp.session import McpSession, SessionOwner, ToolLister
+from penstock.runtime.executors.mcp.session import McpSession, SessionOptions, SessionOwner, ToolLister
+from penstock.runtime.upstreams.lending import Lending
 
 __all__ = ["McpSessionPool"]
 
@@ -89,6 +90,9 @@ class McpSessionPool:
         found = [connection for connection in self.sessions(name) if connection.accepts_calls()]
         if owner is None:
             return next(iter(found), None)
+        # A session declares what its server is lent, so tenants for whom that differs do not share one.
+        lending = self._lending(name, owner)
+        found = [connection for connection in found if connection.lending == lending]
         for connection in found:
             if connection.shared or connection.owner == owner:
                 return connection
@@ -101,10 +105,14 @@ class McpSessionPool:
         config = self.servers[name]
         # Over HTTP a session gets an owner once its server turns out to be an older one.
         session_owner = owner if config.url is None else None
-        connection = McpSession(name, config, self._ended, self._looks.get(name), session_owner)
+        options = SessionOptions(look=self._looks.get(name), owner=session_owner, lending=self._lending(name, owner))
+        connection = McpSession(name, config, self._ended, options)
         self._open[name] = [*self.sessions(name), connection]
         self._alive.add(connection)
         return connection
+
+    def _lending(self, name: str, owner: SessionOwner | None) -> Lending | None:
+        return None if owner is None else self.servers[name].lent_to(owner[0])
 
     async def _make_room(self, name: str, owner: SessionOwner | None) -> bool:
         """Make room for one more session. True if that took time in which others may have opened one."""

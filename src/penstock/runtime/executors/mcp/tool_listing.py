@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from mcp.client.client import Client
@@ -20,8 +21,10 @@ from mcp_types import METHOD_NOT_FOUND, Tool
 
 from penstock.base import limits
 from penstock.runtime.executors.mcp.checked_messages import PROBLEM
+from penstock.runtime.executors.mcp.following import follow_resources
 from penstock.runtime.executors.mcp.session_pool import McpSessionPool
 from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.upstreams.followed_resources import FollowedResources
 from penstock.runtime.upstreams.tools import ServerState, ToolGuard, UpstreamTool
 
 __all__ = ["ServerWatch", "listed_tools"]
@@ -38,6 +41,7 @@ class ServerWatch:
     connections: McpSessionPool
     guard: ToolGuard
     refusal: Callable[[str], str | None]
+    followed: FollowedResources
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises nothing else."""
@@ -54,7 +58,13 @@ class ServerWatch:
                     pause_seconds = _FIRST_PAUSE_SECONDS
                     connected = ServerState(status="connected", protocol=client.protocol_version)
                     self.guard.state(self.server, connected)
-                    await connection.ended()
+                    connection.on_updated = partial(self.followed.updated, self.server)
+                    self.followed.lost(self.server)  # whatever changed before this connection
+                    following = asyncio.create_task(follow_resources(self.server, client, self.followed))
+                    try:
+                        await connection.ended()
+                    finally:
+                        following.cancel()
             except Exception as error:  # any error of the server, the network or the library leads to another attempt
                 message = truncated(str(error) or type(error).__name__)
             self.guard.state(self.server, ServerState(status="unavailable", error=message))

@@ -120,13 +120,17 @@ class MemoryPlatformStore:
         """Return None: this store counts no changes, because a lookup here costs as little as a check for changes."""
         return None
 
-    async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
-        """Keys of a tenant (None: of all), newest first."""
+    async def keys(
+        self, *, tenant: str | None, limit: int, cursor: str | None = None, ids: Collection[str] | None = None
+    ) -> KeyPage:
+        """Keys of a tenant (None: of all), newest first; with `ids`, only those."""
         size, before = platform_page_size(limit), key_position(cursor)
         found = [
             key
             for key in self._keys.values()
-            if tenant in (None, key.tenant) and (before is None or (key.created_at, key.key_id) < before)
+            if tenant in (None, key.tenant)
+            and (ids is None or key.key_id in ids)
+            and (before is None or (key.created_at, key.key_id) < before)
         ]
         found.sort(key=lambda key: (key.created_at, key.key_id), reverse=True)
         page, next_cursor = cut_page(found, size, lambda key: key_cursor(key.created_at, key.key_id))

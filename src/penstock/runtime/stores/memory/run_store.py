@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from penstock.base import limits
 from penstock.base.ids import chain_of, in_run_tree
 from penstock.engine.records import Record
 from penstock.runtime.ports.commits import settled
@@ -39,7 +40,14 @@ from penstock.runtime.ports.runs import (
 )
 from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.memory.definitions import MemoryDefinitions
-from penstock.runtime.stores.rules.listings import cut_page, number_cursor, number_position, runs_page_size
+from penstock.runtime.stores.rules.listings import (
+    cut_page,
+    number_cursor,
+    number_position,
+    runs_page_size,
+    update_cursor,
+    update_position,
+)
 from penstock.runtime.stores.rules.search import run_words, search_words, text_matches
 from penstock.runtime.stores.rules.writes import check_write
 
@@ -157,16 +165,20 @@ class MemoryRunStore:
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Runs by filter, newest first."""
-        size, before = runs_page_size(query.limit), number_position(query.cursor)
-        words = search_words(query.text or "")
-        found = [
-            kept
-            for kept in self._runs.values()
-            if _matches(kept.row, query, words) and (before is None or kept.position < before)
-        ]
-        found.sort(key=lambda kept: -kept.position)
-        page, next_cursor = cut_page(found, size, lambda kept: number_cursor(kept.position))
-        return RunPage(tuple(kept.row for kept in page), next_cursor)
+        size, words = runs_page_size(query.limit), search_words(query.text or "")
+        found = [kept for kept in self._runs.values() if _matches(kept.row, query, words)]
+        total = min(len(found), limits.RUNS_COUNTED_MAX) if query.counted else None
+        if query.by_update:
+            before = update_position(query.cursor)
+            found = [kept for kept in found if before is None or (kept.row.updated_at, kept.position) < before]
+            found.sort(key=lambda kept: (-kept.row.updated_at, -kept.position))
+            page, next_cursor = cut_page(found, size, lambda kept: update_cursor(kept.row.updated_at, kept.position))
+        else:
+            position = number_position(query.cursor)
+            found = [kept for kept in found if position is None or kept.position < position]
+            found.sort(key=lambda kept: -kept.position)
+            page, next_cursor = cut_page(found, size, lambda kept: number_cursor(kept.position))
+        return RunPage(tuple(kept.row for kept in page), next_cursor, total)
 
     async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
         """Runs with a due timer that no other live worker owns."""
@@ -403,10 +415,12 @@ def _matches(row: RunRow, query: RunQuery, words: tuple[str, ...]) -> bool:
         query.tenant in (None, row.tenant)
         and (not query.statuses or row.status in query.statuses)
         and query.workflow_name in (None, row.workflow_name)
+        and query.started_by in (None, row.started_by)
         and query.parent_run_id in (None, row.parent_run_id)
         and (query.label is None or row.labels.get(query.label[0]) == query.label[1])
         and (query.created_after is None or row.created_at > query.created_after)
         and (query.created_before is None or row.created_at < query.created_before)
+        and (query.updated_after is None or row.updated_at > query.updated_after)
         and (not words or text_matches(_words(row), words))
     )
 

@@ -32,6 +32,8 @@ __all__ = [
     "place_position",
     "platform_page_size",
     "runs_page_size",
+    "update_cursor",
+    "update_position",
 ]
 
 T = TypeVar("T")
@@ -121,6 +123,21 @@ def key_cursor(created_at: int, key_id: str) -> str:
 def key_position(cursor: str | None) -> tuple[int, str] | None:
     """The creation time and the id of the API key after which a listing continues."""
     return None if cursor is None else _decoded(_KEY_POSITION, cursor)
+
+
+def update_cursor(updated_at: int, position: int) -> str:
+    """The cursor that continues after a numbered row that was updated at a time."""
+    return _encoded((updated_at, f"{position:x}"))
+
+
+def update_position(cursor: str | None) -> tuple[int, int] | None:
+    """The time and the number that a cursor stands for."""
+    if cursor is None:
+        return None
+    updated_at, position = _decoded(_KEY_POSITION, cursor)
+    if _NUMBER_CURSOR.fullmatch(f"k{position}") is None:
+        raise _unknown_cursor("this")
+    return updated_at, int(position, 16)
 
 
 def id_cursor(resource_id: str) -> str:

@@ -37,10 +37,10 @@ Columns: TypeAlias = tuple[int, Any, str, dict[str, Any], int]
 
 RUN_COLUMNS = (
     "run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at, updated_at, parent_run_id,"
-    " labels, wake_at, has_work, owner, terminal, tenant, epoch"
+    " labels, wake_at, has_work, owner, terminal, tenant, epoch, started_by"
 )
 # The value for a run in a file that is older than the column.
-_ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0"}
+_ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0", "started_by": "''"}
 
 _RECORDS = msgspec.json.Decoder(list[Columns])
 # The payload stays raw JSON until it is needed, and is then decoded as the requested type.
@@ -56,7 +56,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def run_columns(connection: sqlite3.Connection) -> str:
-    """`RUN_COLUMNS` for a file of any format: older formats have no tenants and no epochs."""
+    """`RUN_COLUMNS` for a file of any format: older formats lack some of them."""
     known = {str(name) for _, name, *_ in connection.execute("PRAGMA table_info(runs)")}
     return ", ".join(name if name in known else _ABSENT[name] for name in RUN_COLUMNS.split(", "))
 
@@ -131,6 +131,7 @@ def run_of(found: Sequence[Any]) -> RunRow:
         terminal=bool(found[13]),
         tenant=found[14],
         epoch=found[15],
+        started_by=found[16] or None,
     )
 
 

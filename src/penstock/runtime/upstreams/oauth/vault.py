@@ -1,9 +1,10 @@
 """Encrypts what is stored of a sign-in: AES-256-GCM under a key that is derived from the server's secret.
 
-The tenant and the name of the server are authenticated with it: a row that was copied to another tenant or server, or
-changed in any way, cannot be read. The secret is kept outside the store, so a copy of the store reveals no token.
+The tenant and the name of what it belongs to (a server, a session of the console) are authenticated with it: a row that
+was copied to another one, or changed in any way, cannot be read. Each purpose has a key of its own. The secret is kept
+outside the store, so a copy of the store reveals no token.
 
-Above it: `grants`. Below it: `cryptography`.
+Above it: `grants`, the sessions of the console. Below it: `cryptography`.
 """
 
 from __future__ import annotations
@@ -35,30 +36,31 @@ _NONCE_BYTES: Final = 12
 
 
 class TokenVault:
-    """Seals and opens texts for one server and tenant."""
+    """Seals and opens texts for one server, or session, and tenant."""
 
-    def __init__(self, pepper: bytes) -> None:
+    def __init__(self, pepper: bytes, purpose: bytes = _PURPOSE) -> None:
         self._pepper = pepper
+        self._purpose = purpose
 
     @cached_property
     def _cipher(self) -> aead.AESGCM:
-        derivation = hkdf.HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=_PURPOSE)
+        derivation = hkdf.HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=self._purpose)
         return aead.AESGCM(derivation.derive(self._pepper))
 
-    def seal(self, tenant: str, server: str, content: bytes) -> str:
+    def seal(self, tenant: str, name: str, content: bytes) -> str:
         """Encrypt something."""
         nonce = token_bytes(_NONCE_BYTES)
-        return base64.b64encode(nonce + self._cipher.encrypt(nonce, content, _context(tenant, server))).decode("ascii")
+        return base64.b64encode(nonce + self._cipher.encrypt(nonce, content, _context(tenant, name))).decode("ascii")
 
-    def unseal(self, tenant: str, server: str, sealed: object) -> bytes | None:
-        """Decrypt something; None if it was not sealed here, for this tenant and this server."""
+    def unseal(self, tenant: str, name: str, sealed: object) -> bytes | None:
+        """Decrypt something; None if it was not sealed here, for this tenant and this name."""
         try:
             given = base64.b64decode(sealed if isinstance(sealed, str) else "", validate=True)
-            return self._cipher.decrypt(given[:_NONCE_BYTES], given[_NONCE_BYTES:], _context(tenant, server))
+            return self._cipher.decrypt(given[:_NONCE_BYTES], given[_NONCE_BYTES:], _context(tenant, name))
         except (binascii.Error, exceptions.InvalidTag, ValueError):
             return None
 
 
-def _context(tenant: str, server: str) -> bytes:
+def _context(tenant: str, name: str) -> bytes:
     # Neither contains the separator, so that no two pairs are the same text.
-    return b"\0".join((tenant.encode(), server.encode()))
+    return b"\0".join((tenant.encode(), name.encode()))

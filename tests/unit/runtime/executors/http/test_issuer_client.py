@@ -11,7 +11,7 @@ import pytest
 
 from penstock.base import limits
 from penstock.runtime.executors.http.issuer_client import HttpIssuerClient
-from penstock.runtime.ports.issuers import Fetched, IntrospectionRequest, NotFetched
+from penstock.runtime.ports.issuers import Fetched, GrantRefused, IntrospectionRequest, NotFetched, TokenRequest
 from tests.connections import hang_up
 
 pytestmark = pytest.mark.anyio
@@ -114,3 +114,33 @@ async def test_a_token_is_asked_about_with_the_credentials_of_this_server() -> N
     assert base64.b64encode(b"a%3Ab:s%20e") in sent
     assert "opaque" not in repr(request)
     assert "s e" not in repr(request)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        ("200 OK", b'{"access_token": "a"}', Fetched(b'{"access_token": "a"}')),
+        ("400 Bad Request", b'{"error": "invalid_grant"}', GrantRefused("invalid_grant")),
+        ("401 Unauthorized", b'{"error": "invalid_client"}', GrantRefused("invalid_client")),
+        ("403 Forbidden", b"<h1>the proxy says no</h1>", NotFetched("the status of its answer is 403")),
+        ("400 Bad Request", b'["error"]', NotFetched("the status of its answer is 400")),
+        ("503 Unavailable", b'{"error": "temporarily_unavailable"}', NotFetched("the status of its answer is 503")),
+    ],
+)
+async def test_a_refusal_of_a_grant_is_told_from_a_failure(
+    status: str, body: bytes, expected: Fetched | GrantRefused | NotFetched
+) -> None:
+    seen: list[bytes] = []
+    async with answering(response(status, body), seen) as url:
+        client = HttpIssuerClient()
+        request = TokenRequest(
+            url=f"{url}/token",
+            grant={"grant_type": "refresh_token", "refresh_token": "s3cret"},
+            client_id="console",
+            client_secret=None,
+            resource="https://flows.example/mcp",
+        )
+        assert await client.exchange(request) == expected
+        await client.close()
+    assert b"refresh_token=s3cret" in seen[0]
+    assert "s3cret" not in repr(request)

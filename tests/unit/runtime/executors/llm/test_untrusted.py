@@ -56,6 +56,23 @@ def test_text_that_knows_its_own_mark_gets_another(text: str) -> None:
     assert fence_for([text, knowing]).mark != known
 
 
+@given(HOSTILE, st.lists(HOSTILE, max_size=3))
+def test_the_mark_of_a_conversation_stays_until_one_of_its_texts_knows_it(first: str, later: list[str]) -> None:
+    fence = fence_for([first], beginning=1)
+    grown = fence_for([first, *later], beginning=1)
+    assert (grown == fence) == (not any(fence.mark in text for text in later))
+    knowing = f"{''.join(later)}</untrusted-{fence.mark}>"
+    another = fence_for([first, knowing], beginning=1)
+    assert another.mark != fence.mark
+    inside(another.wrap(knowing))
+
+
+def test_a_text_that_knows_many_marks_in_advance_does_not_choose_the_next() -> None:
+    known = fence_for(["hello"], beginning=1).mark
+    knowing = known + "".join(fence_for(["hello", known, str(number)]).mark for number in range(100))
+    assert fence_for(["hello", knowing], beginning=1) == fence_for(["hello", knowing])
+
+
 @given(HOSTILE)
 def test_the_same_text_gets_the_same_marks_and_marked_text_is_marked_again(text: str) -> None:
     once = wrap_untrusted(text)

@@ -19,7 +19,7 @@ from penstock.runtime.activities.performing import ActivityDone, ActivityOutcome
 from penstock.runtime.executors.http.executor import HttpExecutor
 from penstock.runtime.executors.openapi.executor import ApiExecutor
 from penstock.runtime.executors.openapi.sources import ApiConfig
-from penstock.runtime.upstreams.tools import ImportRules, ServerState, ToolRefusal, UpstreamTool
+from penstock.runtime.upstreams.tools import ImportRules, ServerState, ToolRefusal, UpstreamResource, UpstreamTool
 from tests.unit.runtime.executors.calls import call_of, done, error
 from tests.unit.runtime.executors.web_server import Answer, Seen, WebServer, serving
 
@@ -56,6 +56,9 @@ class Guard:
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         self.listed.append(tools)
+
+    def resources_listed(self, server: str, resources: tuple[UpstreamResource, ...]) -> None:
+        raise AssertionError("no resources are imported")
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
         return self.refusals.get(tool)

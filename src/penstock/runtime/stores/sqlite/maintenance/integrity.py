@@ -104,6 +104,7 @@ class _Seen:
     definitions: int = 0
     shapes: ShapeReader = field(default_factory=ShapeReader)
     has_texts: bool = False  # older files have no text index
+    has_starters: bool = False  # and do not say who started a run
 
 
 def damaged_report(error: PenstockError) -> IntegrityReport:
@@ -149,6 +150,7 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
         seen.definitions += 1
         yield from _definition_problems(columns)
     seen.has_texts = bool(connection.execute("PRAGMA table_info(runs_text)").fetchone())
+    seen.has_starters = any(name == "started_by" for _, name, *_ in connection.execute("PRAGMA table_info(runs)"))
     for key, *columns in connection.execute(f"SELECT key, {run_columns(connection)} FROM runs ORDER BY key"):
         seen.runs += 1
         yield from _run_problems(connection, key, columns, seen)
@@ -194,6 +196,7 @@ def _run_problems(
         ("definition", row.definition_hash, state.definition_hash),
         ("parent", row.parent_run_id, state.parent_run_id),
         ("tenant", row.tenant, state.tenant),
+        *((("starter", row.started_by, state.started_by),) if seen.has_starters else ()),
     ):
         if indexed != folded_value:
             message = f"the index says {what} {indexed!r}, the history says {folded_value!r}"

@@ -7,7 +7,7 @@ can write during it, so what they read cannot change before they finish.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from penstock.runtime.ports.platform import KeyNotReplaced, KeyPage, KeyReplaced, KeyRow
 from penstock.runtime.stores.rules.listings import cut_page, key_cursor, key_position, platform_page_size
@@ -65,14 +65,24 @@ def read_key(connection: sqlite3.Connection, key_id: str) -> KeyRow | None:
     return _KEYS.row(found[0]) if found else None
 
 
-def read_keys(connection: sqlite3.Connection, *, tenant: str | None, limit: int, cursor: str | None) -> KeyPage:
-    """A page of keys, newest first."""
+def read_keys(
+    connection: sqlite3.Connection,
+    *,
+    tenant: str | None,
+    limit: int,
+    cursor: str | None,
+    ids: Collection[str] | None = None,
+) -> KeyPage:
+    """A page of keys, newest first; with `ids`, only those."""
     size, before = platform_page_size(limit), key_position(cursor)
     conditions = ["1"]
     parameters: list[object] = []
     if tenant is not None:
         conditions.append("tenant = ?")
         parameters.append(tenant)
+    if ids is not None:
+        conditions.append("key_id IN (SELECT value FROM json_each(?))")
+        parameters.append(encode_json([*ids]).decode())
     if before is not None:
         conditions.append("(created_at, key_id) < (?, ?)")
         parameters += before

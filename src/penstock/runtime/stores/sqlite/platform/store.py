@@ -89,10 +89,12 @@ class SqlitePlatformStore:
         """A number that changes once any process has committed anything to the file."""
         return self._database.change_mark()
 
-    async def keys(self, *, tenant: str | None, limit: int, cursor: str | None = None) -> KeyPage:
-        """Keys of a tenant (None: of all), newest first."""
+    async def keys(
+        self, *, tenant: str | None, limit: int, cursor: str | None = None, ids: Collection[str] | None = None
+    ) -> KeyPage:
+        """Keys of a tenant (None: of all), newest first; with `ids`, only those."""
         return await self._database.read(
-            lambda connection: api_keys.read_keys(connection, tenant=tenant, limit=limit, cursor=cursor)
+            lambda connection: api_keys.read_keys(connection, tenant=tenant, limit=limit, cursor=cursor, ids=ids)
         )
 
     async def touch_keys(self, used_at: Mapping[str, int]) -> None:

@@ -30,15 +30,15 @@ __all__ = ["DELETED_COLUMNS", "RunAppend", "WriterState", "append_runs", "delete
 
 _INSERT_RUN = (
     "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
-    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal, tenant, epoch)"
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " updated_at, parent_run_id, labels, wake_at, has_work, owner, terminal, tenant, epoch, started_by)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT DO NOTHING"
 )
 # The same for most runs. Columns left out are NULL. Binding a None, like anything that is not a number, a text or a
 # bytearray, makes Python's sqlite3 look for an adapter, which takes longer than writing the row.
 _INSERT_PLAIN_RUN = (
     "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
-    " updated_at, has_work, owner, terminal, tenant, epoch) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    " updated_at, has_work, owner, terminal, tenant, epoch, started_by) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT DO NOTHING"
 )
 _UPDATE_RUN = (
@@ -200,6 +200,8 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
         if connection.executemany(statement, rows).rowcount != len(rows):
             raise NotTogetherError  # another writer has advanced, created or taken over one of the runs, or used a key
     connection.executemany(_INSERT_HISTORY, pages + further)
+    for used in [append.write.usage for append in appends if append.write.usage is not None]:
+        add_usage(connection, used)
     keep_calls(connection, [append.write.call for append in appends])
     return [_APPENDED] * len(appends)
 
@@ -210,7 +212,7 @@ def _refuse_together(appends: list[RunAppend]) -> None:
     for append in appends:
         write = append.write
         seen.add(write.row.run_id)
-        if write.usage is not None or (write.call is not None and write.is_counted):
+        if write.quota is not None:
             raise NotTogetherError  # a start that is above its quota is refused alone
     if len(seen) < len(appends):
         raise NotTogetherError  # decisions of one run must be stored in the order in which they were submitted
@@ -286,6 +288,7 @@ def _columns(row: RunRow) -> tuple[object, ...]:
         int(row.terminal),
         row.tenant,
         row.epoch,
+        row.started_by or "",
     )
 
 
@@ -305,6 +308,7 @@ def _plain_columns(row: RunRow) -> tuple[object, ...]:
         int(row.terminal),
         row.tenant,
         row.epoch,
+        row.started_by or "",
     )
 
 

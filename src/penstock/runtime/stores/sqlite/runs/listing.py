@@ -2,8 +2,9 @@
 
 Keys are in order of creation, so every index returns its runs newest first, and a page costs the same wherever it
 starts. One filter leads: its index is walked, and the other filters are checked run by run. With several filters, the
-runs of each are counted up to a bound, and the filter with the fewest leads. The indexes of statuses and of workflows
-are ordered by tenant first. Without a tenant, the runs of all tenants are merged.
+runs of each are counted up to a bound, and the filter with the fewest leads. The indexes of statuses, of workflows
+and of starters are ordered by tenant first. Without a tenant, the runs of all tenants are merged. No index has the
+order of updates: a listing by update sorts all runs of its filters.
 
 Above it: `store`. Below it: `row_keys`, `codec`, `text_index`; the indexes are in `schema.migrations`.
 """
@@ -12,10 +13,20 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.runtime.ports.runs import RunPage, RunQuery
-from penstock.runtime.stores.rules.listings import cut_page, number_cursor, number_position, runs_page_size
+from penstock.runtime.stores.rules.listings import (
+    cut_page,
+    number_cursor,
+    number_position,
+    runs_page_size,
+    update_cursor,
+    update_position,
+)
 from penstock.runtime.stores.rules.search import folded, search_words
 from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, run_of
 from penstock.runtime.stores.sqlite.runs.row_keys import KEY_MAX, KEYS_PER_MS, first_key_of
@@ -77,8 +88,21 @@ def list_runs(connection: sqlite3.Connection, query: RunQuery) -> RunPage:
     size = runs_page_size(query.limit)
     statement, parameters = statement_of(connection, query)
     found = connection.execute(statement, (*parameters, size + 1)).fetchall()
-    page, next_cursor = cut_page(found, size, lambda columns: number_cursor(columns[-1]))
-    return RunPage(tuple(map(run_of, page)), next_cursor)
+    page, next_cursor = cut_page(found, size, lambda columns: _cursor(query, columns))
+    return RunPage(tuple(map(run_of, page)), next_cursor, _total(connection, query) if query.counted else None)
+
+
+def _cursor(query: RunQuery, columns: tuple[Any, ...]) -> str:
+    position = columns[-1]
+    return update_cursor(run_of(columns).updated_at, position) if query.by_update else number_cursor(position)
+
+
+def _total(connection: sqlite3.Connection, query: RunQuery) -> int:
+    statement, parameters = statement_of(connection, replace(query, cursor=None))
+    (total,) = connection.execute(
+        f"SELECT count(*) FROM ({statement})", (*parameters, limits.RUNS_COUNTED_MAX)
+    ).fetchone()
+    return int(total)
 
 
 def is_short(query: RunQuery) -> bool:
@@ -106,7 +130,8 @@ def statement_of(connection: sqlite3.Connection, query: RunQuery) -> tuple[str, 
             f"SELECT {RUN_COLUMNS}, {source.key} AS position FROM {source.table}{source.joined} WHERE {where}"
         )
         parameters += (*source.parameters, span.low, span.high, *checked)
-    return f"{' UNION ALL '.join(statements)} ORDER BY position DESC LIMIT ?", parameters
+    order = "updated_at DESC, position DESC" if query.by_update else "position DESC"
+    return f"{' UNION ALL '.join(statements)} ORDER BY {order} LIMIT ?", parameters
 
 
 def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
@@ -129,12 +154,14 @@ def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
         filters.append(_Filter(sources=(source,), check=check, parameters=(query.text,), repeats=True))
     if query.workflow_name is not None:
         filters.append(_by_column(connection, query, "workflow_name", "runs_by_workflow", (query.workflow_name,)))
+    if query.started_by is not None:  # nobody is stored as an empty text, and is not found by it
+        filters.append(_by_column(connection, query, "started_by", "runs_by_starter", (query.started_by or None,)))
     if query.statuses:
         statuses = tuple(dict.fromkeys(query.statuses))
         filters.append(_by_column(connection, query, "status", "runs_by_status", statuses))
     if query.tenant is not None:
-        # The indexes of statuses and workflows start with the tenant anyway.
-        is_needed = query.workflow_name is None and not query.statuses
+        # The indexes of statuses, workflows and starters start with the tenant anyway.
+        is_needed = query.workflow_name is None and query.started_by is None and not query.statuses
         source = _Source("runs INDEXED BY runs_by_tenant", "key", "tenant = ?", (query.tenant,))
         sources = (source,) if is_needed else ()
         filters.append(_Filter(sources=sources, check="+tenant = ?", parameters=(query.tenant,)))
@@ -142,7 +169,7 @@ def _filters(connection: sqlite3.Connection, query: RunQuery) -> list[_Filter]:
 
 
 def _by_column(
-    connection: sqlite3.Connection, query: RunQuery, column: str, index: str, values: tuple[str, ...]
+    connection: sqlite3.Connection, query: RunQuery, column: str, index: str, values: tuple[str | None, ...]
 ) -> _Filter:
     """A filter on a column with one of several values. Each value is walked alone, to keep the order of keys."""
     most = _WALKS_MAX // len(values)
@@ -164,9 +191,16 @@ def _tenants(connection: sqlite3.Connection, limit: int) -> list[str]:
 def _span(query: RunQuery) -> _Span:
     low, high, check = 0, KEY_MAX, ""
     parameters: Parameters = ()
-    position = number_position(query.cursor)
-    if position is not None:
+    if query.by_update:
+        moved = update_position(query.cursor)
+        if moved is not None:
+            check += " AND (updated_at, key) < (?, ?)"
+            parameters += (moved[0], min(moved[1], KEY_MAX))
+    elif (position := number_position(query.cursor)) is not None:
         high = min(high, position - 1)
+    if query.updated_after is not None:
+        check += " AND updated_at > ?"
+        parameters += (query.updated_after,)
     if query.created_after is not None:
         low = first_key_of(query.created_after + 1)
         check += " AND created_at > ?"

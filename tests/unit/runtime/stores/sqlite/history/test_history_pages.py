@@ -9,10 +9,12 @@ import pytest
 from penstock.base.errors import CorruptHistory, Rejected, Unavailable
 from penstock.engine.pages import Field, RecordShape, Shape, expand
 from penstock.engine.records import Record
+from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.history.shapes import ShapeNumbers
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema import migrations
+from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 from tests.conformance.stores import AT, run_bounded, start
 from tests.conformance.test_store_moves import SHAPE, moved, records_of
 from tests.waiting import SECONDS_MAX
@@ -133,14 +135,15 @@ def test_a_file_of_the_format_before_moves_is_read_and_written_on(
     path = tmp_path / "store.db"
     monkeypatch.setattr(migrations, "SCHEMA_VERSION", 7)
     first = start("r_1")
-
-    async def older() -> None:
-        store = SqliteRunStore(path)
-        await store.open()
-        await store.append(first)
-        await store.close()
-
-    run_bounded(older())
+    older = open_for_writing(str(path))
+    older.execute(
+        "INSERT INTO runs (key, run_id, workflow_name, workflow_version, definition_hash, status, seq, created_at,"
+        " updated_at, has_work, terminal, tenant, epoch)"
+        " VALUES (1, 'r_1', 'refund', '1.0.0', 'hash-1', 'running', 2, :at, :at, 0, 0, 'default', 0)",
+        {"at": first.row.created_at},
+    )
+    older.execute("INSERT INTO history VALUES (1, 1, 2, ?)", (encode_json(first.records),))
+    older.close()
     before = rows(path, "SELECT * FROM history")
     monkeypatch.undo()
 

@@ -28,8 +28,8 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Con
         key = first_key_of(AT + number)
         values = (key, f"r_{number}", "rare" if rare else "usual", "failed" if rare else "completed", AT, AT)
         tenant = "other" if number == 1 else "default"
-        row = "INSERT INTO runs VALUES (?,?,?,'1','h',?,1,?,?,'parent',NULL,NULL,0,NULL,1,?,0)"
-        connection.execute(row, (*values, tenant))
+        row = "INSERT INTO runs VALUES (?,?,?,'1','h',?,1,?,?,'parent',NULL,NULL,0,NULL,1,?,0,?)"
+        connection.execute(row, (*values, tenant, "key:rare" if rare else "key:usual"))
         team = "a" if rare else "b"
         connection.execute("INSERT INTO labels VALUES (?,?,?,?)", (team, "team", key, team))
         texts.add(key, indexed_text(tenant, str(values[1]), str(values[2]), [team]))
@@ -53,6 +53,15 @@ def plan(connection: sqlite3.Connection, query: RunQuery) -> list[str]:
         (RunQuery(statuses=("failed",)), "runs_by_status (tenant=? AND status=? AND rowid>? AND rowid<?)"),
         (RunQuery(statuses=("failed", "completed")), "runs_by_status (tenant=? AND status=? AND rowid>? AND rowid<?)"),
         (RunQuery(workflow_name="usual"), "runs_by_workflow (tenant=? AND workflow_name=? AND rowid>? AND rowid<?)"),
+        (RunQuery(started_by="key:usual"), "runs_by_starter (tenant=? AND started_by=? AND rowid>? AND rowid<?)"),
+        (
+            RunQuery(tenant="default", started_by="key:usual", cursor="kffff"),
+            "runs_by_starter (tenant=? AND started_by=? AND rowid>? AND rowid<?)",
+        ),
+        (
+            RunQuery(tenant="default", started_by="key:rare", statuses=("completed", "failed")),
+            "runs_by_starter (tenant=? AND started_by=? AND rowid>? AND rowid<?)",
+        ),
         (RunQuery(tenant="default"), "runs_by_tenant (tenant=? AND rowid>? AND rowid<?)"),
         (RunQuery(tenant="default", cursor="kffff"), "runs_by_tenant (tenant=? AND rowid>? AND rowid<?)"),
         (

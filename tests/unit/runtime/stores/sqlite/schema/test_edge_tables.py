@@ -22,6 +22,7 @@ from penstock.runtime.stores.sqlite.graphs.type_tables import create_tables
 from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables, forget_overrides
 from penstock.runtime.stores.sqlite.schema.files import connect, open_for_writing
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
+from tests.unit.runtime.stores.sqlite.schema.test_starters import without_starters
 
 SOURCE = """
 node Person { name: String @key }
@@ -107,6 +108,7 @@ def test_a_file_with_indexes_instead_gets_the_tables(tmp_path: Path) -> None:
         connection.execute(f"DROP TABLE {EDGES}_{suffix}")
         connection.execute(f"CREATE INDEX {EDGES}_{suffix} ON {EDGES} ({near}, br, c_from, c_to, dead, {far})")
     connection.execute(f"ALTER TABLE {EDGES} DROP COLUMN later")
+    without_starters(connection)
     connection.execute(f"DROP TABLE {EDGES}_over")
     for later in ("graph_text_indexes", "memory_text", "memory_entries", "memory_staging"):
         connection.execute(f"DROP TABLE {later}")
@@ -143,6 +145,7 @@ def test_a_file_without_it_gets_the_table_of_what_branches_override(tmp_path: Pa
     statement = f"INSERT INTO {EDGES} (rid, id, br, c_from, c_to, dead, src, dst) VALUES (?,?,?,?,?,?,'ada','bob')"
     connection.executemany(statement, versions)
     connection.execute(f"DROP TABLE {EDGES}_over")
+    without_starters(connection)
     connection.execute("PRAGMA user_version = 18")
     connection.close()
     connection = open_for_writing(str(path))

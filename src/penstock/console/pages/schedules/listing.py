@@ -1,17 +1,17 @@
-"""Schedules: when each starts a run next, how the last start went, and buttons to pause, resume and run it."""
+"""The list of schedules: when each starts a run next, how the last start went, and buttons to pause, resume and run."""
 
 from __future__ import annotations
 
 from penstock.base import limits
-from penstock.console.pages.reading import address, chosen
+from penstock.console.pages.reading import address, chosen, key_names
 from penstock.console.visits import Page, Redirect, Shown, Visit
 
-__all__ = ["schedules"]
+__all__ = ["listing"]
 
 _ACTIONS = {"pause": "schedule.pause", "resume": "schedule.resume", "run_now": "schedule.run_now"}
 
 
-async def schedules(visit: Visit) -> Shown:
+async def listing(visit: Visit) -> Shown:
     """Show the schedules; do what a button says."""
     if visit.form is not None:
         operation = chosen(visit.form, _ACTIONS)
@@ -24,4 +24,5 @@ async def schedules(visit: Visit) -> Shown:
         "schedule.list", workflow_id=workflow_id or None, cursor=cursor or None, limit=limits.CONSOLE_ROWS
     )
     given = {"section": "schedules", "schedules": page["items"], "more": page["next_cursor"]}
-    return Page("schedules/schedules.html", {**given, "workflow_id": workflow_id})
+    given["key_names"] = await key_names(visit, (item["made_by"] for item in page["items"]))
+    return Page("schedules/listing.html", {**given, "workflow_id": workflow_id})

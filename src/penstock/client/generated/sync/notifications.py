@@ -1,0 +1,78 @@
+"""Operations on notification, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from penstock.client.caller import Caller
+from penstock.client.generated.views.notification import NotificationPage, NotificationView
+from penstock.client.generated.views.shared import Deleted
+
+__all__ = ["Notifications"]
+
+
+class Notifications:
+    """Operations on notification."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def set(
+        self,
+        execution_id: str,
+        notification_id: str,
+        *,
+        url: str,
+        format: Literal["a2a/0.3", "a2a/1.0"] | None = None,
+        token: str | None = None,
+        authentication: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> NotificationView:
+        """Tell somebody of one execution.
+
+        The receiver is told how it stands now, when it asks something, and how it ended, at least once each; then
+        it is forgotten. It is told what you may see of the execution, for as long as your key is valid.
+        """
+        return self._caller.invoke(
+            "notification.set",
+            {
+                "execution_id": execution_id,
+                "notification_id": notification_id,
+                "url": url,
+                "format": format,
+                "token": token,
+                "authentication": authentication,
+            },
+            NotificationView,
+            idempotency_key=idempotency_key,
+        )
+
+    def get(self, execution_id: str, notification_id: str) -> NotificationView:
+        """Look at who is told of an execution.
+
+        Where to and in which words; never the token. What was sent is listed by delivery.list with its
+        `endpoint_id`.
+        """
+        return self._caller.invoke(
+            "notification.get", {"execution_id": execution_id, "notification_id": notification_id}, NotificationView
+        )
+
+    def list(self, execution_id: str) -> NotificationPage:
+        """List who is told of an execution.
+
+        Those that are not done yet: a receiver that was told the end is not listed any more.
+        """
+        return self._caller.invoke("notification.list", {"execution_id": execution_id}, NotificationPage)
+
+    def delete(self, execution_id: str, notification_id: str, *, idempotency_key: str | None = None) -> Deleted:
+        """Stop telling somebody of an execution.
+
+        Nothing more is sent, not even what waits to be sent again.
+        """
+        return self._caller.invoke(
+            "notification.delete",
+            {"execution_id": execution_id, "notification_id": notification_id},
+            Deleted,
+            idempotency_key=idempotency_key,
+        )

@@ -1,0 +1,91 @@
+"""What becomes of sessions, stored through the gate: they begin, change while others change them too, and are closed.
+
+Above it: `sessions`, `refreshing`. Below it: the internal calls of `operations.keys.console_sessions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+from starlette.types import Scope
+
+from penstock.asgi import HttpOrigin, remote_of, request_id_of
+from penstock.base import limits
+from penstock.base.json import JsonObject
+from penstock.operations.gate.context import Principal, Request
+from penstock.operations.gate.internal_callers import internal_call, system_principal
+from penstock.operations.gate.pipeline import Gate, RefusedCall
+from penstock.operations.keys.console_sessions import BEGIN_SESSION, CLOSE_SESSION, RENEW_SESSION, SessionRenewed
+from penstock.operations.permissions.console_sessions import KeptSession, SessionRecord, SessionRecords
+
+__all__ = ["Amended", "SessionChanges"]
+
+
+class Amended(NamedTuple):
+    """What came of a change."""
+
+    session: KeptSession | None
+    """The session as it is now; None if it has ended."""
+    is_ours: bool
+    """Whether it was this change that was stored."""
+
+
+class SessionChanges:
+    """Changes what is stored of sessions."""
+
+    def __init__(self, gate: Gate, records: SessionRecords) -> None:
+        self._gate = gate
+        self._records = records
+
+    async def begin(self, scope: Scope, principal: Principal, session_id: str, record: SessionRecord) -> None:
+        """Store a new session, in the name of whoever signs in."""
+        given: JsonObject = {"session_id": session_id, "record": msgspec.to_builtins(record)}
+        await self._call(scope, principal, BEGIN_SESSION, given)
+
+    async def amend(
+        self, session: KeptSession, change: Callable[[SessionRecord], SessionRecord | None], words: str
+    ) -> Amended:
+        """Change a session as it is by then: others may change it at the same time. None changes nothing."""
+        current: KeptSession | None = session
+        for _ in range(limits.CONSOLE_SESSION_WRITES_MAX):
+            current = await self._records.find(session.tenant, session.session_id)
+            record = None if current is None else change(current.record)
+            if current is None or record is None:
+                return Amended(current, is_ours=False)
+            given: JsonObject = {
+                "session_id": session.session_id,
+                "etag": current.etag,
+                "record": msgspec.to_builtins(record),
+                "change": words,
+            }
+            console = system_principal("console", "key:write", tenant=session.tenant)
+            renewed: SessionRenewed = await internal_call(self._gate, console, RENEW_SESSION, given)
+            if renewed.stored:
+                return Amended(await self._records.find(session.tenant, session.session_id), is_ours=True)
+        return Amended(current, is_ours=False)
+
+    async def close(
+        self, session: KeptSession, reason: str, *, scope: Scope | None = None, by: Principal | None = None
+    ) -> None:
+        """End a session, in the name of whoever signs out or of the console itself."""
+        closing = by or system_principal("console", tenant=session.tenant)
+        given: JsonObject = {"session_id": session.session_id, "reason": reason}
+        await self._call(scope, closing, CLOSE_SESSION, given)
+
+    async def _call(self, scope: Scope | None, principal: Principal, operation: str, given: JsonObject) -> None:
+        """Make an internal call that records from where it was caused."""
+        outcome = await self._gate.call(
+            Request(
+                operation=operation,
+                arguments=given,
+                principal=principal,
+                surface="system",
+                request_id=self._gate.services.new_id() if scope is None else request_id_of(scope),
+                remote=None if scope is None else remote_of(scope),
+                origin=None if scope is None else HttpOrigin(scope),
+            )
+        )
+        if isinstance(outcome, RefusedCall):
+            raise outcome.error

@@ -1,0 +1,197 @@
+"""Operations on backups that the server makes by itself: make one, list them.
+
+A backup has everything of every tenant, so both are for the operator alone. Callers name neither a file nor a folder.
+The store keeps which files were verified, and how they looked then: a file that looks different is not called verified.
+
+Above it: the catalogue. Below it: the folder for backups, `stored_resources`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from penstock.base import limits
+from penstock.base.errors import Conflict, Denied, Unavailable
+from penstock.base.json import JsonObject
+from penstock.operations.catalogue.capability import Capability, Reply, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import instant
+from penstock.operations.gate.context import Context
+from penstock.operations.stored_resources import ResourceTable
+from penstock.runtime.ports.backups import BackupFile, BackupFolder
+from penstock.runtime.ports.platform import ResourceRow
+
+__all__ = ["OPERATIONS"]
+
+_NOTES = ResourceTable(kind="backup", noun="backup")
+_VERIFIED = "verified"
+"""The one resource that says which files were verified. Files that are gone leave it with the next backup."""
+_STORE_ATTEMPTS = 5
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """How a file looked when it was verified, and what was found in it."""
+
+    size_bytes: int
+    modified_ns: int
+    at: int
+    by: str
+    runs: int
+    format_version: int
+
+
+Known: TypeAlias = dict[str, Verified]
+
+
+class CreateBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing to choose."""
+
+
+class ListBackups(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing to choose."""
+
+
+class BackupView(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup. What was found in it is known only while it is as it was when it was verified."""
+
+    name: str
+    created_at: str | None
+    size_bytes: int
+    verified: bool
+    """Whether the server verified it, and it looks the same since."""
+    verified_at: str | None
+    created_by: str | None
+    runs: int | None
+    format_version: int | None
+
+
+class BackupListing(msgspec.Struct, frozen=True, kw_only=True):
+    """The backups in the folder, the newest first. `folder` is null if none is set."""
+
+    folder: str | None
+    total: int
+    items: list[BackupView]
+
+
+@operation(
+    "backup.create",
+    route=Route(method="POST", path="/backups", status=201),
+    scopes=("backup:write",),
+    risk="high",
+    bucket="admin",
+    errors=(
+        "OPERATOR_REQUIRED",
+        "NOT_CONFIGURED",
+        "BACKUP_RUNNING",
+        "BACKUP_EXISTS",
+        "BACKUP_FOLDER_FULL",
+        "BACKUP_FOLDER_UNAVAILABLE",
+        "BACKUP_NO_ROOM",
+        "PRECONDITION_FAILED",
+    ),
+)
+async def backup_create(context: Context, given: CreateBackup) -> Reply[BackupView]:
+    """Make a backup of the whole store.
+
+    One moment of everything that all tenants have, copied while the server goes on, verified, and only then named. It
+    is put into the folder of the settings, under a name made of the time. No backup is ever deleted by the server. The
+    secret that stands beside the store is not in it.
+    """
+    _refuse_tenants(context)
+    folder = context.services.backups
+    if folder is None:
+        message = "no folder for backups is set"
+        raise Unavailable("NOT_CONFIGURED", message, "set `storage.backup_folder`, and start the server again")
+    made = await folder.create(context.now_ms())
+    seen = Verified(
+        size_bytes=made.file.size_bytes,
+        modified_ns=made.file.modified_ns,
+        at=context.now_ms(),
+        by=context.principal.id,
+        runs=made.runs,
+        format_version=made.format_version,
+    )
+    reply = Reply(value=_view(made.file, seen), status=201)
+    context.call.about(made.file.name, size_bytes=made.file.size_bytes, runs=made.runs)
+    await _remember(context, folder, made.file.name, seen, reply)
+    return reply
+
+
+@operation(
+    "backup.list",
+    route=Route(method="GET", path="/backups"),
+    scopes=("backup:read",),
+    reads=True,
+    bucket="admin",
+    errors=("OPERATOR_REQUIRED", "BACKUP_FOLDER_UNAVAILABLE"),
+)
+async def backup_list(context: Context, given: ListBackups) -> BackupListing:
+    """List the backups in the folder of the settings.
+
+    A file is verified if this store knows that the server verified it, and its size and time are the same since. After
+    a restore, backups that are newer than the restored one are not known any more.
+    """
+    _refuse_tenants(context)
+    folder = context.services.backups
+    if folder is None:
+        return BackupListing(folder=None, total=0, items=[])
+    files = await folder.files()
+    known = _known(await _stored(context))
+    items = [_view(file, _if_same(file, known.get(file.name))) for file in files[: limits.BACKUPS_MAX]]
+    return BackupListing(folder=folder.path, total=len(files), items=items)
+
+
+def _refuse_tenants(context: Context) -> None:
+    if not context.is_operator:
+        message = "a backup has everything of every tenant, so it is for the operator of the server"
+        raise Denied("OPERATOR_REQUIRED", message, "ask the operator")
+
+
+async def _stored(context: Context) -> ResourceRow | None:
+    return await context.services.platform.resource(context.tenant, _NOTES.kind, _VERIFIED)
+
+
+def _known(row: ResourceRow | None) -> Known:
+    return {} if row is None else msgspec.convert(row.body["files"], Known)
+
+
+async def _remember(
+    context: Context, folder: BackupFolder, name: str, seen: Verified, reply: Reply[BackupView]
+) -> None:
+    """Store that a file was verified, with the answer and the audit record of the call."""
+    present = {file.name for file in await folder.files()}
+    for _ in range(_STORE_ATTEMPTS):
+        was = await _stored(context)
+        known = {other: found for other, found in _known(was).items() if other in present}
+        body: JsonObject = {"files": msgspec.to_builtins({**known, name: seen})}
+        row = _NOTES.row(context, _VERIFIED, body, was=was)
+        if await _NOTES.put(context, row, None if was is None else was.etag, reply) is None:
+            return
+    # Other processes on this store made backups at the same time, again and again.
+    message = f"{name} was made and verified, but that could not be noted"
+    raise Conflict("PRECONDITION_FAILED", message, "make another backup")
+
+
+def _if_same(file: BackupFile, seen: Verified | None) -> Verified | None:
+    """Return what is known of a file, unless the file was changed or replaced since."""
+    if seen is None or (file.size_bytes, file.modified_ns) != (seen.size_bytes, seen.modified_ns):
+        return None
+    return seen
+
+
+def _view(file: BackupFile, seen: Verified | None) -> BackupView:
+    return BackupView(
+        name=file.name,
+        created_at=instant(file.at),
+        size_bytes=file.size_bytes,
+        verified=seen is not None,
+        verified_at=None if seen is None else instant(seen.at),
+        created_by=None if seen is None else seen.by,
+        runs=None if seen is None else seen.runs,
+        format_version=None if seen is None else seen.format_version,
+    )
+
+
+OPERATIONS: tuple[Capability, ...] = (backup_create, backup_list)
