@@ -12,6 +12,7 @@ import os
 import sqlite3
 import struct
 import threading
+from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,10 +31,10 @@ T = TypeVar("T")
 _READERS = 4
 # Queries of graphs may take seconds. They have threads of their own, so that reads of runs never wait for them.
 _SLOW_READERS = 4
-# Where the index of the write-ahead log has the number of its last page, in the byte order of the machine.
-_LOG_PAGES = struct.Struct("=I")
-_LOG_PAGES_AT = 16
-_LOG_INDEX_BYTES = 20
+# The beginning of the write-ahead log: the size of a page, and the salt of its present contents. Each frame begins with
+# a header that repeats the salt, and is followed by a page.
+_LOG_HEADER = struct.Struct(">8xI4x8s8x")
+_LOG_FRAME_HEADER = struct.Struct(">8x8s8x")
 
 
 class SqliteDatabase:
@@ -128,16 +129,20 @@ class SqliteDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._slow_readers, self._cut_log)
 
     def log_pages(self) -> int:
-        """How many pages the log has. SQLite keeps the number in the index of the log, whose format is documented.
+        """How many pages the log has, by its documented format; 0 if there is no log.
 
-        0 means that nothing was written since the log was copied; it is also 0 if there is no log.
+        The index of the log has this number, but must not be read here: a process that closes any descriptor of a file
+        loses all its locks on it. SQLite locks the index, and the next process to open the file would clear an index
+        that nobody locks, while this process uses it. The log itself is never locked.
         """
         try:
-            with open(f"{os.path.realpath(self.path)}-shm", "rb") as index:
-                header = index.read(_LOG_INDEX_BYTES)
+            log = os.open(f"{os.path.realpath(self.path)}-wal", os.O_RDONLY)
         except OSError:
             return 0
-        return _LOG_PAGES.unpack_from(header, _LOG_PAGES_AT)[0] if len(header) == _LOG_INDEX_BYTES else 0
+        try:
+            return _frames(log)
+        finally:
+            os.close(log)
 
     def _checkpoint(self) -> None:
         if not self._copying.acquire(blocking=False):
@@ -222,3 +227,19 @@ class SqliteDatabase:
         except sqlite3.Error:
             self._unknown_marks -= 1  # unknown: a number that was never returned before makes every caller look
             return self._unknown_marks
+
+
+def _frames(log: int) -> int:
+    """The number of frames of the log's present contents. Behind them there may be frames of earlier contents."""
+    header = os.pread(log, _LOG_HEADER.size, 0)
+    if len(header) < _LOG_HEADER.size:
+        return 0
+    page_bytes, salt = _LOG_HEADER.unpack(header)
+    frame_bytes = _LOG_FRAME_HEADER.size + page_bytes
+
+    def is_present(number: int) -> bool:
+        frame = os.pread(log, _LOG_FRAME_HEADER.size, _LOG_HEADER.size + number * frame_bytes)
+        return len(frame) == _LOG_FRAME_HEADER.size and _LOG_FRAME_HEADER.unpack(frame)[0] == salt
+
+    numbers = range((os.fstat(log).st_size - _LOG_HEADER.size) // frame_bytes)
+    return bisect_left(numbers, True, key=lambda number: not is_present(number))

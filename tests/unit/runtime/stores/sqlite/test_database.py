@@ -1,0 +1,88 @@
+"""What one open SQLite file owes to other processes that use it, and how large its log is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.runs.appending import WriterState
+from tests.waiting import SECONDS_MAX
+
+# Where the index of the log has the number of its last page.
+_PAGES = slice(16, 20)
+# Whether any process has locked the byte of the index by which SQLite sees that the index is in use; F_GETLK of Linux.
+_IS_LOCKED = """
+import fcntl, struct, sys
+with open(sys.argv[1] + "-shm", "r+b") as index:
+    lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 128, 1, 0)
+    print(struct.unpack("hhqqi4x", fcntl.fcntl(index, fcntl.F_GETLK, lock))[0] != fcntl.F_UNLCK)
+"""
+_READS = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT 1 FROM runs').fetchall()"
+_INDEX = "import sys; print(open(sys.argv[1] + '-shm', 'rb').read(20).hex())"
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(folder / "penstock.db", synchronous="FULL", busy_timeout_ms=5_000)
+    await database.open(WriterState())
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+def elsewhere(program: str, path: str) -> str:
+    """What a program that another process runs prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=True, timeout=SECONDS_MAX
+    )
+    return done.stdout.strip()
+
+
+async def write(database: SqliteDatabase, rows: int) -> None:
+    def insert(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE IF NOT EXISTS filler (bytes)")
+        connection.executemany("INSERT INTO filler VALUES (?)", [(os.urandom(3_000),) for _ in range(rows)])
+
+    await database.writer.submit(insert)
+
+
+def test_the_locks_of_the_file_survive_a_look_at_its_log(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path) as database:
+            await write(database, 10)
+            assert elsewhere(_IS_LOCKED, database.path) == "True"
+            assert database.log_pages() > 0
+            assert elsewhere(_IS_LOCKED, database.path) == "True"
+            # Without these locks this would clear the index that is mapped here, and end this process with SIGBUS.
+            elsewhere(_READS, database.path)
+            await write(database, 10)
+
+    asyncio.run(scenario())
+
+
+def test_the_pages_of_the_log_are_counted_as_its_index_counts_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        counted = []
+        async with opened(tmp_path) as database:
+            for rows in (1, 40, 7, 300, 2):
+                await write(database, rows)
+                counted.append(database.log_pages())
+                index = bytes.fromhex(elsewhere(_INDEX, database.path))
+                assert counted[-1] == int.from_bytes(index[_PAGES], sys.byteorder)
+                if rows == 300:
+                    await database.checkpoint()  # the log begins anew, with old contents behind the new ones
+        assert 0 < counted[-1] < counted[-2]
+
+    asyncio.run(scenario())
+
+
+def test_a_file_without_a_log_has_no_pages_in_it(tmp_path: Path) -> None:
+    assert SqliteDatabase(tmp_path / "absent.db", synchronous="FULL", busy_timeout_ms=0).log_pages() == 0
