@@ -5,7 +5,7 @@ engine evaluates through the `Evaluator` protocol: in this process here, or with
 
 Numbers: a plain path passes its value on untouched. Everything else goes through libjq, where numbers are doubles:
 whole numbers come back as int (`1.0` as `1`), integers beyond 2^53 lose their last digits, NaN and infinities are
-failures.
+failures. Only the plain conditions of `conditions` are evaluated here, with libjq's results.
 
 Threads: libjq's bindings give every evaluation its own interpreter state, from a pool of one per program. Concurrent
 evaluations of one program are safe; the second one pays for another compilation (about a millisecond).
@@ -26,6 +26,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.agent_results import QUICK_PROGRAMS
 from penstock.definitions.jq.bounds import has_linear_bound
+from penstock.definitions.jq.conditions import Condition, condition_of
 from penstock.definitions.jq.reads import Reads, project, reads_of
 from penstock.definitions.jq.syntax import parse_program
 from penstock.definitions.jq.text import (
@@ -52,7 +53,7 @@ __all__ = [
     "evaluate_text",
     "input_text",
     "load_expression",
-    "path_value",
+    "quick_value",
 ]
 
 MESSAGE_CHARACTERS_MAX = 500
@@ -92,11 +93,12 @@ class Expression:
 
     text: str
     bounded: bool
-    # Only for `evaluate_expression`: the libjq program, its path if it is a plain path, and what it reads. The program
-    # is None if it is compiled only when it is evaluated.
+    # Only for `evaluate_expression`: the libjq program, its path if it is a plain path, what it reads, and how it is
+    # evaluated without libjq. The program is None if it is compiled only when it is evaluated.
     program: Any = field(compare=False, repr=False)
     path: tuple[str, ...] | None = field(compare=False, repr=False)
     reads: Reads | None = field(compare=False, repr=False)
+    condition: Condition | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,22 +206,23 @@ def compile_expression(text: str) -> Expression | ExpressionProblem:
     if may_give_non_finite(tree):
         program = jq.compile(NOT_FINITE_CHECK % text)
     bounded = has_linear_bound(tree) or text in QUICK_PROGRAMS
-    return Expression(text, bounded, program, path_of(tree), reads_of(tree))
+    return Expression(text, bounded, program, path_of(tree), reads_of(tree), condition_of(tree))
 
 
 def evaluate_expression(expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
     """Evaluate a compiled program: no output gives null, one output gives its value, several give a list of them."""
-    found = path_value(expression, root)
+    found = quick_value(expression, root)
     if found is not None:
         return found
     text = input_text(expression, root)
     return text if isinstance(text, EvaluationFailed) else evaluate_text(expression, text)
 
 
-def path_value(expression: Expression, root: JsonValue) -> Evaluated | None:
-    """The result of a program that is a plain path, without libjq; None if libjq has to evaluate it."""
+def quick_value(expression: Expression, root: JsonValue) -> Evaluated | None:
+    """The result of a plain path or condition, without libjq; None if libjq has to evaluate it."""
     if expression.path is None:
-        return None
+        verdict = None if expression.condition is None else expression.condition(root)
+        return None if verdict is None else Evaluated(verdict)
     value = root
     for name in expression.path:
         if not isinstance(value, dict):

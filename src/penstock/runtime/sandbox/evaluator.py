@@ -24,7 +24,7 @@ from penstock.definitions.jq.expressions import (
     WouldWait,
     evaluate_text,
     input_text,
-    path_value,
+    quick_value,
 )
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation, apply_defaults, is_prompt, violations
 from penstock.runtime.sandbox.pool import WorkerDied, WorkerPool
@@ -114,7 +114,7 @@ class _PromptEvaluator:
 
     def evaluate(self, expression: Expression, root: JsonValue) -> Evaluated | EvaluationFailed:
         """Evaluate an expression on a root value. Raises `WouldWait` if that may take long."""
-        found = path_value(expression, root)
+        found = quick_value(expression, root)
         if found is not None:
             return found
         text = input_text(expression, root)
