@@ -6,7 +6,8 @@
   in memory. Both are measured in turns, one after the other in small groups, in one process and one run. A turn of ours
   is stored on the disk before and after it is asked, its call passes the gate and is a durable run of its own. The
   figure is the difference of the medians of the wall time of a turn. The disk is the one that the temporary files are
-  on; `..._processor_ms` is the same in processor time, which does not depend on it.
+  on; `..._processor_ms` is the same in processor time, which does not depend on it. Both sides run on the event loop
+  and with the collector that a server has; `--asyncio` takes those that Python has by itself.
 - durable turns per second: of many agents side by side.
 - imports of OpenAPI documents: what `scripts/benchmark openapi` measures, taken from there.
 
@@ -36,6 +37,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from benchmarks.openapi.__main__ import measure as measure_openapi
 from benchmarks.servers import missed_targets
+from penstock.app import event_loop
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject
@@ -196,8 +198,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer runs, and without the two largest documents")
     parser.add_argument("--turns-only", action="store_true", help="leave the imports out; then they miss no target")
+    parser.add_argument("--asyncio", action="store_true", help="the event loop of Python, instead of a server's")
     given = parser.parse_args()
-    figures: dict[str, Any] = asyncio.run(measure(quick=given.quick))
+    measuring = measure(quick=given.quick)
+    figures: dict[str, Any] = asyncio.run(measuring) if given.asyncio else event_loop.run(measuring)
     targets = dict(_TARGETS)
     if given.turns_only:
         targets = {name: target for name, target in _TARGETS.items() if not name.startswith("openapi")}

@@ -17,8 +17,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from penstock.base.errors import Rejected, Unavailable
@@ -98,7 +100,10 @@ class GroupCommitWriter:
         self._busy_timeout_ms = busy_timeout_ms
         self._lock_timeout_ms: int | None = None  # the current setting of the connection
         self._loop = asyncio.get_running_loop()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-writer")
+        self._handed: SimpleQueue[tuple[Callable[[list[_AnyJob]], None], list[_AnyJob]] | None] = SimpleQueue()
+        # No pool: its queue, its futures and their callbacks cost more than handing a batch over.
+        self._thread = threading.Thread(target=self._work, name="penstock-writer", daemon=True)
+        self._thread.start()
         self._waiting: list[_AnyJob] = []
         self._long_jobs = 0  # how many of the waiting jobs are long
         self._busy = False
@@ -149,7 +154,8 @@ class GroupCommitWriter:
         """Commit the waiting jobs and accept no more."""
         self._closed = True
         await self._idle.wait()
-        self._thread.shutdown()
+        self._handed.put(None)
+        self._thread.join()
 
     def close(self) -> None:
         """Close the file. The last connection to close it merges the log into the main file."""
@@ -163,8 +169,18 @@ class GroupCommitWriter:
             self._idle.set()
             return
         applied = not self._has_long(batch) and self._apply_on_loop(batch)
-        work = self._thread.submit(self._finish if applied else self._commit_on_thread, batch)
-        work.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._delivered, batch, done))
+        self._handed.put((self._finish if applied else self._commit_on_thread, batch))
+
+    def _work(self) -> None:
+        """Commit the batches that are handed over, one by one. Runs on the writer's thread until it gets None."""
+        while (handed := self._handed.get()) is not None:
+            commit, batch = handed
+            try:
+                commit(batch)
+            except Exception as error:  # no job may count as done if its commit was not seen
+                self._fail(batch, error)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
+                self._loop.call_soon_threadsafe(self._delivered, batch)
 
     def _has_long(self, batch: list[_AnyJob]) -> bool:
         if not self._long_jobs:
@@ -173,10 +189,7 @@ class GroupCommitWriter:
         self._long_jobs -= found
         return found > 0
 
-    def _delivered(self, batch: list[_AnyJob], work: Future[None]) -> None:
-        error = work.exception()
-        if isinstance(error, Exception):
-            self._fail(batch, error)  # no job may count as done if its commit was not seen
+    def _delivered(self, batch: list[_AnyJob]) -> None:
         committed = any(job.error is None for job in batch)
         self.committed_at = self._loop.time() if committed else None
         _deliver(batch)
