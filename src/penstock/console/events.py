@@ -16,9 +16,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from starlette.types import Receive, Send
 
-from penstock.asgi import client_left
+from penstock.asgi import client_left, send_body
+from penstock.asgi.refusals import page_status
 from penstock.base import limits
-from penstock.base.errors import Denied, PenstockError
+from penstock.base.errors import Denied, LimitExceeded, PenstockError, Unavailable
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 
 __all__ = ["SIGNED_OUT", "Standing", "refused_stream", "send_changes", "until_left"]
@@ -78,7 +79,14 @@ async def _send_all(stream: EventStream, send: Send, look: Callable[[], Awaitabl
 
 
 async def refused_stream(send: Send, error: PenstockError) -> None:
-    """Send a stream that only says why there is none. With another status, a browser would ask again and again."""
+    """Send a stream that only says why there is none: with another status, a page would ask again and again.
+
+    It should, if the reason passes: the server is busy, or the visitor has asked for too much.
+    """
+    if isinstance(error, Unavailable | LimitExceeded):
+        told = _encode(_closed(error).data)
+        await send_body(send, page_status(error), [(b"content-type", b"application/json")], told)
+        return
     await send({"type": "http.response.start", "status": 200, "headers": list(_HEADERS)})
     await send({"type": "http.response.body", "body": _frame(_closed(error))})
 

@@ -119,6 +119,24 @@ def test_a_page_whose_stream_is_mute_or_cut_says_so_and_misses_nothing(server: L
         browser.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
 
 
+def test_what_could_not_be_read_is_read_later(server: LiveServer, browser: Browser) -> None:
+    sign_in(browser, server, server.key)
+    is_live(browser)
+    run_id = start(server, "asks", what="unread")
+    browser.open(f"{server.url}/console/runs/{run_id}")
+    is_live(browser)
+    browser.command("Network.enable")
+    browser.evaluate("window.failed = 0; document.addEventListener('htmx:error', () => { window.failed += 1; })")
+    try:
+        browser.command("Network.setBlockedURLs", urls=[f"*/console/runs/{run_id}*"])
+        server.call("POST", f"executions/{run_id}/cancel", {})
+        shown(browser, "window.failed > 1")  # it was tried again, too
+    finally:
+        browser.command("Network.setBlockedURLs", urls=[])
+    shown(browser, "document.querySelector('h1').innerText.toLowerCase().includes('cancelled')")
+    assert browser.evaluate("window.failed") > 0  # the page was never left
+
+
 def test_seven_tabs_have_one_stream_and_all_show_what_moves(server: LiveServer, browser: Browser) -> None:
     sign_in(browser, server, server.key)
     is_live(browser)

@@ -103,7 +103,11 @@ def waiting(server: LiveServer, workflow: str, **more: Any) -> str:
 
 
 def shown(browser: Browser, condition: str) -> None:
-    wait_until(lambda: browser.evaluate(f"Boolean({condition})"))
+    try:
+        wait_until(lambda: browser.evaluate(f"Boolean({condition})"))
+    except TimeoutError as error:
+        error.add_note(browser.evaluate("document.body.innerText"))
+        raise
 
 
 # --- trace ------------------------------------------------------------------------------------------------------------

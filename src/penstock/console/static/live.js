@@ -69,8 +69,8 @@ function tick() {
   }
   if (state === "live") {
     for (const clock of document.querySelectorAll("[data-since]")) clock.textContent = passed(clock.dataset.since);
-    if (!document.hidden) again(now);
   }
+  if (["live", "quiet", "closed"].includes(state) && !document.hidden) again(now); // without news, too
   draw();
 }
 
@@ -87,6 +87,8 @@ function passed(since) {
 const wanted = new Set();
 let timer = 0;
 let isReading = false;
+let hasFailed = false; // whether a part of the last reading had no answer
+let failedReadings = 0; // one after the other
 
 function refresh(concerns) {
   for (const part of document.querySelectorAll("[data-live][id]")) {
@@ -129,7 +131,9 @@ async function read() {
     const address = part.dataset.liveSrc ?? location.pathname + location.search;
     bySource.set(address, [...bySource.get(address) ?? [], `#${CSS.escape(id)}:outerMorph`]);
   }
+  const asked = [...wanted];
   wanted.clear();
+  hasFailed = false;
   const title = document.querySelector("h1")?.innerText;
   folds = foldsOf(bySource);
   try {
@@ -143,7 +147,10 @@ async function read() {
   folds = null;
   keepFocus();
   tell(title);
-  if (wanted.size && !timer) timer = setTimeout(read, GAP_MS);
+  failedReadings = hasFailed ? failedReadings + 1 : 0;
+  if (hasFailed) asked.forEach(id => wanted.add(id)); // what had no answer is asked for again
+  const pause = hasFailed ? RETRY_MS[Math.min(failedReadings, RETRY_MS.length) - 1] : GAP_MS;
+  if (wanted.size && !timer) timer = setTimeout(read, pause);
 }
 
 // --- what a reading must not take away -------------------------------------------------------------------------------
@@ -190,8 +197,10 @@ function tell(before) {
   if (status && now && before && now !== before) status.textContent = now;
 }
 
+document.addEventListener("htmx:error", () => { hasFailed = true; });
 document.addEventListener("htmx:after:request", event => {
   const response = event.detail.ctx.response.raw;
+  if (response.status === 429 || response.status >= 500) hasFailed = true;
   isSignedOut = response.redirected && new URL(response.url).pathname === `${root}/sign-in`;
   if (isSignedOut) document.querySelector("#signed-out")?.removeAttribute("hidden");
   if (isSignedOut || response.status >= 400) event.detail.ctx.selectOOB = null; // what is shown stays, if not for long
