@@ -20,10 +20,10 @@ from tests.skips import Skips
 _NEW_OBJECTS_MAX = 20_000
 
 # Wall-clock limits per example say more about the machine than about the code, so there are none.
-settings.register_profile("local", deadline=None, max_examples=50)
+settings.register_profile("local", deadline=None, max_examples=25)
 # In CI the same examples are drawn every time: a red build is then always about the change at hand.
 settings.register_profile(
-    "ci", deadline=None, max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 # HYPOTHESIS_PROFILE=thorough scripts/test tests/unit: as long as it takes.
 settings.register_profile("thorough", deadline=None, max_examples=1_000)

@@ -20,6 +20,7 @@ from penstock.definitions.nodes import NODE_KINDS
 from penstock.definitions.source.findings import Finding
 from penstock.definitions.validate import validate_source
 from penstock.engine.records import COMMANDS, EVENTS
+from tests.together import together
 from tests.zygote import piped_folder
 
 ROOT = Path(__file__).parents[2]
@@ -128,7 +129,7 @@ def told(findings: tuple[Finding, ...]) -> list[str]:
     return [f"{finding.location} {finding.code} {finding.message}" for finding in findings]
 
 
-@pytest.mark.parametrize("page", PAGES_WRITTEN)
+@together(PAGES_WRITTEN, groups=4)
 def test_links_lead_somewhere(page: str) -> None:
     # What stands in code is not a link.
     text = FENCED.sub("", read(page))
@@ -147,7 +148,7 @@ def leads_somewhere(page: str, target: str) -> bool:
     return fragment in {anchor(heading) for heading in HEADING.findall(text)}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES_WRITTEN if page != "CHANGELOG.md"])
+@together([page for page in PAGES_WRITTEN if page != "CHANGELOG.md"], groups=4)
 def test_a_page_names_source_files_that_exist(page: str) -> None:
     named = set(SOURCE_FILE.findall((ROOT / page).read_text(encoding="utf-8")))
     folders = (ROOT, ROOT / "src", ROOT / "src" / "penstock", (ROOT / page).parent)

@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from penstock.base.json import JsonObject
 from penstock.definitions.model import NodeType, Workflow
@@ -18,6 +17,7 @@ from penstock.engine.replay import Replayed, replay
 from penstock.engine.state import RunState
 from penstock.engine.status import is_status, run_status
 from tests.golden.history import Golden, due_ids, golden_files, limited, portrait, read, row_bytes
+from tests.together import together
 
 FILES = golden_files()
 HISTORIES_MIN = 100
@@ -49,7 +49,7 @@ PUBLISHED_NODES = {
     NodeType.WAIT,
 }
 
-each = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+each = together(FILES)
 golden = cache(read)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 import msgspec
-import pytest
 
 from penstock.cli.run.rendering import RenderContext, lines_of, text_of
 from penstock.cli.run.view import Mark, RunView, mark_of
@@ -23,10 +22,11 @@ from penstock.operations.runs.events import EventFold
 from penstock.operations.runs.views import NodeView, node_views, record_view
 from penstock.runtime.webhooks.events import ENDINGS, run_events
 from tests.golden.history import Golden, golden_files, read
+from tests.together import together
 
 FILES = golden_files()
 
-each = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+each = together(FILES)
 golden = cache(read)
 
 

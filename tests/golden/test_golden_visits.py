@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from penstock.engine.status import run_status
 from penstock.engine.transitions import FINISHED_PHASES, Phase, RunStatus
 from penstock.engine.visits import RunVisits, VisitStatus, WaitKind, apply, fold, visits_of
 from tests.golden.history import golden_files, read
+from tests.together import together
 
 FILES = golden_files()
 OVER = {VisitStatus.COMPLETED, VisitStatus.FAILED, VisitStatus.CANCELLED}
@@ -33,7 +33,7 @@ WAITS: dict[Phase, tuple[set[WaitKind], VisitStatus, str]] = {
 WORDS = {kind: word for kinds, _, word in WAITS.values() for kind in kinds} | {WaitKind.APPROVAL: "waiting_approval"}
 RANKS = ["waiting_input", "waiting_approval", *(word for _, _, word in WAITS.values())]
 
-each = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+each = together(FILES)
 
 
 @cache

@@ -20,6 +20,7 @@ from tests.waiting import wait_until
 # What people who ask for `/healthz` may notice at most here, where other tests have the processors; stalls that matter
 # last for seconds. `scripts/abuse`, which has the machine for itself, holds it to 250 ms.
 HEALTH_MS_MAX = 1_000.0
+PROBES = 40  # `scripts/abuse` takes as many as it needs for its percentiles
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def test_a_hostile_case_is_refused_and_holds_up_nobody(server: LiveServer, case:
     """What the server does to itself counts; time in which the machine had no processor free for it does not."""
     with probing(server) as probe:
         case.attack(server)
-        probe.collected(100)
+        probe.collected(PROBES)
     assert probe.failures == 0
     p99 = percentile(probe.served, 0.99)
     assert p99 < HEALTH_MS_MAX, (

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.engine.records import TYPES
 from tests.tidy import checks
+from tests.together import together
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -66,7 +67,7 @@ SCRIPTS = sorted(
 )
 
 
-@pytest.mark.parametrize("path", SOURCE_FILES)
+@together(SOURCE_FILES)
 def test_a_source_module_is_tidy(path: str) -> None:
     source = read(path)
     lines_max = checks.MODULE_LINES_HARD_MAX if path in LONG_MODULES else checks.MODULE_LINES_MAX

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
+from tests.together import together
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -26,7 +26,7 @@ def packages() -> list[str]:
     return sorted(str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("__init__.py"))
 
 
-@pytest.mark.parametrize("package", packages())
+@together(packages(), groups=4)
 def test_a_package_is_a_short_row_of_modules_without_shared_prefixes(package: str) -> None:
     if "generated" in Path(package).parts:
         return  # one module for each resource; nobody writes or reads them in a row
@@ -47,7 +47,7 @@ def is_empty(folder: Path) -> bool:
     return [path.name for path in folder.glob("*.py")] == ["__init__.py"] and not any(folder.glob("*/__init__.py"))
 
 
-@pytest.mark.parametrize("package", packages())
+@together(packages(), groups=4)
 def test_a_package_says_what_lives_there_and_what_to_read_first(package: str) -> None:
     folder = SOURCE / package
     assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))

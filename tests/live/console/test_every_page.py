@@ -2,8 +2,8 @@
 
 The table is in `pages`. Each page is opened twice, once without script, and drawn in four ways. axe, which takes
 longest, is asked about every address in one of these ways, by turns; a thorough run (`tests.thorough`) asks it about
-the first address of a page in two. Pictures of the last run are in `build/console`, to look at; they are not kept in
-the repository.
+the first address of a page in two. Pictures of the last run are in `build/console`, to look at, of the first address of
+each page, in a thorough run of all; they are not kept in the repository.
 """
 
 from __future__ import annotations
@@ -133,11 +133,12 @@ def test_a_page_works_for_everybody_however_it_is_drawn(
         turn = (sections().index(section) + number) % len(LOOKS)
         looks = LOOKS if is_first and IS_THOROUGH else LOOKS[turn:][:1]
         found = _visited(browser, f"{server.url}/console{page}", REFUSED.get(address, HTTPStatus.OK))
-        found += _looked_at(browser, name, looks)
+        is_taken = is_first or IS_THOROUGH
+        found += _looked_at(browser, name, looks, is_taken=is_taken)
         if is_first:
             found += _with_the_tab_key(browser)
         found += _links(server, browser, followed)
-        found += _without_script(browser, f"{server.url}/console{page}", name)
+        found += _without_script(browser, f"{server.url}/console{page}", name, is_taken=is_taken)
         problems += [f"{page[:80]}: {item}" for item in found]
     assert problems == [], "\n".join(problems)
 
@@ -173,7 +174,7 @@ def _visited(browser: Browser, url: str, status: int) -> list[str]:
     return found + [f"no name: {item['role']['value']}" for item in tree if _is_nameless(item)]
 
 
-def _looked_at(browser: Browser, name: str, looks: tuple[tuple[int, str], ...]) -> list[str]:
+def _looked_at(browser: Browser, name: str, looks: tuple[tuple[int, str], ...], *, is_taken: bool = True) -> list[str]:
     """Take pictures, wide and light, then narrow and dark, and say what is wrong in each; axe is asked in `looks`."""
     found: list[str] = []
     browser.evaluate((node_programs().modules / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
@@ -181,11 +182,12 @@ def _looked_at(browser: Browser, name: str, looks: tuple[tuple[int, str], ...]) 
         _drawn(browser, width, scheme)
         wrong = [*browser.evaluate(WRONG), *(_shuts_out(browser) if (width, scheme) in looks else ())]
         found += [f"at {width}, {scheme}: {item}" for item in wrong]
-        _take(browser, f"{name}-{width}-{scheme}")
+        if is_taken:
+            _take(browser, f"{name}-{width}-{scheme}")
     return found
 
 
-def _without_script(browser: Browser, url: str, name: str) -> list[str]:
+def _without_script(browser: Browser, url: str, name: str, *, is_taken: bool) -> list[str]:
     """Open a page without script and draw it narrow and light, then wide and dark."""
     found: list[str] = []
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
@@ -195,7 +197,8 @@ def _without_script(browser: Browser, url: str, name: str) -> list[str]:
         for width, scheme in ((PHONE, "light"), (WIDE, "dark")):
             _drawn(browser, width, scheme)
             found += [f"without script, at {width}, {scheme}: {item}" for item in browser.evaluate(WRONG)]
-            _take(browser, f"{name}-{width}-{scheme}-no-script")
+            if is_taken:
+                _take(browser, f"{name}-{width}-{scheme}-no-script")
     finally:
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
     return found
