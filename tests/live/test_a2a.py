@@ -291,6 +291,25 @@ async def test_a_result_that_is_no_text_is_data(server: LiveServer) -> None:
         assert get_data_parts(artifact.parts) == [{"total": 3}]
 
 
+async def test_a_result_that_is_no_text_is_read_as_json_while_it_is_written(
+    server: LiveServer, model: ModelServer
+) -> None:
+    model.go_on.clear()
+    model.script.append(Breaks("", "waits", calls=(("answer", {"total": 12345}),)))
+    message = Message(message_id=f"id-{next(NUMBERS)}", role=Role.ROLE_USER, parts=[new_text_part("How much?")])
+    events: list[StreamResponse] = []
+    async with connected(server, "total", streaming=True) as (client, _):
+        async for event in client.send_message(SendMessageRequest(message=message)):
+            events.append(event)
+            if heard(events) == '{"total": 12345}':
+                model.go_on.set()
+    pieces = [event.artifact_update for event in events if event.WhichOneof("payload") == "artifact_update"]
+    assert len(pieces) > 2
+    assert (pieces[-1].append, pieces[-1].last_chunk) == (False, True)
+    assert get_data_parts(pieces[-1].artifact.parts) == [{"total": 12345}]
+    assert state_of(events[-1]) == COMPLETED
+
+
 async def test_a_question_is_input_required_and_the_next_message_answers_it(server: LiveServer) -> None:
     async with connected(server, "asker", secret=key(server, "person", "*")) as (client, _):
         task = await task_after(client, new_text_part("Where is it?"))
