@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.base.json import JsonObject
 from penstock.cli.agents.screens import TextScreen
 
-TURN = {"execution_id": "r_1", "node_id": "turn", "visit": 1}
+TURN: JsonObject = {"execution_id": "r_1", "node_id": "turn", "visit": 1}
 
 
 def test_an_answer_that_was_written_as_json_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:

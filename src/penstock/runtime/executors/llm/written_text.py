@@ -67,7 +67,7 @@ class WrittenText:
             case _:
                 pass
 
-    def _call(self, index: int, args: str | dict[str, Any] | None) -> None:
+    def _call(self, index: int, args: Any) -> None:
         if not args:
             return
         text = _arguments_text(args)
@@ -76,5 +76,6 @@ class WrittenText:
             self.reader.say(text)
 
 
-def _arguments_text(args: str | dict[str, Any]) -> str:
+def _arguments_text(args: Any) -> str:
+    """Return arguments as text; the library has several types of objects for them."""
     return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
