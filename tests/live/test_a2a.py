@@ -449,6 +449,52 @@ async def test_a_receiver_is_told_of_a_task_with_its_token_and_forgotten_at_the_
         await until(is_forgotten)
 
 
+async def test_a_receiver_is_told_of_a_call_that_is_held_after_it_asked_to_be(
+    server: LiveServer, model: ModelServer
+) -> None:
+    """The run does not move when its call is held; only who may see the call is told of it."""
+    model.go_on.clear()
+    model.script.append(Breaks("", "waits", calls=(("erase_order", {"order": "A-1"}),)))
+    message = Message(message_id=f"id-{next(NUMBERS)}", role=Role.ROLE_USER, parts=[new_text_part("Erase it.")])
+    request = SendMessageRequest(message=message)
+    request.configuration.return_immediately = True
+    person, robot = key(server, "person", "*"), key(server, "agent", "*")
+    async with (
+        receiving() as receiver,
+        receiving() as other,
+        connected(server, "eraser", secret=person, streaming=True) as (client, _),
+        connected(server, "eraser", secret=robot) as (stranger, _),
+    ):
+        before = len(model.asked)
+        async for event in client.send_message(request):
+            task_id = event.task.id
+            await until(lambda: len(model.asked) > before)  # as a stream, because somebody reads it
+            break
+        await client.create_task_push_notification_config(
+            TaskPushNotificationConfig(task_id=task_id, id="mine", url=receiver.url)
+        )
+        await stranger.create_task_push_notification_config(
+            TaskPushNotificationConfig(task_id=task_id, id="theirs", url=other.url)
+        )
+        await receiver.events(1)
+        await other.events(1)
+        model.go_on.set()
+        asked = StreamResponse()
+        ParseDict((await receiver.events(2))[-1], asked)
+        assert (asked.status_update.task_id, state_of(asked)) == (task_id, ASKING)
+        [data] = get_data_parts(asked.status_update.status.message.parts)
+        [held] = data["held_calls"]
+        assert held["operation"] == "workflow:erase_order"
+        boss = key(server, "person", "draft:*", "approve:*")
+        server.call("POST", f"drafts/{held['draft_id']}/approve", {}, key=boss)
+        done = StreamResponse()
+        ParseDict((await receiver.events(3))[-1], done)
+        assert state_of(done) == COMPLETED
+        told = await other.events(2)
+        assert "TASK_STATE_INPUT_REQUIRED" not in json.dumps(told), "an agent does not see the held calls of others"
+        assert "task" in told[-1]
+
+
 async def test_a_message_says_who_is_told_and_a_configuration_is_deleted(server: LiveServer) -> None:
     async with receiving() as receiver, connected(server, "finder") as (client, _):
         message = Message(message_id=f"id-{next(NUMBERS)}", role=Role.ROLE_USER, parts=[new_text_part("Where is it?")])
