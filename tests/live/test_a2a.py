@@ -465,7 +465,7 @@ async def test_a_receiver_is_told_of_a_call_that_is_held_after_it_asked_to_be(
         connected(server, "eraser", secret=person, streaming=True) as (client, _),
         connected(server, "eraser", secret=robot) as (stranger, _),
     ):
-        before = len(model.asked)
+        before, task_id = len(model.asked), ""
         async for event in client.send_message(request):
             task_id = event.task.id
             await until(lambda: len(model.asked) > before)  # as a stream, because somebody reads it
