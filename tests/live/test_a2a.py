@@ -237,7 +237,7 @@ async def test_a_stream_has_the_task_its_calls_its_artifact_and_its_end(server: 
         ("workflow:find_order", "done"),
     ]
     pieces = [event.artifact_update for event in events if event.WhichOneof("payload") == "artifact_update"]
-    assert len(pieces) > 2, "the text came in pieces"
+    assert len(pieces) > 1, "the text came before its end"  # a slow reader gets several pieces as one
     assert [piece.append for piece in pieces] == [False, *[True] * (len(pieces) - 1)]
     assert [piece.last_chunk for piece in pieces] == [*[False] * (len(pieces) - 1), True]
     assert heard(events).startswith("It said")
@@ -304,7 +304,7 @@ async def test_a_result_that_is_no_text_is_read_as_json_while_it_is_written(
             if heard(events) == '{"total": 12345}':
                 model.go_on.set()
     pieces = [event.artifact_update for event in events if event.WhichOneof("payload") == "artifact_update"]
-    assert len(pieces) > 2
+    assert len(pieces) > 1, "the text came before its end, for which the model waited"
     assert (pieces[-1].append, pieces[-1].last_chunk) == (False, True)
     assert get_data_parts(pieces[-1].artifact.parts) == [{"total": 12345}]
     assert state_of(events[-1]) == COMPLETED
