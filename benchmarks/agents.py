@@ -93,7 +93,7 @@ class _Scripted(PydanticProvider):
 
     async def _response(self, model: Model[Any], request: LlmRequest) -> ModelResponse:
         # A scripted model writes nothing piece by piece, and the bare loop does not ask for that either.
-        return await super()._response(model, replace(request, on_text=None))
+        return await super()._response(model, replace(request, reader=None))
 
 
 def _bare() -> Callable[[], Awaitable[None]]:

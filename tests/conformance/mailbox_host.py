@@ -29,7 +29,7 @@ from penstock.definitions.jq.expressions import Evaluated, EvaluationFailed, Eva
 from penstock.definitions.model import Workflow
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation
 from penstock.engine import fold, inputs
-from penstock.engine.effects import CancelChild, Effect, PerformActivity, StartSuccessor, WakeUp
+from penstock.engine.effects import CancelChild, Effect, PerformActivity, StartSuccessor, WakeUp, WithdrawTask
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.records import Record
@@ -355,8 +355,8 @@ class MailboxHost:
     async def _perform_between(self, run: _Run, effect: Effect) -> None:
         run_id = run.state.run_id
         self._finished(run_id, effect)  # what it comes to must not cancel it
-        await RunEffects(self).perform(run, effect)
-        if run.state.terminal and isinstance(effect, StartSuccessor | CancelChild):
+        await RunEffects(self, performer=self.performer).perform(run, effect)
+        if run.state.terminal and isinstance(effect, StartSuccessor | CancelChild | WithdrawTask):
             left = [item for item in pending(run.workflow, run.state, self.clock.now_ms())]
             if all(item.effect_id in self._done[run_id] for item in left):
                 await self.store.set_work(run_id, has_work=False, owner=None, expected_epoch=run.row.epoch)

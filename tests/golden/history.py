@@ -22,6 +22,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.definitions.model import Workflow
 from penstock.engine import inputs
+from penstock.engine.effects import Effect, WithdrawTask
 from penstock.engine.pending import pending
 from penstock.engine.records import Record, record_of, row_of
 from penstock.engine.state import Activation, RunState
@@ -106,12 +107,17 @@ def row_bytes(run_id: str, record: Record) -> bytes:
 
 def due_ids(workflow: Workflow, state: RunState, at: int) -> tuple[str, ...]:
     """The effects that are due, by id."""
-    return tuple(effect.effect_id for effect in pending(workflow, state, at))
+    return tuple(effect.effect_id for effect in _due(workflow, state, at))
+
+
+def _due(workflow: Workflow, state: RunState, at: int) -> list[Effect]:
+    """Effects without withdrawals: those are newer than most recordings, and no record asks for them."""
+    return [effect for effect in pending(workflow, state, at) if not isinstance(effect, WithdrawTask)]
 
 
 def portrait(workflow: Workflow, state: RunState, at: int) -> JsonObject:
     """What can be known of a run from outside, in words that do not depend on how its state is kept."""
-    effects = pending(workflow, state, at)
+    effects = _due(workflow, state, at)
     drawn = {
         "runId": state.run_id,
         "status": run_status(state),

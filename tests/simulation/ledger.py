@@ -19,6 +19,7 @@ from penstock.engine.effects import (
     StartChild,
     StartSuccessor,
     WakeUp,
+    WithdrawTask,
 )
 from penstock.engine.folding.evolve import fold
 from penstock.engine.inputs import Input
@@ -168,6 +169,8 @@ class Ledger:
                 found = found and (node_id, visit, attempt) not in self.results
             case StartChild(child_id=child_id) | CancelChild(child_id=child_id):
                 found = child_id in self.children
+            case WithdrawTask(activity=asked):
+                found = self.attempts.get((asked.node_id, asked.visit)) == asked.attempt
             case StartSuccessor(successor_id=successor_id):
                 last = self.records[-1]
                 found = last.name == "ExecutionContinued" and last.payload["successorExecutionId"] == successor_id

@@ -28,6 +28,7 @@ from penstock.engine.effects import (
     StartChild,
     StartSuccessor,
     WakeUp,
+    WithdrawTask,
 )
 from penstock.engine.moves.plan import Plan
 from penstock.engine.moves.taking import take
@@ -239,6 +240,8 @@ class World:
                 self._start_successor(run_id)
             case CancelChild():
                 self._cancel_child(run_id, effect)
+            case WithdrawTask():
+                self.busy.add(effect.effect_id)
 
     def _fly(self, run_id: str, given: inputs.Input, effect_id: str, delay_ms: int = 0) -> None:
         """Send an answer on its way; it may be lost (then the effect is due again) or arrive twice."""

@@ -56,6 +56,7 @@ from penstock.operations.executions.child_starts import start_children_through
 from penstock.operations.executions.escalating import escalate_through
 from penstock.operations.executions.node_permissions import decide_nodes_through
 from penstock.operations.executions.tool_calls import decide_tool_calls_through
+from penstock.operations.executions.withdrawals import record_withdrawals_through
 from penstock.operations.exposed.workflows import ExposedWorkflows
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import GateLimits, HoldChoices, Principal, ServerParts, Services
@@ -314,7 +315,7 @@ async def _begin(
         partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
     )
     penstock.graph_queries.attach(partial(run_query_node, gate))
-    penstock.nodes.attach(decide_nodes_through(gate))
+    penstock.nodes.attach(decide_nodes_through(gate), record_withdrawals_through(gate))
     penstock.upstream.lend = lend_models_through(gate)
     upstreams.act = act
     services.sign_ins.grants = GrantStore(

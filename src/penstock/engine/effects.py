@@ -16,7 +16,16 @@ import msgspec
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.state import Lease
 
-__all__ = ["CancelChild", "DeliverSignal", "Effect", "PerformActivity", "StartChild", "StartSuccessor", "WakeUp"]
+__all__ = [
+    "CancelChild",
+    "DeliverSignal",
+    "Effect",
+    "PerformActivity",
+    "StartChild",
+    "StartSuccessor",
+    "WakeUp",
+    "WithdrawTask",
+]
 
 
 # `gc=False`: it holds plain JSON and cannot be part of a reference cycle, so the garbage collector can skip it.
@@ -80,6 +89,17 @@ class CancelChild(msgspec.Struct, frozen=True, kw_only=True):
     child_id: str
 
 
+class WithdrawTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Cancel the task in which an outside agent asked something: the run has ended, and nobody answers any more.
+
+    Nothing is recorded of it, because an ended run takes no records: the driver has to remember that it is done.
+    """
+
+    effect_id: str
+    activity: PerformActivity
+    """The attempt that asked, with the state that its performer saved; without its arguments."""
+
+
 class DeliverSignal(msgspec.Struct, frozen=True, kw_only=True):
     """Send a signal to another run and answer with `AcknowledgeEmit`; the effect id is its signal id."""
 
@@ -101,4 +121,4 @@ class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int
 
 
-Effect: TypeAlias = PerformActivity | StartChild | StartSuccessor | CancelChild | DeliverSignal | WakeUp
+Effect: TypeAlias = PerformActivity | StartChild | StartSuccessor | CancelChild | WithdrawTask | DeliverSignal | WakeUp

@@ -17,6 +17,7 @@ from penstock.engine.effects import (
     StartChild,
     StartSuccessor,
     WakeUp,
+    WithdrawTask,
 )
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import COMPENSATION_PREFIX, Activation, Child, Dialogue, RunState
@@ -41,6 +42,8 @@ def pending(workflow: Workflow, state: RunState, now: int) -> list[Effect]:
     for child in state.children.values():
         if child.abandoned:
             effects.append(CancelChild(effect_id=f"{child.child_id}/cancel", child_id=child.child_id))
+    if state.unanswered and state.terminal and state.mode != "host_mediated":
+        effects.extend(_withdrawal(workflow, state, activation) for activation in state.unanswered)
     going_on = state.continuation
     if going_on is not None:
         effects.append(
@@ -136,6 +139,26 @@ def _perform(workflow: Workflow, state: RunState, activation: Activation) -> Per
         answer_secrets=_answer_secrets(dialogue),
         lease=activation.lease,
     )
+
+
+def _withdrawal(workflow: Workflow, state: RunState, activation: Activation) -> WithdrawTask:
+    node_id, dialogue = activation.node_id, activation.dialogue
+    node = workflow.nodes[node_id.removeprefix(COMPENSATION_PREFIX)]
+    key = f"{state.run_id}/{node_id}/{activation.visit}"
+    effect_id = f"{key}/{activation.attempt}/withdraw"
+    asked = PerformActivity(
+        effect_id=effect_id,
+        idempotency_key=activation.idempotency_key or in_tenant(state.tenant, key),
+        node_id=node_id,
+        visit=activation.visit,
+        attempt=activation.attempt,
+        node_type=str(node.type),
+        config=detail_of(node, ActivityDetail).config,
+        delegate=activation.external,
+        round=dialogue.round if dialogue else 0,
+        resume=dialogue.resume if dialogue else None,
+    )
+    return WithdrawTask(effect_id=effect_id, activity=asked)
 
 
 def _answer_secrets(dialogue: Dialogue | None) -> dict[str, str] | None:

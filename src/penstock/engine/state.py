@@ -274,6 +274,7 @@ class RunState(msgspec.Struct, gc=False):
     compensating: bool = False
     compensation_failures: tuple[Failure, ...] = ()
     children: dict[str, Child] = msgspec.field(default_factory=dict)
+    unanswered: tuple[Activation, ...] = ()  # visits that ended while an outside agent waited for an answer
     paused: bool = False
     ending: Ending | None = None
     owed: Body | None = None  # the event that the last command requires to be written next

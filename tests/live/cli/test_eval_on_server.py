@@ -229,3 +229,47 @@ def test_another_tenant_neither_evaluates_nor_sees_what_is_not_its_own(
     reader = member(server, "globex", "workflow:read", "execution:read", name="reader")
     shop.write("cases.jsonl", '{"id": "new", "input": {"prompt": "The capital of Chad?"}}\n')
     assert "workflow:run" in refused(shop, server, "--against", "capital", "--id", "mine", key=reader.key)
+
+
+HELPER: dict[str, Any] = {"id": "helper", "model": "fast", "instructions": "Name the capital.", "limits": {"turns": 3}}
+
+
+def test_an_agent_of_the_registry_is_evaluated_as_it_is_and_a_change_in_the_middle_is_told(
+    shop: Shop, server: LiveServer, model: ModelServer, script: Model
+) -> None:
+    prepared(shop, model, judge={"rubric": "A capital that everybody knows?"})
+    made = server.call("POST", "agents", HELPER)
+    options = ("--against", "helper", "--judge", "judge", "--fail-under", "0.5")
+    report = evaluated(shop, server, *options, "--id", "entry")
+    assert (report["passed"], report["total"], report["ok"]) == (2, 4, True)
+    target = report["target"]
+    assert (target["name"], target["hash"], target["source"]) == ("helper", made["etag"], "registry")
+    asked = len(model.asked)
+    assert without_own(evaluated(shop, server, *options, "--id", "entry")) == without_own(report)
+    assert len(model.asked) == asked
+    verdicts = server.call("GET", "executions?label=evaluation-verdict%3Dentry")["items"]
+    assert {item["execution_id"] for item in verdicts} == {case["judge_run"] for case in report["cases"]} - {None}
+    assert {item["labels"]["case"] for item in verdicts} <= set(CAPITALS)
+
+    first = json.loads((shop.folder / "cases.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    script.gate = json.dumps(first["input"]["prompt"])[1:-1]
+    own = replace(shop, variables={"PENSTOCK_API_KEY": server.key})
+    command = ("eval", "cases.jsonl", "--server", server.url, "--json", *options, "--id", "moved", "--concurrency", "1")
+    asked = len(model.asked)
+    script.opened.clear()
+    with own.start(*command) as running:
+        wait_until(lambda: len(model.asked) > asked)
+        changed = {**HELPER, "instructions": "Name the largest city."}
+        del changed["id"]
+        server.call("PUT", "agents/helper", changed)
+        script.gate = None
+        script.opened.set()
+        said, wrong = running.communicate(timeout=SECONDS_MAX)
+    moved = json.loads(said.splitlines()[-1])
+    assert "not the one with the etag" in moved["stopped"], wrong
+    assert [case["status"] for case in moved["cases"]] == ["completed", "not_run", "not_run", "not_run"]
+    assert "the target has changed" in refused(shop, server, *options, "--id", "moved")
+    one_case(shop, {"country": "France"})
+    assert "{prompt, context}" in refused(shop, server, "--against", "helper", "--id", "odd")
+    one_case(shop, {"prompt": "The capital of France?"})
+    assert "keeps no other version" in refused(shop, server, "--against", "helper", "--baseline", "1.0.0")

@@ -21,11 +21,15 @@ from tests.scenarios.agents import FIND, agent
 from tests.waiting import SECONDS_MAX, wait_until
 
 ANSWER = "Order A-1 was sent on Monday."
+REPORT = {"status": "sent", "day": "Monday"}
+REPORT_SCHEMA = {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}
 
 
 def scripted(asked: Asked) -> Reply:
     """Looks an order up, asks the user, or answers; as the last message wants it."""
     last = asked.body["messages"][-1]
+    if any(tool["function"]["name"] == "answer" for tool in asked.body.get("tools", [])):
+        return Breaks("", "waits", calls=(("answer", REPORT),))
     if last["role"] == "tool":
         return Says(ANSWER)
     text = str(last["content"])
@@ -55,6 +59,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             server.call("POST", "workflows", {"document": FIND})
             document = agent("workflow:find_order", ask_user=True, document={"expose": {"tool": True}})
             server.call("POST", "workflows", {"document": document})
+            reporter = agent(name="reporter", output_schema=REPORT_SCHEMA, document={"expose": {"tool": True}})
+            server.call("POST", "workflows", {"document": reporter})
             yield World(server, model)
 
 
@@ -136,6 +142,40 @@ def test_a_piece_is_read_before_the_answer_is_complete_also_by_who_comes_later(w
             world.model.go_on.set()
             assert [name for name, _ in first][-1] == "complete"
             assert [name for name, _ in later][-1] == "complete"
+
+
+def test_an_answer_with_a_schema_is_read_before_it_is_complete(world: World) -> None:
+    world.model.go_on.clear()
+    with stream(world.server, "POST", "agents/reporter/executions", {"prompt": "Where is it?"}) as coming:
+        events: list[tuple[str, dict[str, Any]]] = []
+        for event in coming:
+            events.append(event)
+            if not world.model.go_on.is_set() and "Monday" in "".join(written(events)):
+                assert "turn" not in {name for name, _ in events}
+                world.model.go_on.set()
+    assert [json.loads(text) for text in written(events)] == [REPORT]
+    assert [data["text"] for name, data in events if name == "turn"] == written(events)
+    assert next(data["output"] for name, data in events if name == "output") == REPORT
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_with_a_progress_token_reads_an_answer_with_a_schema_along(world: World, era: str) -> None:
+    heard: list[str] = []
+    world.model.go_on.clear()
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(message or "")
+        if "Monday" in "".join(heard):
+            world.model.go_on.set()
+
+    async def work() -> Any:
+        async with connected(world.server, era, toolset="all") as client:
+            return await client.call_tool("workflow:reporter", {"prompt": "Where?"}, progress_callback=on_progress)
+
+    result = asyncio.run(soon(work()))
+    assert not result.is_error, result
+    assert result.structured_content["output"] == REPORT
+    assert json.dumps(REPORT) in "".join(heard)
 
 
 def test_cancelling_leaves_the_model_and_keeps_the_session(world: World) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from penstock.a2a.notifications import NOTIFICATIONS
 from penstock.governance.webhook_signatures import Verified, verify_request
 from penstock.operations.webhooks.disabling import disable_through, remove_through
-from penstock.operations.webhooks.showing import shown_through
+from penstock.operations.webhooks.showing import held_caller, shown_through
 from penstock.runtime.executors.http.webhook_sender import WebhookSender
 from penstock.runtime.webhooks.dispatcher import DeliveryDispatcher, DeliveryOptions
 from tests.connections import hang_up
@@ -130,6 +130,7 @@ async def dispatching(
         pepper=services.pepper,
         disable=disable_through(caller.gate),
         shown=shown_through(caller.gate, NOTIFICATIONS),
+        caller_of=held_caller,
         remove=remove_through(caller.gate),
         sender=WebhookSender(allow_private=allow_private),
         options=DeliveryOptions(**{"first_delay_ms": 1, "source": "https://penstock.example/api/v0", **options}),

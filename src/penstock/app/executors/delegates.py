@@ -16,7 +16,13 @@ from msgspec.structs import replace
 
 from penstock.app.executors.lazy_executor import ClosableExecutor
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
+from penstock.runtime.activities.performing import (
+    ActivityCall,
+    ActivityDone,
+    ActivityError,
+    ActivityOutcome,
+    AsyncPerformer,
+)
 from penstock.runtime.executors.mcp.config import OWN_SERVER
 
 __all__ = ["DelegateExecutor"]
@@ -40,6 +46,8 @@ class DelegateExecutor:
         named = (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id"))
         if self.agents is not None and (named in self.protocols or self.calls is None):
             return await self.agents.perform(call)
+        if call.withdraws:
+            return ActivityDone(None)  # a run of this server is cancelled with the run that waits for it
         if self.calls is None:
             message = f"the agent {named} is not configured, and no gate can reach it"
             return ActivityError(message, "DELEGATE_AGENT_NOT_FOUND", retryable=False)

@@ -1,4 +1,5 @@
-"""Lets a gate decide what `http`, `llm_call` and `agent_delegate` nodes reach, once one is open.
+"""Lets a gate decide what `http`, `llm_call` and `agent_delegate` nodes reach, once one is open, and record what they
+withdraw.
 
 The executors of these nodes ask directly before each effect (`ActivityCall.refusal`). In a process whose runs are
 governed, a node may be due before the gate is open, after a restart; it waits for that. In a program that embeds
@@ -24,6 +25,7 @@ from penstock.runtime.activities.performing import (
     AsyncPerformer,
     NodeAction,
     NodePolicy,
+    Withdrawn,
 )
 
 __all__ = ["GovernedNodes"]
@@ -35,16 +37,17 @@ class GovernedNodes:
 
     governed: bool = False
     _decide: NodePolicy | None = None
+    _withdrawn: Withdrawn | None = None
     _open: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def attach(self, decide: NodePolicy) -> None:
-        """Let this gate decide from now on."""
-        self._decide = decide
+    def attach(self, decide: NodePolicy, withdrawn: Withdrawn) -> None:
+        """Let this gate decide and record from now on."""
+        self._decide, self._withdrawn = decide, withdrawn
         self._open.set()
 
     def detach(self) -> None:
         """The gate is closed."""
-        self._decide = None
+        self._decide = self._withdrawn = None
         self._open.clear()
 
     def governing(self, executors: Mapping[str, AsyncPerformer]) -> dict[str, AsyncPerformer]:
@@ -53,14 +56,25 @@ class GovernedNodes:
 
     async def decide(self, call: ActivityCall, action: NodeAction) -> ActivityError | None:
         """Return why an attempt may not do something; None if it may, or if there is no gate to ask."""
+        if not await self._is_open():
+            return ActivityError("no gate is open that decides about the node", "GATE_CLOSED")
+        refused = None if self._decide is None else await self._decide(call, action)
+        await call.confirm()  # it may have waited
+        return refused
+
+    async def withdrawn(self, call: ActivityCall, outcome: ActivityOutcome) -> None:
+        """Record what became of something that an attempt withdrew, if there is a gate that records it."""
+        if await self._is_open() and self._withdrawn is not None:
+            await self._withdrawn(call, outcome)
+
+    async def _is_open(self) -> bool:
+        """Wait until a gate is open, where there has to be one; return whether it is, or need not be."""
         if self._decide is None and self.governed:
             try:
                 await asyncio.wait_for(self._open.wait(), limits.HELD_CALL_GATE_SECONDS)
             except TimeoutError:
-                return ActivityError("no gate is open that decides about the node", "GATE_CLOSED")
-        refused = None if self._decide is None else await self._decide(call, action)
-        await call.confirm()  # it may have waited
-        return refused
+                return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +86,7 @@ class _Governed:
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt."""
-        return await self.inner.perform(replace(call, policy=self.nodes.decide))
+        outcome = await self.inner.perform(replace(call, policy=self.nodes.decide))
+        if call.withdraws:
+            await self.nodes.withdrawn(call, outcome)
+        return outcome

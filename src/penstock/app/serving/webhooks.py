@@ -17,7 +17,7 @@ from penstock.a2a.notifications import NOTIFICATIONS
 from penstock.base.lazy_import import lazy_import
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.webhooks.disabling import disable_through, remove_through
-from penstock.operations.webhooks.showing import shown_through
+from penstock.operations.webhooks.showing import held_caller, shown_through
 from penstock.runtime.webhooks.dispatcher import (
     DeliveryDispatcher,
     DeliveryOptions,
@@ -52,6 +52,7 @@ async def open_dispatcher(
         sender=_SenderOnDemand(allow_private=services.webhooks.allow_private_addresses),
         disable=disable_through(gate),
         shown=shown_through(gate, NOTIFICATIONS),
+        caller_of=held_caller,
         remove=remove_through(gate),
         options=DeliveryOptions(
             source=services.webhooks.address(services.base_path),

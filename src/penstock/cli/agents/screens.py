@@ -135,7 +135,7 @@ class TextScreen:
         """Show an answer that is no text: what was said in turns is shown already."""
         if isinstance(output, dict) and list(output) == ["text"]:
             return
-        if not any(text.strip() == json.dumps(output) for text in self.shown.values()):
+        if not any(_says(text, output) for text in self.shown.values()):
             self._line(Text(clean(json.dumps(output, ensure_ascii=False))))
 
     def _tool(self, data: JsonObject) -> None:
@@ -190,6 +190,14 @@ class TextScreen:
 
 def _turn_of(data: JsonObject) -> tuple[Any, ...]:
     return data.get("execution_id"), data.get("node_id"), data.get("visit")
+
+
+def _says(text: str, output: Any) -> bool:
+    """Whether a text is the JSON of an answer, however the model wrote it."""
+    try:
+        return bool(json.loads(text) == output)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _arguments(data: JsonObject) -> str:

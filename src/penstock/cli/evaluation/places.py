@@ -32,16 +32,22 @@ __all__ = ["EvaluationRuns", "FilePlace", "Place", "Version"]
 
 _ID_CHARACTERS_MAX: Final = 128
 _HASH_CHARACTERS: Final = 32
+_ETAG_LABEL: Final = "agent-etag"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """A version of a workflow or an agent. In a file, `workflow` is the version itself."""
+    """A version of a workflow or an agent. In a file, `workflow` is the version itself.
+
+    An agent that is an entry of a server's registry has no versions: its `hash` is the etag, which is made of its
+    contents.
+    """
 
     name: str
     version: str
     hash: str
     workflow: Workflow | None = None
+    is_entry: bool = False
 
     @classmethod
     def of(cls, workflow: Workflow) -> Version:
@@ -50,7 +56,8 @@ class Version:
 
     def to_json(self) -> JsonObject:
         """For programs."""
-        return {"name": self.name, "version": self.version, "hash": self.hash}
+        told: JsonObject = {"name": self.name, "version": self.version, "hash": self.hash}
+        return {**told, "source": "registry"} if self.is_entry else told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +86,11 @@ class EvaluationRuns:
 
     def case(self, case: Case) -> tuple[str, JsonObject]:
         """Return the call that starts the run of a case."""
+        if self.target.is_entry:
+            given = case.input if isinstance(case.input, dict) else {}
+            named: JsonObject = {"agent_id": self.target.name, "etag": self.target.hash}
+            labels: JsonObject = {**self.labels, "case": case.case_id, _ETAG_LABEL: self.target.hash}
+            return "agent.execute", {**given, **named, "execution_id": self.run_id(case), "labels": labels}
         started: JsonObject = {
             "workflow_id": self.target.name,
             "hash": self.target.hash,
@@ -89,12 +101,24 @@ class EvaluationRuns:
             started["labels"] = {**self.labels, "case": case.case_id}
         return "workflow.execute", started
 
+    def is_of_target(self, view: Any) -> bool:
+        """Whether a run is one of the version that is evaluated."""
+        if self.target.is_entry:
+            return bool(view["labels"].get(_ETAG_LABEL) == self.target.hash)
+        return bool(view["definition_hash"] == self.target.hash)
+
     def verdict(self, rubric: str, case: Case, given: JsonObject) -> tuple[str, JsonObject]:
         """Return the call that starts the run of a judge."""
         judge = self.judges[rubric]
         run_id = self._named(verdict_run_id(judge, self.run_id(case), given))
         if self.judges_are_tasks:
-            return "task.execute", {"task": judge_node(judge), "input": given, "execution_id": run_id}
+            asked: JsonObject = {"task": judge_node(judge), "input": given, "execution_id": run_id}
+            # Not the label of cases: those are found by it.
+            asked["labels"] = {
+                **{f"{name}-verdict": value for name, value in self.labels.items()},
+                "case": case.case_id,
+            }
+            return "task.execute", asked
         started: JsonObject = {"workflow_id": judge.name, "hash": judge.hash, "input": given, "execution_id": run_id}
         return "workflow.execute", started
 

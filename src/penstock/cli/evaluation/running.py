@@ -35,6 +35,7 @@ from penstock.runtime.simulation.dry_run import nth_scripted
 __all__ = ["NOT_RUN", "Bounds", "CaseRunner"]
 
 NOT_RUN = "not_run"
+_CHANGED: Final = "AGENT_CHANGED"
 _ENDED: Final = ("completed", "failed", "cancelled")
 # A call that waits for approval does not end a wait, so the first waits are short.
 _WAITS_SECONDS: Final = (1.0, 2.0, 5.0, 20.0)
@@ -85,6 +86,11 @@ class CaseRunner:
                 except LimitExceeded as limited:
                     self.stopped = self.stopped or f"{limited.code}: {limited.message}"
                     continue
+                except Conflict as changed:
+                    if changed.code != _CHANGED:
+                        raise
+                    self.stopped = f"{changed.message}; the cases so far are of the version before"
+                    continue
                 self._results[case.case_id] = result
                 self.spent += result.spent
                 self.done(result)
@@ -107,7 +113,7 @@ class CaseRunner:
         """Return the runs that there are; refuse to go on with an evaluation of something else."""
         found = await self.runs.known(cases)
         for view in found.values():
-            if view["definition_hash"] != self.runs.target.hash:
+            if not self.runs.is_of_target(view):
                 was = f"{view['workflow_id']} {view['workflow_version']} ({view['definition_hash'][:19]})"
                 raise UsageError(f"this evaluation is one of {was}, and the target has changed; choose another --id")
         return frozenset(found)

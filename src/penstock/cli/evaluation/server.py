@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.base import limits
-from penstock.base.errors import NotFound
+from penstock.base.errors import Denied, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.cli.documents.reading import load_runnable
 from penstock.cli.evaluation.dataset import Case
@@ -67,12 +67,15 @@ class ServerPlace:
         return f" on {self.address}"
 
     async def target(self, named: str) -> Version:
-        """Find what is to be evaluated: `NAME`, `NAME@VERSION`, or a file whose version the server has."""
+        """Find what is to be evaluated: `NAME`, `NAME@VERSION`, or a file whose version the server has.
+
+        A name is that of a workflow, or of an agent that is only an entry of the registry.
+        """
         if is_file(named):
             return await self._of_file(named)
         name, _, version = named.partition("@")
         if not version:
-            return _version_of(await self._found("workflow.get", {"workflow_id": name}))
+            return await self._newest(name)
         chosen = await self._version(name, version)
         if chosen is None:
             message = f"--against {named}: there is no such version of {name} on {self.address}"
@@ -86,6 +89,9 @@ class ServerPlace:
             found = await self._of_file(named)
             if found.name != target.name:
                 raise UsageError(f"--baseline has {found.name}, which is no other version of {target.name}")
+        if found is None and target.is_entry:
+            message = f"--baseline {named}: there is no such report, and {target.name} is an entry of the registry"
+            raise UsageError(f"{message}, of which the server keeps no other version; name the report of an evaluation")
         if found is None:
             found = await self._version(target.name, named.removeprefix(f"{target.name}@"))
         if found is None:
@@ -98,7 +104,7 @@ class ServerPlace:
         scripts: Mapping[str, object] = {"model": case.model, "mock": case.mock}
         used = next((name for name in _SCRIPTS if scripts[name]), None)
         if used is None:
-            return None
+            return _not_for_agent(case) if target.is_entry else None
         message = f"`{used}` is a script, and a server performs {target.name} in earnest"
         return f"{message}; evaluate it in a file (--db), or have the workflow name a model whose provider is `mock`"
 
@@ -115,6 +121,28 @@ class ServerPlace:
             labels={EVALUATION_LABEL: evaluation},
             judges_are_tasks=True,
         )
+
+    async def _newest(self, name: str) -> Version:
+        """Return the newest version of a workflow, or the agent of the registry that has this name."""
+        try:
+            return _version_of(await self._found("workflow.get", {"workflow_id": name}))
+        except UsageError:
+            entry = await self._entry(name)
+            if entry is None:
+                raise
+            return entry
+
+    async def _entry(self, name: str) -> Version | None:
+        """Return the agent of the registry that a name means; None if it means something else."""
+        try:
+            found = await self.call("agent.get", {"agent_id": name})
+        except (NotFound, Denied, Rejected):  # a workflow, perhaps with a key that may not read agents
+            return None
+        if found.get("source", "registry") != "registry":
+            message = f"--against {name}: it is an agent of the settings of {self.address}, which others can change"
+            raise UsageError(f"{message}; evaluate a workflow that gives it work")
+        etag = str(found["etag"])
+        return Version(name=name, version=f"etag {etag[:12]}", hash=etag, is_entry=True)
 
     async def _found(self, operation: str, arguments: JsonObject) -> Any:
         try:
@@ -144,6 +172,14 @@ class ServerPlace:
             if page["next_cursor"] is None:
                 return None
             arguments["cursor"] = page["next_cursor"]
+
+
+def _not_for_agent(case: Case) -> str | None:
+    """Say why the input of a case is none for an agent of the registry."""
+    given = case.input
+    if isinstance(given, dict) and isinstance(given.get("prompt"), str) and given.keys() <= {"prompt", "context"}:
+        return None
+    return "the input of an agent of the registry is {prompt, context}; `context` may be left out"
 
 
 def _version_of(found: Any) -> Version:

@@ -18,7 +18,7 @@ from penstock.base.errors import CorruptHistory
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.folding.reading import Handler, corrupt, failure_of, located, moved, on, secrets_of, size_of
-from penstock.engine.folding.scopes import book, close_scope, drop_bodies, drop_scope, open_scope
+from penstock.engine.folding.scopes import abandon, book, close_scope, drop_bodies, drop_scope, open_scope
 from penstock.engine.folding.trust import says_untrusted
 from penstock.engine.folding.waits import WAIT_HANDLERS, plain
 from penstock.engine.records import Body, Record, VisitBody, commands, events, given
@@ -168,6 +168,8 @@ def _execution_cancelled(draft: RunState, record: Record, body: events.Execution
 
 def _execution_ended(draft: RunState, record: Record, body: Body) -> None:
     _run_moved(draft, record, body)
+    for activation in draft.activations():
+        abandon(draft, activation)
     for child_id, child in draft.children.items():
         draft.children[child_id] = replace(child, abandoned=True)
     draft.scopes.clear()

@@ -12,7 +12,7 @@ from penstock.engine.records import events, given
 from penstock.engine.state import Activation, Failure, IndexedResults, RunState, Scope
 from penstock.engine.transitions import READY_PHASES, Phase
 
-__all__ = ["abandon_child", "book", "close_scope", "drop_bodies", "drop_scope", "open_scope"]
+__all__ = ["abandon", "book", "close_scope", "drop_bodies", "drop_scope", "open_scope"]
 
 
 def book(draft: RunState, scope: Scope) -> None:
@@ -112,12 +112,15 @@ def _forget(draft: RunState, serial: int) -> Scope:
     activation = scope.activation
     if activation is not None:
         draft.active.pop(activation.key, None)
-        abandon_child(draft, activation)
+        abandon(draft, activation)
     return scope
 
 
-def abandon_child(draft: RunState, activation: Activation) -> None:
-    """Mark an activation's child run, if it has one, for cancellation."""
+def abandon(draft: RunState, activation: Activation) -> None:
+    """Mark what an activation leaves behind for cancellation: its child run, or the task of an agent that asks."""
+    asked = activation.dialogue if activation.phase is Phase.ASKING else None
+    if asked is not None and asked.resume is not None and "agentId" in (activation.external or {}):
+        draft.unanswered = (*draft.unanswered, activation)
     if activation.phase is Phase.CHILD_RUNNING and activation.external is not None:
         child_id = str(activation.external.get("childExecutionId"))
         child = draft.children.get(child_id)

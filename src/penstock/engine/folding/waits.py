@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from penstock.base.json import JsonObject
 from penstock.definitions.model import NodeType
 from penstock.engine.folding.reading import Handler, corrupt, failure_of, located, moved, on, secrets_of, signal_of
-from penstock.engine.folding.scopes import abandon_child, book, drop_bodies
+from penstock.engine.folding.scopes import abandon, book, drop_bodies
 from penstock.engine.records import Body, Record, VisitBody, commands, events, given
 from penstock.engine.state import Child, Dialogue, Ending, Failure, Lease, RunState
 from penstock.engine.transitions import Phase
@@ -77,6 +77,7 @@ def _activity_failed(draft: RunState, record: Record, body: events.ActivityFaile
         details=body.details,
     )
     phase = moved(activation, record, body, variant)
+    abandon(draft, activation)  # an attempt that asked and was not answered in time
     changed = replace(activation, phase=phase, failure=failure, deadline=None, due_at=body.retry_at)
     book(draft, replace(scope, activation=changed))
 
@@ -139,7 +140,7 @@ def _timer_fired(draft: RunState, record: Record, body: events.TimerFired) -> No
     changed = replace(activation, phase=moved(activation, record, body, variant), due_at=None)
     if kind == "timeout":
         drop_bodies(draft, scope.serial)
-        abandon_child(draft, activation)
+        abandon(draft, activation)
         changed = replace(changed, deadline=None, frame=None)
     book(draft, replace(scope, activation=changed))
 

@@ -107,7 +107,7 @@ def _is_plain(state: RunState, scope: Scope, given: CompleteActivity, step: Step
         return False
     if len(state.scopes) != 1 or state.children or state.ready or state.paused or state.compensating:
         return False
-    if state.ending is not None or state.owed is not None or not state.native:
+    if state.ending is not None or state.owed is not None or state.unanswered or not state.native:
         return False
     if state.deadline is not None and state.deadline <= given.at:
         return False  # its timer is due

@@ -128,6 +128,7 @@ REASONS: dict[str, Reason] = {
     "GRANT_NOT_FOUND": Reason(NotFound, "There is no such grant."),
     "TOO_MANY_GRANTS": Reason(LimitExceeded, "There are as many grants as one tenant may have."),
     # Executions.
+    "TASK_NOT_WITHDRAWN": Reason(Unavailable, "An outside agent could not be told that nobody answers its question."),
     "EXECUTION_NOT_FOUND": Reason(NotFound, "There is no such execution."),
     "EXECUTION_ID_TAKEN": Reason(Conflict, "The id belongs to an execution of another workflow, input or origin."),
     "EXECUTION_NOT_ENDED": Reason(Conflict, "The execution still goes on, or another one needs it."),
@@ -246,6 +247,7 @@ REASONS: dict[str, Reason] = {
     "TOOL_INVALID": Reason(Rejected, "The tool cannot be called as it is registered; the message says why."),
     "TOOLS_LIMITED": Reason(LimitExceeded, "The tenant has as many registered tools as it may have."),
     "AGENT_EXISTS": Reason(Conflict, "There is an agent of that id."),
+    "AGENT_CHANGED": Reason(Conflict, "The agent is not the version that the call names by its etag."),
     "AGENT_NOT_FOUND": Reason(NotFound, "There is no such agent."),
     "AGENT_NAME_TAKEN": Reason(Conflict, "Another agent has that name: an entry, a workflow, or one of the settings."),
     "AGENT_INVALID": Reason(Rejected, "The agent does not stand for a valid document; `findings` lists the mistakes."),

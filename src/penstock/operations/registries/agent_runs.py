@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from penstock.base.errors import NotFound
+from penstock.base.errors import Conflict, NotFound
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import DEFAULT_INPUT, is_agent
@@ -28,7 +28,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.registries.registry import resource_id_type
-from penstock.operations.runs.fields import ChosenId, Wait
+from penstock.operations.runs.fields import ChosenId, Labels, Text, Wait
 from penstock.operations.runs.handles import handle, patience
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, row_of, started_run
@@ -53,6 +53,11 @@ class ExecuteAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     sync: Annotated[bool, Meta(description="Wait for the end, for a bounded time; see `wait_seconds`.")] = False
     wait_seconds: Wait = None
     execution_id: ChosenId = None
+    labels: Labels = msgspec.field(default_factory=dict)
+    etag: Annotated[
+        Text | None,
+        Meta(description="Give work only to this version of a registered agent: its `etag` in agent.get."),
+    ] = None
 
 
 class DefineAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,16 +116,28 @@ async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
     row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
     if workflow is None and row is not None:
         workflow = _workflow(given.agent_id, row.body)
+    more: dict[str, Any] = {"input": work, "execution_id": given.execution_id, "labels": given.labels}
     if workflow is not None:
-        start = ExecuteWorkflow(workflow_id=workflow.name, input=work, execution_id=given.execution_id)
-        return _Start(start, workflow.hash)
+        return _Start(ExecuteWorkflow(workflow_id=workflow.name, **more), workflow.hash)
     stored = await context.services.store.definition_named(given.agent_id, tenant=context.tenant)
     if stored is None or not is_agent(stored.document):
         message = f"there is no agent {given.agent_id}"
         named = ", ".join(sorted(context.services.delegates))
         hint = "list them with agent.list, and workflows with workflow.list"
         raise NotFound("AGENT_NOT_FOUND", message, f"{hint}; the settings have {named}" if named else hint)
-    return _Start(ExecuteWorkflow(workflow_id=given.agent_id, input=work, execution_id=given.execution_id))
+    return _Start(ExecuteWorkflow(workflow_id=given.agent_id, **more))
+
+
+async def _refuse_changed(context: Context, given: ExecuteAgent) -> None:
+    """Refuse work for an agent that is not the entry of the registry any more that the caller means."""
+    if given.etag is None:
+        return
+    row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
+    is_entry = row is not None and given.agent_id not in context.services.delegates
+    if row is None or not is_entry or row.etag != given.etag:
+        now = f"its etag is {row.etag}" if row is not None and is_entry else "it is no entry of the registry"
+        message = f"the agent {given.agent_id} is not the one with the etag {given.etag[:100]}: {now}"
+        raise Conflict("AGENT_CHANGED", message, "read it again with agent.get")
 
 
 async def _find(context: Context, given: ExecuteAgent) -> object:
@@ -139,6 +156,8 @@ async def _find(context: Context, given: ExecuteAgent) -> object:
     errors=(
         *SIGNATURE_ERRORS,
         "AGENT_NOT_FOUND",
+        "AGENT_CHANGED",
+        "LABEL_RESERVED",
         "WORKFLOW_NOT_FOUND",
         "INPUT_INVALID",
         "EXECUTION_ID_TAKEN",
@@ -159,6 +178,7 @@ async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[Executio
     your rights, and may ask you something: `questions` in its result. With `sync` the call waits until the agent has
     answered or asks something, for a bounded time.
     """
+    await _refuse_changed(context, given)
     start = await _start_of(context, given)
     if start.definition_hash is not None:
         define = (_DEFINE, {"agent_id": given.agent_id})

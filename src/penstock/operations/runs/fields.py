@@ -16,6 +16,7 @@ __all__ = [
     "ChosenId",
     "LabelName",
     "LabelValue",
+    "Labels",
     "Name",
     "ShortText",
     "Text",
@@ -43,6 +44,7 @@ ChosenId = Annotated[
 ]
 LabelName = Annotated[str, Meta(min_length=1, max_length=64)]
 LabelValue = Annotated[str, Meta(max_length=256)]
+Labels = Annotated[dict[LabelName, LabelValue], Meta(description="Labels to find it by.", max_length=32)]
 Wait = Annotated[
     Annotated[float, Meta(ge=0, le=WAIT_SECONDS_ACCEPTED)] | None,
     Meta(description="How many seconds to wait at most."),

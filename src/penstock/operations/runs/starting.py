@@ -34,7 +34,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_run, admit_start
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
-from penstock.operations.runs.fields import ChosenId, LabelName, LabelValue, ShortText, Text, Wait
+from penstock.operations.runs.fields import ChosenId, Labels, ShortText, Text, Wait
 from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
@@ -66,9 +66,7 @@ class ExecuteWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     sync: Annotated[bool, Meta(description="Wait for the end, for a bounded time; see `wait_seconds`.")] = False
     wait_seconds: Wait = None
     execution_id: ChosenId = None
-    labels: Annotated[dict[LabelName, LabelValue], Meta(description="Labels to find it by.", max_length=32)] = (
-        msgspec.field(default_factory=dict)
-    )
+    labels: Labels = msgspec.field(default_factory=dict)
     timeout: Annotated[ShortText | None, Meta(description="How long it may take at most.", examples=["30m"])] = None
     hash: Annotated[Text | None, Meta(description="A version of the workflow by its hash.")] = None
     mode: Annotated[

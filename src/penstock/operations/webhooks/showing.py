@@ -3,7 +3,8 @@
 An endpoint remembers who decided what it is sent (`Endpoint.maker`). Fields that policies hide from that principal are
 left out of outputs, and an agent is not told of held calls of others. Creating a webhook that is sent outputs is
 refused to those from whom something is hidden; this is for policies, keys and groups that change afterwards. Whoever is
-told of one execution is told what `execution.wait` answers to whoever asked for that, when it is sent.
+told of one execution is told what `execution.wait` answers to whoever asked for that, when it is sent; that a call of
+it waits for approval only if they may see that call.
 
 Above it: `app` hands it to the deliveries. Below it: `runs.hidden_fields`, `runs.held_access`.
 """
@@ -11,10 +12,11 @@ Above it: `app` hands it to the deliveries. Below it: `runs.hidden_fields`, `run
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from penstock.base.errors import Denied, NotFound, Unavailable
-from penstock.base.ids import id_for_callers
+from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, object_or_empty
 from penstock.governance.principals import Principal
 from penstock.operations.gate.context import Services
@@ -22,15 +24,18 @@ from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.permissions.run_principals import recorded_principal
 from penstock.operations.runs.held_access import may_see_run
-from penstock.operations.runs.held_calls import seals_of
+from penstock.operations.runs.held_calls import HELD_LABEL, seals_of
 from penstock.operations.runs.hidden_fields import HiddenFields
 from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.starting import CALLER_LABEL
 from penstock.operations.runs.waits import HELD_PREFIX
 from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
+from penstock.runtime.ports.runs import RunRow
 from penstock.runtime.webhooks.dispatcher import ShownEvent
 from penstock.runtime.webhooks.endpoints import Notification, endpoint_of
+from penstock.runtime.webhooks.events import HELD_EVENT
 
-__all__ = ["Format", "shown_through"]
+__all__ = ["Format", "held_caller", "shown_through"]
 
 _WAIT: Final = "execution.wait"
 _ENDED: Final = ("completed", "failed", "cancelled")
@@ -55,7 +60,9 @@ def shown_through(gate: Gate, formats: Mapping[str, Format] | None = None) -> Sh
     async def shown(row: ResourceRow, delivery: DeliveryRow) -> ShownEvent | None:
         notification = endpoint_of(row).notification
         if notification is not None:
-            return await _told(gate, row, notification, formats or {})
+            told = await _told(gate, row, notification, formats or {})
+            is_about_held = delivery.event.get("type") == HELD_EVENT
+            return replace(told[0], is_withheld=is_about_held and not told[1]) if told is not None else None
         content = await _event_for(services, hidden, row, delivery)
         return None if content is None else ShownEvent(content=content)
 
@@ -80,10 +87,19 @@ async def _event_for(
     return event if output is data["output"] else {**event, "data": {**data, "output": output}}
 
 
+def held_caller(row: RunRow) -> str | None:
+    """Return the run whose call a run holds for approval; None for any other run."""
+    caller = row.labels.get(CALLER_LABEL) if HELD_LABEL in row.labels else None
+    return None if caller is None else id_in_tenant(row.tenant, caller)
+
+
 async def _told(
     gate: Gate, row: ResourceRow, notification: Notification, formats: Mapping[str, Format]
-) -> ShownEvent | None:
-    """Return how an execution stands now, as its reader may see it; None if they may not, or not any more."""
+) -> tuple[ShownEvent, bool] | None:
+    """Return how an execution stands now, as its reader may see it, and whether calls of it wait for approval.
+
+    None if they may not see it, or not any more.
+    """
     services = gate.services
     maker, written = await _maker(services, row), formats.get(notification.format)
     if maker is None or written is None or not await services.still_valid(maker):
@@ -96,7 +112,8 @@ async def _told(
         if isinstance(error, Unavailable) and error.code != _UNREADABLE:
             raise
         return None
-    return ShownEvent(content=written(result), headers=headers, is_last=result.status in _ENDED)
+    shown = ShownEvent(content=written(result), headers=headers, is_last=result.status in _ENDED)
+    return shown, bool(result.held_calls)
 
 
 async def _headers(services: Services, tenant: str, notification: Notification) -> dict[str, str]:

@@ -28,7 +28,7 @@ from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context
 from penstock.operations.registered_tools.generated import built, register_generated, started_reply, store_generated
-from penstock.operations.runs.fields import ChosenId, Wait
+from penstock.operations.runs.fields import ChosenId, Labels, Wait
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable
 from penstock.operations.runs.views import ExecutionHandle
@@ -68,6 +68,7 @@ class ExecuteTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     sync: Annotated[bool, Meta(description="Wait for the end, for a bounded time; see `wait_seconds`.")] = False
     wait_seconds: Wait = None
     execution_id: ChosenId = None
+    labels: Labels = msgspec.field(default_factory=dict)
 
 
 class DefineTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -196,6 +197,7 @@ async def _checked(context: Context, node: JsonObject, whole: JsonObject) -> Jso
         "INVALID_DOCUMENT",
         "DOCUMENT_TOO_COSTLY",
         "INPUT_INVALID",
+        "LABEL_RESERVED",
         "EXECUTION_ID_TAKEN",
         "QUOTA_EXCEEDED",
         "VALUE_NOT_JSON",
@@ -232,6 +234,7 @@ async def task_execute(context: Context, given: ExecuteTask) -> Reply[ExecutionH
         sync=given.sync,
         wait_seconds=given.wait_seconds,
         execution_id=given.execution_id,
+        labels=given.labels,
     )
     return await started_reply(context, start, workflow.hash)
 

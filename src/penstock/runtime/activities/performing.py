@@ -34,6 +34,7 @@ __all__ = [
     "Slot",
     "TextReaders",
     "Unconfigured",
+    "Withdrawn",
     "input_of",
     "unfit_outcome",
 ]
@@ -212,6 +213,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The span that the run was started in, as W3C Trace Context writes it; None if it was not traced."""
     labels: Mapping[str, str] = {}
     """The labels of its run, which no run changes."""
+    withdraws: bool = False
+    """Whether nothing is to be done but to cancel what the attempt began: it asked, and nobody answers any more."""
 
     async def refusal(self, action: NodeAction) -> ActivityError | None:
         """Return why policies do not permit an action; None if they do.
@@ -260,6 +263,10 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 NodePolicy: TypeAlias = Callable[[ActivityCall, NodeAction], Awaitable[ActivityError | None]]
 """Says why an attempt may not do something; None if it may."""
+
+
+Withdrawn: TypeAlias = Callable[[ActivityCall, ActivityOutcome], Awaitable[None]]
+"""Told what became of a call that withdraws something."""
 
 
 class AsyncPerformer(Protocol):

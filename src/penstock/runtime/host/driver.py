@@ -19,13 +19,7 @@ from typing import Any, TypeVar
 from penstock.base import limits
 from penstock.base.errors import Conflict, Unavailable
 from penstock.engine import inputs
-from penstock.engine.effects import (
-    CancelChild,
-    Effect,
-    PerformActivity,
-    StartSuccessor,
-    WakeUp,
-)
+from penstock.engine.effects import CancelChild, Effect, PerformActivity, StartSuccessor, WakeUp, WithdrawTask
 from penstock.engine.outcomes import Decision
 from penstock.runtime.activities.performing import (
     ActivityDeferred,
@@ -125,7 +119,7 @@ class Driver:
     abandoned: AbandonedRuns = field(init=False)
 
     def __post_init__(self, escalate: Escalate | None) -> None:
-        self._effects = RunEffects(self.host, self.start_child)
+        self._effects = RunEffects(self.host, self.start_child, self.performer)
         host = self.host
         self._lease = WorkerLease(
             store=host.store,
@@ -285,11 +279,11 @@ class Driver:
             raise
 
     async def _perform_for_others(self, live: LiveRun, effect: Effect) -> None:
-        """Perform an effect on other runs. Repeating it is harmless."""
+        """Perform an effect on other runs, or on what a run has left behind. Repeating it is harmless."""
         refused = await self._effects.perform(live, effect)
         if refused is not None:
             self.report(effect.effect_id, Conflict(refused.code, refused.message, refused.hint))
-        if isinstance(effect, StartSuccessor | CancelChild):
+        if isinstance(effect, StartSuccessor | CancelChild | WithdrawTask):
             await self._effect_done(live, effect)
 
     async def _perform_activities(self, live: LiveRun, first: PerformActivity) -> None:

@@ -9,6 +9,7 @@ Above it: the driver; hosts that perform effects themselves. Below it: the host 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -27,10 +28,18 @@ from penstock.engine.effects import (
     StartChild,
     StartSuccessor,
     WakeUp,
+    WithdrawTask,
 )
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
-from penstock.runtime.activities.performing import ActivityCall, Ownership, Slot, TextReaders
+from penstock.runtime.activities.performing import (
+    ActivityCall,
+    ActivityError,
+    AsyncPerformer,
+    Ownership,
+    Slot,
+    TextReaders,
+)
 from penstock.runtime.chains import own_labels, start_successor
 from penstock.runtime.ports.host import RunHost, RunSnapshot
 
@@ -111,15 +120,17 @@ def child_start(parent: RunState, effect: StartChild, at: int) -> inputs.StartRu
 
 @dataclass(frozen=True, slots=True)
 class RunEffects:
-    """Performs the effects of runs on other runs, through their host."""
+    """Performs the effects of runs on other runs, through their host, and on what ended runs have left behind."""
 
     host: RunHost
     start_child: ChildStarter | None = None
+    performer: AsyncPerformer | None = None
+    """Who withdraws tasks; without it, no activity has begun one."""
 
     async def perform(self, run: RunSnapshot, effect: Effect) -> Refused | None:
-        """Perform an effect on other runs. Return the refusal of a successor that cannot start.
+        """Perform an effect. Return the refusal of a successor that cannot start, or of a task that is not withdrawn.
 
-        Activities and timers concern no other run: they are left to the host.
+        Activities and timers are left to the host.
         """
         match effect:
             case StartChild():
@@ -130,6 +141,8 @@ class RunEffects:
                 await ChildRuns(self.host).cancel(run, effect)
             case DeliverSignal():
                 await self._deliver(run, effect)
+            case WithdrawTask():
+                return await self._withdraw(run, effect)
             case PerformActivity() | WakeUp():
                 pass
         return None
@@ -137,6 +150,22 @@ class RunEffects:
     async def ended(self, state: RunState) -> None:
         """Report the end of a run to its parent."""
         await ChildRuns(self.host).tell_parent(state)
+
+    async def _withdraw(self, run: RunSnapshot, effect: WithdrawTask) -> Refused | None:
+        """Let the performer of an attempt cancel the task that it began. The run has ended, whatever comes of it."""
+        if self.performer is None:
+            return None
+        call = msgspec.structs.replace(activity_call(run, effect.activity), withdraws=True)
+        try:
+            outcome = await self.performer.perform(call)
+        except Exception as error:  # an executor that raises has not withdrawn it, and is not asked again
+            outcome = ActivityError(f"the executor raised {type(error).__name__}", "EXECUTOR_ERROR")
+        if isinstance(outcome, ActivityError):
+            message = f"the task of node {call.activity.node_id} was not cancelled: {outcome.error}"
+            self.host.progress.log(call, logging.WARNING, message)
+            return Refused(outcome.code, message)
+        self.host.progress.log(call, logging.INFO, "the task that waited for an answer was cancelled")
+        return None
 
     async def _deliver(self, run: RunSnapshot, effect: DeliverSignal) -> None:
         now, state = self.host.clock.now_ms(), run.state

@@ -29,6 +29,7 @@ from penstock.engine.effects import (
     StartChild,
     StartSuccessor,
     WakeUp,
+    WithdrawTask,
 )
 from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
@@ -162,6 +163,8 @@ class MemoryHost:
             case StartSuccessor():
                 run.deferred.add(effect.effect_id)
                 self._start_successor(run)
+            case WithdrawTask():
+                run.deferred.add(effect.effect_id)  # what stands in for activities here has no tasks outside
             case CancelChild(child_id=child_id):
                 run.deferred.add(effect.effect_id)
                 cancel = inputs.CancelRun(at=self.clock(), reason="the parent run no longer needs it")

@@ -28,7 +28,7 @@ from penstock.base.json import JsonObject
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.ports.host import RunReader
 from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
-from penstock.runtime.ports.runs import StoredRunReader
+from penstock.runtime.ports.runs import RunRow, StoredRunReader
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
 from penstock.runtime.webhooks.feed import DeliveryFeed
 
@@ -85,6 +85,8 @@ class ShownEvent:
     """Headers beside those of every event, or in place of them."""
     is_last: bool = False
     """Whether the endpoint has nothing more to be told, and goes with this event."""
+    is_withheld: bool = False
+    """Whether nothing is sent: what happened is not for this receiver, or is over by now."""
 
 
 class Sender(Protocol):
@@ -137,6 +139,8 @@ class DeliveryDispatcher:
     """Disables an endpoint that is gone for good, for a reason. A concurrent change of the endpoint wins."""
     shown: Callable[[ResourceRow, DeliveryRow], Awaitable[ShownEvent | None]] | None = None
     """Returns an event as the maker of an endpoint may see it now; None if the maker may not know of it at all."""
+    caller_of: Callable[[RunRow], str | None] | None = None
+    """Returns the run whose call a run holds for approval; None for any other run."""
     remove: Callable[[ResourceRow], Awaitable[None]] | None = None
     """Deletes an endpoint that has nothing more to be told."""
     options: DeliveryOptions = field(default_factory=DeliveryOptions)
@@ -151,6 +155,8 @@ class DeliveryDispatcher:
         self._feed = DeliveryFeed(
             platform=self.platform, store=self.store, clock=self.clock, source=self.options.source
         )
+        if self.caller_of is not None:
+            self._feed.caller_of = self.caller_of
 
     def start(self) -> None:
         """Start queueing and sending."""
@@ -266,9 +272,9 @@ class DeliveryDispatcher:
         try:
             event = ShownEvent(content=delivery.event) if self.shown is None else await self.shown(row, delivery)
             endpoint = endpoint_of(row)
-            if event is None:
+            if event is None or event.is_withheld:
                 await self._drop(delivery)
-                is_over = endpoint.notification is not None
+                is_over = event is None and endpoint.notification is not None
             else:
                 outcome = await self._sent(delivery, row, endpoint, event)
                 is_over = await self._settle(delivery, row, outcome, health) and event.is_last

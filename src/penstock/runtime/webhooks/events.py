@@ -22,7 +22,18 @@ from penstock.engine.visits import Change, change_of
 from penstock.runtime.chains import own_labels
 from penstock.runtime.ports.runs import RunRow
 
-__all__ = ["ENDINGS", "EVENT_TYPES", "TEST_EVENT", "EventType", "RunEvent", "cloud_event", "probe_event", "run_events"]
+__all__ = [
+    "ENDINGS",
+    "EVENT_TYPES",
+    "HELD_EVENT",
+    "TEST_EVENT",
+    "EventType",
+    "RunEvent",
+    "cloud_event",
+    "held_event",
+    "probe_event",
+    "run_events",
+]
 
 EventType: TypeAlias = Literal[
     "run.started",
@@ -37,6 +48,8 @@ EventType: TypeAlias = Literal[
 EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 ENDINGS: tuple[EventType, ...] = ("run.completed", "run.failed", "run.cancelled")
 TEST_EVENT = "webhook.test"
+HELD_EVENT = "penstock.execution.held"
+"""The type of what is queued for somebody who is told of one run, when a call that the run made waits for approval."""
 
 _TYPES: dict[Change, tuple[EventType, str]] = {
     Change.RUN_STARTED: ("run.started", "running"),
@@ -180,4 +193,20 @@ def probe_event(tenant: str, endpoint_id: str, delivery_id: str, *, source: str,
         "datacontenttype": "application/json",
         "penstocktenant": tenant,
         "data": {"message": "This is a test: events of runs arrive here."},
+    }
+
+
+def held_event(tenant: str, run_id: str, delivery_id: str, *, source: str, at: int) -> JsonObject:
+    """That a call of a run waits for approval; nothing of the call itself, because who may see it is decided later."""
+    public = id_for_callers(tenant, run_id)
+    return {
+        "specversion": "1.0",
+        "id": delivery_id,
+        "source": f"{source}/executions/{public}",
+        "type": HELD_EVENT,
+        "subject": public,
+        "time": format_instant(at),
+        "datacontenttype": "application/json",
+        "penstocktenant": tenant,
+        "data": {"execution_id": public},
     }

@@ -1,5 +1,8 @@
 """Queues deliveries: one for each event of each run and each endpoint that subscribes to it.
 
+A run does not move when a call that it made is held for approval: the run of that call does. Whoever is told of one run
+is told then, too.
+
 The store lists what any process stored, in order. A mark records how far this was read. The mark moves after the
 deliveries are queued, and the id of a delivery is derived from its event: after a crash in between, the same rows are
 made again and skipped. It does not matter which process advanced a run, or whether that process died right after.
@@ -9,7 +12,7 @@ Above it: `dispatcher`. Below it: the store's changes, the platform's queue, `ev
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -19,9 +22,9 @@ from penstock.base.clock import Clock
 from penstock.base.json import JsonValue
 from penstock.engine.records import Record
 from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
-from penstock.runtime.ports.runs import RunChange, StoredRunReader
+from penstock.runtime.ports.runs import RunChange, RunRow, StoredRunReader
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, delivery_id_of, endpoint_of
-from penstock.runtime.webhooks.events import cloud_event, run_events
+from penstock.runtime.webhooks.events import RunEvent, cloud_event, held_event, run_events
 
 __all__ = ["DeliveryFeed"]
 
@@ -30,6 +33,11 @@ _MARK = "deliveries"
 _MARK_EVERY_MS = 1_000
 
 _Receivers = Mapping[str, Sequence[tuple[ResourceRow, Endpoint]]]
+
+
+def _nobody(row: RunRow) -> str | None:
+    """Hold no calls."""
+    return None
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -45,6 +53,8 @@ class DeliveryFeed:
     store: StoredRunReader
     clock: Clock
     source: str = ""
+    caller_of: Callable[[RunRow], str | None] = _nobody
+    """Returns the run whose call a run holds for approval; None for any other run."""
     _mark: _Mark | None = None
     _written: _Mark | None = None
     _opened: bool = False
@@ -103,6 +113,7 @@ class DeliveryFeed:
             for change in changes
             if any(
                 endpoint.wants_run(change.row.workflow_name, change.row.run_id)
+                or self._is_told_of_caller(endpoint, change.row)
                 for _, endpoint in receivers.get(change.row.tenant, ())
             )
         ]
@@ -144,19 +155,38 @@ class DeliveryFeed:
     ) -> list[DeliveryRow]:
         row = change.row
         return [
-            DeliveryRow(
-                delivery_id=delivery_id_of(receiver.resource_id, row.run_id, event.seq),
-                tenant=row.tenant,
-                endpoint_id=receiver.resource_id,
-                run_id=row.run_id,
-                event=cloud_event(row, event, source=self.source, include_output=endpoint.include_output),
-                created_at=now,
-                updated_at=now,
-            )
+            delivery
             for event in run_events(records)
             for receiver, endpoint in receivers
-            if endpoint.wants(event.type, row.workflow_name, row.run_id) and event.at >= receiver.created_at
+            if event.at >= receiver.created_at
+            and (delivery := self._delivery(row, event, receiver, endpoint, now)) is not None
         ]
+
+    def _delivery(
+        self, row: RunRow, event: RunEvent, receiver: ResourceRow, endpoint: Endpoint, now: int
+    ) -> DeliveryRow | None:
+        delivery_id, about = delivery_id_of(receiver.resource_id, row.run_id, event.seq), row.run_id
+        if endpoint.wants(event.type, row.workflow_name, row.run_id):
+            content = cloud_event(row, event, source=self.source, include_output=endpoint.include_output)
+        elif event.type == "run.waiting" and self._is_told_of_caller(endpoint, row):
+            about = self.caller_of(row) or row.run_id
+            content = held_event(row.tenant, about, delivery_id, source=self.source, at=event.at)
+        else:
+            return None
+        return DeliveryRow(
+            delivery_id=delivery_id,
+            tenant=row.tenant,
+            endpoint_id=receiver.resource_id,
+            run_id=about,
+            event=content,
+            created_at=now,
+            updated_at=now,
+        )
+
+    def _is_told_of_caller(self, endpoint: Endpoint, row: RunRow) -> bool:
+        """Whether an endpoint is told of the run whose call this run holds."""
+        told = endpoint.notification
+        return told is not None and endpoint.enabled and self.caller_of(row) == told.run_id
 
 
 def _within(records: Sequence[Record], change: RunChange) -> Sequence[Record]:

@@ -33,6 +33,10 @@ async def refuse(call: ActivityCall, action: NodeAction) -> ActivityError | None
     return ActivityError(f"a policy forbids {action.resource}", "POLICY_DENIED", retryable=False)
 
 
+async def ignore(call: ActivityCall, outcome: ActivityOutcome) -> None:
+    """Record nothing."""
+
+
 async def test_without_a_gate_nothing_is_asked_unless_runs_are_governed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await GovernedNodes().governing({"http": Asking()})["http"].perform(CALL) == ActivityDone("done")
     monkeypatch.setattr(limits, "HELD_CALL_GATE_SECONDS", 0.0)
@@ -46,7 +50,7 @@ async def test_a_node_waits_for_the_gate_and_asks_it() -> None:
     waiting = asyncio.create_task(nodes.governing({"llm_call": Asking()})["llm_call"].perform(CALL))
     await asyncio.sleep(0)
     assert not waiting.done()
-    nodes.attach(refuse)
+    nodes.attach(refuse, ignore)
     refused = await waiting
     assert isinstance(refused, ActivityError)
     assert (refused.error, refused.code) == ("a policy forbids example.com", "POLICY_DENIED")

@@ -156,6 +156,8 @@ class AsyncAgents:
         sync: bool | None = None,
         wait_seconds: float | None = None,
         execution_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle | ExecutionResult:
         """Give work to an agent.
@@ -173,6 +175,8 @@ class AsyncAgents:
                 "sync": sync,
                 "wait_seconds": wait_seconds,
                 "execution_id": execution_id,
+                "labels": labels,
+                "etag": etag,
             },
             (ExecutionHandle, ExecutionResult),
             idempotency_key=idempotency_key,

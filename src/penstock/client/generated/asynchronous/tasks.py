@@ -100,6 +100,7 @@ class AsyncTasks:
         sync: bool | None = None,
         wait_seconds: float | None = None,
         execution_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle | ExecutionResult:
         """Run one task: a node of a workflow, or one that you send.
@@ -121,6 +122,7 @@ class AsyncTasks:
                 "sync": sync,
                 "wait_seconds": wait_seconds,
                 "execution_id": execution_id,
+                "labels": labels,
             },
             (ExecutionHandle, ExecutionResult),
             idempotency_key=idempotency_key,

@@ -151,6 +151,8 @@ class Agents:
         sync: bool | None = None,
         wait_seconds: float | None = None,
         execution_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        etag: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle | ExecutionResult:
         """Give work to an agent.
@@ -168,6 +170,8 @@ class Agents:
                 "sync": sync,
                 "wait_seconds": wait_seconds,
                 "execution_id": execution_id,
+                "labels": labels,
+                "etag": etag,
             },
             (ExecutionHandle, ExecutionResult),
             idempotency_key=idempotency_key,

@@ -1,8 +1,8 @@
 """Agents that speak the A2A standard, through the official `a2a-sdk`: card, message, stream or polling, cancellation.
 
-The result of a task is made from its artifacts: a single data part is the result itself, texts are `{"text": …}`,
-anything else is `{"parts": […]}`. An agent that asks a question asks a person through the run, and the answer is sent
-into the same task. A task that nobody waits for any more is cancelled at the agent.
+The result of a task is made from its artifacts (`a2a_contents`). An agent that asks a question asks a person through
+the run, and the answer is sent into the same task. A task that nobody waits for any more is cancelled at the agent,
+also one in which it asked.
 
 Above it: `app` loads this module only when such agents are configured (extra `a2a`). Below it: the SDK, and httpx.
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 import httpx
@@ -23,7 +23,6 @@ from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientError, A2AClientTimeoutError, AgentCardResolutionError
 from a2a.types.a2a_pb2 import (
     AgentCard,
-    Artifact,
     CancelTaskRequest,
     GetTaskRequest,
     Message,
@@ -35,18 +34,24 @@ from a2a.types.a2a_pb2 import (
     TaskArtifactUpdateEvent,
     TaskState,
 )
-from a2a.utils.errors import A2AError, InternalError, InvalidAgentResponseError, TaskNotFoundError
-from google.protobuf.json_format import MessageToDict, Parse
+from a2a.utils.errors import (
+    A2AError,
+    InternalError,
+    InvalidAgentResponseError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+)
+from google.protobuf.json_format import Parse
 from google.protobuf.struct_pb2 import Value
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityAsks, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.executors.agents.a2a_contents import json_of, result_of, text_of
 from penstock.runtime.executors.agents.port import A2aAgent, AgentTask
 from penstock.runtime.executors.outbound.bounded_body import TOO_LARGE, BodyTooLarge, ResponseLimits, was_too_large
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.httpx_limits import limiting_hooks
-from penstock.runtime.executors.outbound.json_tokens import has_more_tokens
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
 
 __all__ = ["A2aClients", "AgentStatus", "StatusListener"]
@@ -211,6 +216,23 @@ class A2aClients:
             return _failure(agent, task, error)
         return _outcome(task, progress)
 
+    async def withdraw(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
+        """Cancel a task in which the agent asked something. One that it has ended or forgotten needs no cancelling."""
+        asked = _QuestionContext.read(task.resume)
+        if asked is None:
+            return ActivityDone(None)
+        try:
+            async with asyncio.timeout(limits.FAREWELL_SECONDS_MAX), self._using(agent, task.agent_id) as known:
+                await known.client.cancel_task(CancelTaskRequest(id=asked.task_id))
+        except (TaskNotCancelableError, TaskNotFoundError):
+            pass
+        except TimeoutError:
+            message = f"{task.agent_id} did not answer within {limits.FAREWELL_SECONDS_MAX:g} s"
+            return ActivityError(message, "ACTIVITY_TIMEOUT")
+        except (A2AError, BodyTooLarge, _Misconfigured) as error:
+            return _failure(agent, task, error)
+        return ActivityDone(None, task.result_metadata(asked.task_id))
+
     async def close(self) -> None:
         """Close all connections."""
         agents, self._agents = self._agents, {}
@@ -240,7 +262,7 @@ class A2aClients:
     def _tell(self, task: AgentTask, progress: _Progress) -> None:
         known = progress.task
         if self.on_status is not None and known is not None:
-            text = truncated(_text(known.status.message.parts))
+            text = truncated(text_of(known.status.message.parts))
             self.on_status(task, AgentStatus(external_task_id=known.id, state=_state_name(known), text=text))
 
     @asynccontextmanager
@@ -381,15 +403,15 @@ def _part(card: AgentCard, value: JsonValue) -> Part:
 
 def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
     if progress.message is not None:
-        return ActivityDone(_result(task, [progress.message]), task.result_metadata(progress.message.message_id))
+        return ActivityDone(result_of(task, [progress.message]), task.result_metadata(progress.message.message_id))
     done = progress.task
     if done is None:
         return ActivityError(f"{task.agent_id} answered nothing", "DELEGATE_PROTOCOL_ERROR")
-    status_text = truncated(_text(done.status.message.parts))
+    status_text = truncated(text_of(done.status.message.parts))
     match done.status.state:
         case TaskState.TASK_STATE_COMPLETED:
             return ActivityDone(
-                _result(task, list(done.artifacts) or [done.status.message]), task.result_metadata(done.id)
+                result_of(task, list(done.artifacts) or [done.status.message]), task.result_metadata(done.id)
             )
         case TaskState.TASK_STATE_INPUT_REQUIRED:
             return _question(task, done)
@@ -410,51 +432,14 @@ def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
 
 def _question(task: AgentTask, asking: Task) -> ActivityAsks:
     message = asking.status.message
-    question_text = _text(message.parts) or json.dumps([_json(part) for part in message.parts], ensure_ascii=False)
+    question_text = text_of(message.parts) or json.dumps([json_of(part) for part in message.parts], ensure_ascii=False)
     asked = _QuestionContext(asking.id, asking.context_id, message.message_id)
     question = truncated(question_text if message.parts else f"{task.agent_id} needs to know more")
     return ActivityAsks(question, _ANSWER_SCHEMA, asked.as_json())
 
 
-def _result(task: AgentTask, contents: Sequence[Artifact | Message]) -> JsonValue:
-    parts = [part for item in contents for part in item.parts]
-    kinds = {part.WhichOneof("content") for part in parts}
-    if len(parts) == 1 and kinds == {"data"}:
-        return _whole_numbers(MessageToDict(parts[0].data))
-    if kinds <= {"text"}:
-        text = "\n".join(_text(item.parts, "" if isinstance(item, Artifact) else "\n") for item in contents)
-        if task.output_schema is not None and not has_more_tokens(text.encode(), limits.UPSTREAM_ANSWER_TOKENS_MAX):
-            # An agent that speaks only text replies with JSON in a text part when it is asked for JSON.
-            try:
-                value = json.loads(text)
-            except (ValueError, RecursionError):
-                value = None
-            if isinstance(value, dict):
-                return value
-        return {"text": text}
-    return {"parts": [_json(part) for part in parts]}
-
-
 def _state_name(task: Task) -> str:
     return TaskState.Name(task.status.state).removeprefix("TASK_STATE_").lower()
-
-
-def _text(parts: Any, between: str = "\n") -> str:
-    # The parts of one artifact are often one text that arrived in pieces.
-    return between.join(part.text for part in parts if part.WhichOneof("content") == "text")
-
-
-def _json(part: Part) -> JsonValue:
-    return _whole_numbers(MessageToDict(part))
-
-
-def _whole_numbers(value: JsonValue) -> JsonValue:
-    """Turn whole floats back into integers: the SDK's wire format has only floating-point numbers."""
-    if isinstance(value, dict):
-        return {name: _whole_numbers(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_whole_numbers(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _failure(agent: A2aAgent, task: AgentTask, error: Exception) -> ActivityError:

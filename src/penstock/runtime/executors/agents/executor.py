@@ -94,6 +94,8 @@ class AgentExecutor:
         if protocol != _spoken(agent):
             message = f"the agent {task.agent_id} is configured for {_spoken(agent)}, not for {protocol}"
             return ActivityError(message, "DELEGATE_PROTOCOL_UNSUPPORTED", retryable=False)
+        if call.withdraws:
+            return await self._withdraw(agent, task)  # no policy is asked: what may be begun may be ended
         facts: JsonObject = {"agent": task.agent_id, "protocol": protocol}
         refused = await call.refusal(NodeAction(resource=task.agent_id, facts=facts))
         if refused is not None:
@@ -110,6 +112,12 @@ class AgentExecutor:
             await self.a2a.close()
         for host in self._task_hosts.values():
             await host.close()
+
+    async def _withdraw(self, agent: AgentConfig, task: AgentTask) -> ActivityOutcome:
+        """Cancel a task at its agent. Only those that speak A2A keep a task while they wait for an answer."""
+        if isinstance(agent, A2aAgent) and self.a2a is not None:
+            return await self.a2a.withdraw(agent, task)
+        return ActivityDone(None)
 
     async def _delegate(self, call: ActivityCall, agent: AgentConfig, task: AgentTask) -> ActivityOutcome:
         match agent:

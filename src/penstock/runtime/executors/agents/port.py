@@ -68,5 +68,8 @@ class A2aDelegate(Protocol):
     async def delegate(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
         """Give the task to the agent and wait for its outcome."""
 
+    async def withdraw(self, agent: A2aAgent, task: AgentTask) -> ActivityOutcome:
+        """Cancel a task in which the agent asked something that nobody answers any more, as far as that is quick."""
+
     async def close(self) -> None:
         """Close the connections."""

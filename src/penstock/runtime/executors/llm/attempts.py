@@ -130,12 +130,12 @@ class Attempts:
         timeout_ms = own_ms
         if own_ms is None and self.call.activity.timeout_ms is None:
             timeout_ms = limits.LLM_TIMEOUT_MS_DEFAULT
-        live = LiveText(self.call) if is_read(self.call, self.prepared) else None
+        live = LiveText.of(self.call) if is_read(self.call, self.prepared) else None
         request = replace(
             self.prepared.request,
             model=served.model,
             settings=self._settings(served),
-            on_text=None if live is None else live.say,
+            reader=live,
         )
         prepared = replace(self.prepared, request=request)
         bound = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)

@@ -241,6 +241,8 @@ async def _converse(provider: LlmProvider, prepared: PreparedRequest, account: U
     answer = check_answer(prepared.schema, reply)
     if isinstance(answer, ValidAnswer):
         return done(answer.value, prepared, account, reply)
+    if request.reader is not None:
+        request.reader.begin()
     again = (*request.messages, LlmMessage("assistant", reply.text), LlmMessage("user", repair_text(answer)))
     repaired = await provider.ask(replace(request, messages=again))
     if isinstance(repaired, LlmFailure):

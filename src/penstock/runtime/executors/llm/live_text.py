@@ -1,15 +1,18 @@
 """The text of a model while it is being written, for whoever follows the run.
 
 Secrets of the call are masked, also those that arrive in several pieces: a piece that ends with the beginning of a
-secret is held back until it is clear what follows. What is given out here is stored nowhere; the answer is, when it is
-complete.
+secret is held back until it is clear what follows. An answer that has to fit a schema is JSON, so a secret is masked as
+JSON writes it, too. What is given out here is stored nowhere; the answer is, when it is complete.
 
 Above it: `attempts`. Below it: the readers that a call has.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.executors.llm.answers import PreparedRequest
@@ -20,23 +23,32 @@ __all__ = ["LiveText", "is_read"]
 def is_read(call: ActivityCall, prepared: PreparedRequest) -> bool:
     """Whether a model is asked for its text piece by piece: somebody reads it, or the node says so.
 
-    An answer that has to fit a schema is for programs, and nobody reads that in pieces. A summary is for the model.
+    Nobody reads a summary: it is for the model.
     """
     summarizes = prepared.turn is not None and prepared.turn.summarizing is not None
-    if call.readers is None or prepared.schema is not None or summarizes:
+    if call.readers is None or summarizes:
         return False
     return call.activity.config.get("stream") is True or call.readers.is_heard(call)
 
 
 @dataclass(slots=True)
 class LiveText:
-    """The text of one request. Another request of the same attempt begins anew, which its readers see."""
+    """The text of one model. Another one that is asked instead begins anew, which its readers see."""
 
     call: ActivityCall
     given: int = 0
     """How many characters were given out."""
     held: str = ""
     """What may be the beginning of a secret."""
+
+    @classmethod
+    def of(cls, call: ActivityCall) -> LiveText:
+        """Return the text of a call before anything of it is written."""
+        return cls(replace(call, hidden=_forms(call.hidden)) if call.hidden else call)
+
+    def begin(self) -> None:
+        """Begin anew: the text so far was not the answer."""
+        self.given, self.held = 0, ""
 
     def say(self, piece: str) -> None:
         """Give out a piece, as far as it cannot be part of a secret."""
@@ -54,6 +66,16 @@ class LiveText:
         if text and self.call.readers is not None:
             self.call.readers.write(self.call, text, self.given)
             self.given += len(text)
+
+
+def _forms(hidden: tuple[str, ...]) -> tuple[str, ...]:
+    """Return secrets as they are, and as they are written in a JSON text."""
+    forms = (form for secret in hidden for form in (secret, _escaped(secret), _escaped(secret, ascii_only=True)))
+    return tuple(dict.fromkeys(forms))
+
+
+def _escaped(secret: str, *, ascii_only: bool = False) -> str:
+    return json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
 
 
 def _beginning_of_secret(text: str, hidden: tuple[str, ...]) -> int:

@@ -66,9 +66,9 @@ class MockProvider:
         calls = _tool_calls(reply, len(request.messages))
         said = reply.get("text", "") if calls and isinstance(reply, dict) else reply
         text = text_of(said)
-        if request.on_text is not None:
+        if request.reader is not None:
             for piece in _PIECES.findall(text):
-                request.on_text(piece)
+                request.reader.say(piece)
         asked = [request.system or "", *(message.text for message in request.messages)]
         return LlmReply(
             text=text,

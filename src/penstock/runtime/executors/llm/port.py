@@ -5,7 +5,7 @@ Above it: `executor` (prompts, schemas, repair, accounting). Below it: `pydantic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Protocol, TypeAlias
@@ -21,6 +21,7 @@ __all__ = [
     "LlmRequest",
     "LlmTool",
     "LlmToolCall",
+    "TextReader",
 ]
 
 
@@ -61,6 +62,16 @@ class LlmMessage:
     """What a model thought before it said this, as `LlmReply` has it; for the model that thought it, and no other."""
 
 
+class TextReader(Protocol):
+    """Whoever reads a reply while it is being written."""
+
+    def begin(self) -> None:
+        """The text begins anew: what was said of it before does not count."""
+
+    def say(self, piece: str) -> None:
+        """Take the next piece of the text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmRequest:
     """One request to a model; `settings` are the provider-neutral ones (temperature, max_tokens, top_p, …)."""
@@ -72,8 +83,8 @@ class LlmRequest:
     output_schema: JsonObject | None = None
     settings: JsonObject = field(default_factory=dict)
     tools: tuple[LlmTool, ...] = ()
-    on_text: Callable[[str], None] | None = field(default=None, compare=False)
-    """Called with each piece of the text as it arrives, if a provider can give it so; the reply has the whole."""
+    reader: TextReader | None = field(default=None, compare=False)
+    """Told each piece of the text as it arrives, if a provider can give it so; the reply has the whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ read from the environment: a key that is not configured is missing.
 Above it: `app` loads this module only when a provider is configured (extra `executor`). Below it: pydantic-ai, httpx2.
 It sends a request once: neither the library nor the provider's client retries.
 
-If somebody reads along (`LlmRequest.on_text`), the answer is asked for as a stream of events. It counts when it is
+If somebody reads along (`LlmRequest.reader`), the answer is asked for as a stream of events. It counts when it is
 complete; of one that ends too early, nothing is left but the error.
 """
 
@@ -42,13 +42,7 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
     ToolCallPart,
-    ToolCallPartDelta,
     ToolReturnPart,
     UserPromptPart,
 )
@@ -67,6 +61,7 @@ from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmMessage, LlmReply, LlmRequest, LlmToolCall
 from penstock.runtime.executors.llm.thoughts import said_before, thoughts_of
 from penstock.runtime.executors.llm.tool_names import ANSWER_TOOL
+from penstock.runtime.executors.llm.written_text import WrittenText, text_of_answer
 from penstock.runtime.executors.outbound.bounded_body import BodyTooLarge, ResponseLimits, was_too_large
 from penstock.runtime.executors.outbound.error_text import truncated
 from penstock.runtime.executors.outbound.guarded_transport import GuardedTransport
@@ -170,26 +165,23 @@ class PydanticProvider:
 
     async def _response(self, model: Model[Any], request: LlmRequest) -> ModelResponse:
         messages, settings, parameters = _messages(request, self.name), _settings(request), _parameters(request)
-        on_text = None if request.model in self._uncounted else request.on_text
-        if on_text is None:
+        reader = None if request.model in self._uncounted else request.reader
+        if reader is None:
             response = await model_request(
                 model, messages, model_settings=settings, model_request_parameters=parameters
             )
-            if request.on_text is not None:
-                request.on_text(_text(response))
+            if request.reader is not None:
+                request.reader.say(text_of_answer(response))
             return response
-        size = 0
+        written = WrittenText(reader)
         try:
             async with model_request_stream(
                 model, messages, model_settings=settings, model_request_parameters=parameters
             ) as stream:
                 async for event in stream:
-                    text, more = _piece(event)
-                    size += len(text) + more
-                    if size > limits.LLM_ANSWER_BYTES_MAX:
+                    written.take(event)
+                    if written.size > limits.LLM_ANSWER_BYTES_MAX:
                         raise BodyTooLarge(_ANSWER.exceeded_message())
-                    if text:
-                        on_text(text)
                 response = stream.get()
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             if was_too_large(error):
@@ -251,14 +243,14 @@ class PydanticProvider:
     def _reply(self, request: LlmRequest, response: ModelResponse) -> LlmReply:
         usage = response.usage
         return LlmReply(
-            text=_text(response),
+            text=text_of_answer(response),
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             model=response.model_name or request.model,
             cost=self._cost(response),
             cut_off=response.finish_reason == "length",
             tool_calls=_tool_calls(response),
-            tokens_known=request.on_text is None or usage.has_values(),
+            tokens_known=request.reader is None or usage.has_values(),
             thoughts=thoughts_of(response, self.name, request.model),
         )
 
@@ -371,26 +363,8 @@ def _parameters(request: LlmRequest) -> ModelRequestParameters:
     )
 
 
-def _piece(event: ModelResponseStreamEvent) -> tuple[str, int]:
-    """Return the text that an event of a stream adds, and how large the rest of it is."""
-    match event:
-        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-            return text, 0
-        case PartStartEvent(part=ToolCallPart(args=args)) | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)):
-            return "", len(args) if isinstance(args, str) else len(json.dumps(args or {}))
-        case _:
-            return "", 0
-
-
 def _is_object(schema: JsonObject) -> bool:
     return schema.get("type") == "object"
-
-
-def _text(response: ModelResponse) -> str:
-    for part in response.parts:
-        if isinstance(part, ToolCallPart) and part.tool_name == ANSWER_TOOL:
-            return part.args if isinstance(part.args, str) else json.dumps(part.args or {}, ensure_ascii=False)
-    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
 
 def _tool_calls(response: ModelResponse) -> tuple[LlmToolCall, ...]:

@@ -3,6 +3,8 @@
     {provider: own, model: large, system: anthropic, parts: [{kind: thinking, content, signature}, {kind: tool_call}]}
 
 Anthropic signs them and refuses a call of a tool whose thoughts are missing; OpenAI's Responses name or encrypt them.
+Google signs the parts that follow them, and refuses a call without its signature: on its own wire (`thought_signature`)
+and on that of chat completions (`extra_content`).
 They are kept as they came, in the order of the parts of the answer, with the ids of those. Thoughts that are plain text
 are not kept: no provider checks them, and a model does without. Nor are those of a turn that calls nothing: it ends.
 
@@ -29,12 +31,14 @@ __all__ = ["said_before", "thoughts_of"]
 
 # The library's names for where a chat completion had plain thoughts.
 _PLAIN = ("content", "reasoning", "reasoning_content")
+# Its names for the signatures of texts and calls.
+_SIGNED = ("thought_signature", "extra_content")
 _THINKING, _TEXT, _CALL = "thinking", "text", "tool_call"
 
 
 def thoughts_of(response: ModelResponse, provider: str, model: str) -> JsonObject | None:
     """Return what has to go back with an answer; None if nothing has to."""
-    kept = [part for part in response.parts if isinstance(part, ThinkingPart) and _is_wanted_back(part)]
+    kept = [part for part in response.parts if _is_wanted_back(part) or _signature_of(part) is not None]
     # An answer by a tool ends the conversation. If it has to be repaired, it is sent back as the text that it was.
     if not kept or any(isinstance(part, ToolCallPart) and part.tool_name == ANSWER_TOOL for part in response.parts):
         return None
@@ -42,11 +46,21 @@ def thoughts_of(response: ModelResponse, provider: str, model: str) -> JsonObjec
         parts: list[JsonValue] = [json.loads(json.dumps(found)) for found in _described(response.parts)]
     except (TypeError, ValueError):
         return None
-    thoughts: JsonObject = {"provider": provider, "model": model, "system": kept[0].provider_name, "parts": parts}
+    system = kept[0].provider_name or response.provider_name
+    thoughts: JsonObject = {"provider": provider, "model": model, "system": system, "parts": parts}
     return thoughts if len(json.dumps(thoughts)) <= limits.LLM_THOUGHTS_CHARACTERS_MAX else None
 
 
-def _is_wanted_back(part: ThinkingPart) -> bool:
+def _signature_of(part: Any) -> dict[str, Any] | None:
+    """Return how a provider signed a text or a call; None if it did not."""
+    if not isinstance(part, TextPart | ToolCallPart):
+        return None
+    return {name: value for name, value in (part.provider_details or {}).items() if name in _SIGNED and value} or None
+
+
+def _is_wanted_back(part: Any) -> bool:
+    if not isinstance(part, ThinkingPart):
+        return False
     return part.provider_name is not None and (bool(part.signature) or (part.id is not None and part.id not in _PLAIN))
 
 
@@ -57,9 +71,9 @@ def _described(parts: Any) -> Iterator[dict[str, Any]]:
             found = {"kind": _THINKING, "content": part.content, "id": part.id, "signature": part.signature}
             found["details"] = part.provider_details
         elif isinstance(part, TextPart):
-            found = {"kind": _TEXT, "id": part.id}
+            found = {"kind": _TEXT, "id": part.id, "details": _signature_of(part)}
         elif isinstance(part, ToolCallPart):
-            found = {"kind": _CALL, "id": part.id}
+            found = {"kind": _CALL, "id": part.id, "details": _signature_of(part)}
         else:
             continue
         yield {name: value for name, value in found.items() if value is not None}
@@ -92,6 +106,8 @@ def said_before(message: LlmMessage, provider: str, model: str) -> ModelResponse
         if own is not None:
             left.remove(own)
             own.id = entry.get("id")
+            if entry.get("details") is not None:
+                own.provider_name, own.provider_details = named, entry["details"]
             parts.append(own)
     return ModelResponse(parts=[*parts, *left], provider_name=named)
 

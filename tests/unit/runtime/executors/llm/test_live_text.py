@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.unit.runtime.executors.llm.test_pydantic_ai import KINDS, PRICES
 from tests.waiting import SECONDS_MAX, until
 
 TEXT = "Your order A-1042 was sent yesterday."
+FIND: JsonObject = {"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}
 
 
 @dataclass
@@ -98,10 +100,9 @@ def test_a_text_is_read_piece_by_piece_and_counted_as_a_whole(kind: str) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_calls_of_tools_come_out_of_a_stream_as_a_whole(kind: str) -> None:
     readers = Readers()
-    tool: JsonObject = {"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}
     with model_server() as server:
         server.script.append(Says("I look.", calls=(("find", {"id": "A-1042", "deep": {"n": [1, 2]}}),)))
-        found: Any = done(read(kind, server, readers, tools=[tool]))
+        found: Any = done(read(kind, server, readers, tools=[FIND]))
     assert found["text"] == readers.text == "I look."
     [call] = found["tool_calls"]
     assert (call["name"], call["arguments"]) == ("find", {"id": "A-1042", "deep": {"n": [1, 2]}})
@@ -167,12 +168,77 @@ def test_the_first_piece_is_read_before_the_last_is_written() -> None:
         assert done(bounded(work())) == {"text": TEXT}
 
 
-def test_nobody_is_streamed_to_if_nobody_reads_or_the_answer_is_for_programs() -> None:
-    schema: JsonObject = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
+CITY: JsonObject = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
+PARIS: dict[str, Any] = {"city": "Paris, \u00cele-de-France"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("before", ["", "Let me see. "], ids=["at once", "after a text"])
+def test_an_answer_that_fits_a_schema_is_read_as_the_json_that_the_model_writes(kind: str, before: str) -> None:
+    readers = Readers()
+    with model_server() as server:
+        server.script.append(Says(before, calls=(("answer", PARIS),)))
+        outcome = read(kind, server, readers, output_schema=CITY)
+    assert done(outcome) == PARIS
+    assert json.loads(readers.text) == PARIS
+    assert len(readers.pieces) > 3
+    assert [offset for _, offset in readers.pieces].count(0) == (2 if before else 1), "the answer begins the text anew"
+    [seen] = server.asked
+    assert seen.body["stream"] is True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_structured_answer_is_read_before_it_is_complete(kind: str) -> None:
+    async def work() -> ActivityOutcome:
+        executor = LlmExecutor({"local": provider(kind, server)})
+        task = asyncio.ensure_future(executor.perform(call_with(readers, answer_schema=CITY, tools=[FIND])))
+        await until(lambda: "Paris" in readers.text)
+        assert not task.done()
+        server.go_on.set()
+        outcome = await task
+        await executor.close()
+        return outcome
+
+    readers = Readers()
+    with model_server() as server:
+        server.script.append(Breaks("", "waits", calls=(("answer", PARIS),)))
+        turn: Any = done(bounded(work()))
+    assert (turn["answer"], turn["tool_calls"]) == (PARIS, [])
+    assert turn["text"] == readers.text
+
+
+def test_calls_before_an_answer_are_not_read_as_one() -> None:
+    readers = Readers()
+    with model_server() as server:
+        server.script.append(Says("I look.", calls=(("find", {"id": "A-1042"}),)))
+        turn: Any = done(read("openai-compatible", server, readers, answer_schema=CITY, tools=[FIND]))
+    assert turn["text"] == readers.text == "I look."
+
+
+def test_an_answer_in_words_that_has_to_be_json_is_read_and_its_repair_begins_anew() -> None:
+    readers = Readers()
+    with model_server() as server:
+        server.script.extend([Says("In Paris."), Says('{"city": "Paris"}')])
+        assert done(read("openai-compatible", server, readers, output_schema=CITY)) == {"city": "Paris"}
+    assert [offset for _, offset in readers.pieces].count(0) == 2
+    assert readers.text == '{"city": "Paris"}'
+    assert [bool(seen.body.get("stream")) for seen in server.asked] == [True, True]
+
+
+@pytest.mark.parametrize("secret", ['pa"ss\\word', "\u00fcber\ngeheim"])
+def test_a_secret_is_masked_as_json_writes_it_too(secret: str) -> None:
+    readers = Readers()
+    with model_server() as server:
+        server.script.append(Says("", calls=(("answer", {"city": f"It is {secret}."}),)))
+        read("openai-compatible", server, readers, output_schema=CITY, hidden=(secret,))
+    assert json.loads(readers.text) == {"city": "It is ***."}
+
+
+def test_nobody_is_streamed_to_if_nobody_reads() -> None:
     with model_server() as server:
         server.script.extend([Says("a"), Says('{"city": "Paris"}'), Says("b")])
         read("openai-compatible", server, Readers(heard=False))
-        read("openai-compatible", server, Readers(), output_schema=schema)
+        read("openai-compatible", server, Readers(heard=False), output_schema=CITY)
         read("openai-compatible", server, Readers(heard=False), stream=True)
     assert [bool(seen.body.get("stream")) for seen in server.asked] == [False, False, True]
 

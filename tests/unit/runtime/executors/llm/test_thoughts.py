@@ -7,23 +7,27 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.conversations import without_thoughts
 from penstock.runtime.executors.llm.executor import LlmExecutor
+from penstock.runtime.executors.llm.port import LlmMessage, LlmToolCall
 from penstock.runtime.executors.llm.pydantic_ai import LlmProviderConfig, PydanticProvider
+from penstock.runtime.executors.llm.thoughts import said_before, thoughts_of
 from penstock.runtime.ports.models import ModelRules
 from tests.fixtures.model_server import Fails, ModelServer, Says, model_server
 from tests.scenarios.agents import FIND, agent, conversation, ended
 from tests.scenarios.office import Office, in_office
 from tests.unit.runtime.executors.calls import bounded, call_of, done
 
-MODELS = {"anthropic": "claude-haiku-4-5", "openai": "gpt-5"}
+MODELS = {"anthropic": "claude-haiku-4-5", "openai": "gpt-5", "openai-compatible": "gemini-3-pro"}
 THOUGHT = "The order is A-1; I have to look."
 LOOKS = Says("I look.", calls=(("find_order", {"id": "A-1"}),), thought=THOUGHT)
 TOOL: JsonObject = {"name": "workflow:find_order", "description": "Finds.", "trusted": True}
-kinds = pytest.mark.parametrize("kind", list(MODELS))
+SIGNS = Says("I look.", calls=(("find_order", {"id": "A-1"}), ("find_order", {"id": "A-2"})), signs_calls=True)
+kinds = pytest.mark.parametrize("kind", ["anthropic", "openai"])
 
 
 def provider(kind: str, server: ModelServer, name: str = "own", key: str = "k") -> PydanticProvider:
@@ -129,3 +133,53 @@ def test_an_agent_whose_model_thinks_calls_tools_and_a_stand_in_sees_no_thought(
     assert server.asked[1].body["thinking"]
     if fails:
         assert (len(server.asked), sent_thoughts(server.asked[2].body)) == (3, [])
+
+
+def signatures(body: dict[str, Any]) -> list[Any]:
+    """The signatures of calls in a request to chat completions."""
+    calls = [call for message in body["messages"] for call in message.get("tool_calls") or []]
+    return [call.get("extra_content") for call in calls]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_signature_on_a_call_goes_back_with_that_call_and_to_no_other_model(stream: bool) -> None:
+    kind = "openai-compatible"
+    with model_server() as server:
+        server.script.append(SIGNS)
+        said = turn(provider(kind, server), [{"role": "user", "text": "Where?"}], stream=stream, thinking=None)
+        talk = talk_after(said)
+        second = said["tool_calls"][1]["id"]
+        talk.append({"role": "tool", "id": second, "name": "workflow:find_order", "content": "sent"})
+        turn(provider(kind, server), talk, stream=stream, thinking=None)
+        signed = {"google": {"thought_signature": SIGNS.signature}}
+        assert signatures(server.asked[-1].body) == [signed, None]
+        for other, model in (("others", "fast"), ("own", "other")):
+            turn(provider(kind, server, other), talk, model=model, thinking=None)
+            assert signatures(server.asked[-1].body) == [None, None]
+        assert SIGNS.signature not in str(turn(provider(kind, server), talk, thinking=None)["text"])
+
+
+def test_signatures_of_googles_own_wire_are_kept_with_their_parts() -> None:
+    said = ModelResponse(
+        parts=[
+            ThinkingPart("Hm.", provider_name="google"),
+            TextPart("I look.", provider_name="google", provider_details={"thought_signature": "dGV4dA=="}),
+            ToolCallPart(
+                "find", {"id": 1}, "c1", provider_name="google", provider_details={"thought_signature": "Y2FsbA=="}
+            ),
+            ToolCallPart("find", {"id": 2}, "c2"),
+        ],
+        provider_name="google",
+    )
+    kept = thoughts_of(said, "own", "gemini-3-pro")
+    assert kept is not None
+    assert "Hm." not in str(kept), "thoughts that nobody signed are not kept"
+    calls = tuple(LlmToolCall(id=f"c{n}", name="find", arguments={"id": n}) for n in (1, 2))
+    message = LlmMessage("assistant", "I look.", tool_calls=calls, thoughts=kept)
+    again = said_before(message, "own", "gemini-3-pro")
+    assert [(part.provider_name, part.provider_details) for part in again.parts] == [
+        ("google", {"thought_signature": "dGV4dA=="}),
+        ("google", {"thought_signature": "Y2FsbA=="}),
+        (None, None),
+    ]
+    assert all(part.provider_details is None for part in said_before(message, "own", "gemini-3-flash").parts)
