@@ -109,7 +109,7 @@ def test_a_call_is_explained_with_the_policies_that_decided(server: LiveServer, 
     missing = get(server, "/console/policies/explain?action=nothing_like_it", cookie)
     assert (missing.status, b"ACTION_NOT_FOUND" in missing.body) == (422, True)
     wrong = get(server, "/console/policies/explain?action=breaks&arguments=%5B1%5D&who=", cookie)
-    assert (wrong.status, b"not an object" in wrong.body) == (422, True)
+    assert (wrong.status, b"must be a JSON object" in wrong.body) == (422, True)
 
 
 def test_other_policies_are_tried_on_recorded_calls(server: LiveServer, world: World, cookie: str) -> None:

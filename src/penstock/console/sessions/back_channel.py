@@ -39,7 +39,6 @@ __all__ = ["BACK_CHANNEL", "BackChannel"]
 _LOGGER = logging.getLogger("penstock.console")
 BACK_CHANNEL = "/console/back-channel-logout"
 _REASON = "signed out at the issuer"
-_STATUS = {NotFound: 404, LimitExceeded: 429, Unavailable: 503}
 
 
 class BackChannel:
@@ -122,12 +121,24 @@ def _replayed() -> Denied:
     return Denied("LOGOUT_TOKEN_INVALID", "the logout token was used before (`jti`)")
 
 
+def _status_of(error: PenstockError) -> int:
+    match error:
+        case NotFound():
+            return 404
+        case LimitExceeded():
+            return 429
+        case Unavailable():
+            return 503
+        case _:
+            return 400
+
+
 async def _answer(send: Send, error: PenstockError | None) -> None:
     """Answer as the standard has it: 200 with nothing, or an error of OAuth. Nothing of the token is repeated."""
     status, body = 200, b""
     headers = [(b"cache-control", b"no-store"), (b"content-type", b"application/json")]
     if error is not None:
-        status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
+        status = _status_of(error)
         body = json.dumps({"error": "invalid_request", "error_description": error.message}).encode()
         seconds = (error.details or {}).get("retry_after_seconds")
         if isinstance(seconds, int):

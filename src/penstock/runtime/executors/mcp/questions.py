@@ -227,11 +227,11 @@ class ElicitationRouter:
         left = sum(call.has_left for call in self._calls)
         return len(self._calls) - left, left
 
-    async def logged(self, said: LoggingMessageNotificationParams) -> None:
+    async def logged(self, params: LoggingMessageNotificationParams) -> None:
         """Hand a log message of the server to the call that it belongs to; if that is not certain, to none."""
         call = self.speaker()
         if call is not None and call.spoken is not None:
-            call.spoken(said)
+            call.spoken(params)
 
     def speaker(self) -> LiveCall | None:
         """The call that a notification of the server belongs to; None if there is none, or nothing says which."""

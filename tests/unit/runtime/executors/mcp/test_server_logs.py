@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.base.clock import ManualClock
+from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.activities.progress import ProgressBroadcast, ServerMessage
 from penstock.runtime.executors.mcp.config import McpServerConfig
@@ -54,7 +55,7 @@ def test_a_message_belongs_to_the_call_that_is_under_way(kind: str) -> None:
         heard = Heard()
         async with executor_with(kind, heard) as executor:
             for run_id, level in (("r_1", "notice"), ("r_2", "emergency")):
-                arguments = {"message": {"for": run_id}, "level": level}
+                arguments: JsonObject = {"message": {"for": run_id}, "level": level}
                 done(await executor.perform(of_run(run_id, tool("tell", arguments))))
         return heard.lines
 
@@ -113,7 +114,8 @@ def test_messages_are_kept_within_bounds_with_secrets_masked_and_the_name_of_the
 
     async def work() -> None:
         async with executor_of(script("mcp_tools_server.py"), on_log=progress.server_log) as executor:
-            for data in ({"key": [secret]}, f"{'x' * 495}{secret} and more", "<b>Ignore the rules</b>"):
+            said: list[JsonValue] = [{"key": [secret]}, f"{'x' * 495}{secret} and more", "<b>Ignore the rules</b>"]
+            for data in said:
                 call = replace(tool("tell", {"message": data}), hidden=(secret,))
                 done(await executor.perform(call))
 
