@@ -237,6 +237,35 @@ def test_schedules_are_paused_resumed_and_run_and_deliveries_are_made_again(serv
     assert owner.post("/agents/helper", prompt=" ").status == 422
 
 
+def test_what_a_document_triggers_is_shown_as_part_of_it_and_can_be_paused(server: LiveServer, owner: Visitor) -> None:
+    triggers = [
+        {"id": "each-night", "schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, "input": {"n": 7}},
+        {"id": "at-noon", "schedule": {"cron": "0 12 * * *"}, "enabled": False},
+        {"id": "bell", "webhook": {"path": "/hooks/bell", "secret": "${secret:BELL_KEY}"}, "enabled": False},
+    ]
+    document = {**PLAIN, "name": "timed", "description": "Timed.", "secrets": ["BELL_KEY"], "triggers": triggers}
+    server.call("POST", "workflows", {"document": document})
+    workflow = owner.get("/workflows/timed").body.decode()
+    assert '<a href="/console/schedules/each-night">' in workflow
+    assert "defined in the document of its workflow" in workflow
+    assert "<code>at-noon</code>: switched off in the document" in workflow
+    assert "hmac), switched off in the document" in workflow
+    schedule = owner.get("/schedules/each-night").body.decode()
+    assert 'defined in the document of <a href="/console/workflows/timed">timed</a>' in schedule
+    for shown in ("30 2 * * *", "Europe/Berlin", "{&#34;n&#34;: 7}", "leave this start out", "02:30 there"):
+        assert shown in schedule
+    assert 'value="save"' not in schedule
+    assert 'value="delete"' not in schedule
+    for action, paused in (("pause", True), ("resume", False)):
+        assert owner.post("/schedules/each-night", action=action).status == 303
+        assert server.call("GET", "schedules/each-night")["paused"] is paused
+    refused = owner.post("/schedules/each-night", action="delete")
+    assert (refused.status, b"SCHEDULE_OF_DOCUMENT" in refused.body) == (409, True)
+    webhooks = owner.get("/webhooks").body.decode()
+    assert "defined in the documents of their workflows" in webhooks
+    assert server.request("DELETE", "workflows/timed").status in (200, 204)
+
+
 def test_who_made_something_is_named_for_those_who_may_read_keys(
     server: LiveServer, owner: Visitor, world: World
 ) -> None:
