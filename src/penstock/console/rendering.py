@@ -149,7 +149,7 @@ def environment() -> jinja2.Environment:
         "short": short_value,
         "typed": _Typed,
         "segment": lambda text: quote(str(text), safe=""),
-        "words": lambda text: str(text).replace("_", " "),
+        "words": lambda text: str(text).replace("waiting_", "waiting for ").replace("_", " "),
     }
     made.globals["took"] = _took
     return made

@@ -160,7 +160,7 @@ def test_the_log_is_searched_signed_verified_proved_and_exported(
 def test_an_empty_list_a_filter_without_matches_and_a_closed_page_look_different(
     server: LiveServer, world: World, cookie: str
 ) -> None:
-    assert b"No record fits" in get(server, "/console/audit?operation=nothing", cookie).body
+    assert b"No record matches" in get(server, "/console/audit?operation=nothing", cookie).body
     assert b"nothing older" in get(server, "/console/audit?cursor=1", cookie).body
     wrong = get(server, "/console/audit?since=yesterday", cookie)
     assert (wrong.status, b"since" in wrong.body) == (422, True)

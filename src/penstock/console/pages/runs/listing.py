@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
-from penstock.console.pages.reading import address
+from penstock.console.pages.reading import address, key_names
 from penstock.console.visits import Page, Redirect, Shown, Visit
 from penstock.operations.runs.statuses import RUN_STATUSES
 
@@ -35,7 +35,7 @@ _FILTERS = (
 # "The last hour" moves on: the address has the words, not the times.
 _PERIODS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 _VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("Everything", {}),
+    ("All", {}),
     ("Waiting for somebody", {"status": "waiting"}),
     ("Running", {"status": "running"}),
     ("Failed today", {"status": "failed", "period": "day"}),
@@ -87,6 +87,7 @@ async def listing(visit: Visit) -> Shown:
             "plain": plain,
             "anchored": f"{plain}&{urlencode({'until': newest})}" if newest else plain,
             "fresh": fresh,
+            "key_names": await key_names(visit, (item["started_by"] for item in page["items"])),
             "first_page": not cursor,
         },
     )
