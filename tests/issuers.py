@@ -28,6 +28,7 @@ from penstock.runtime.system import SystemClock
 
 PUBLIC_URL = "https://flows.example"
 AUDIENCE = f"{PUBLIC_URL}/mcp"
+LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 AnyKey = RSAKey | ECKey | OKPKey
 
 
@@ -105,6 +106,14 @@ class Issuer:
         used = {name: value for name, value in members.items() if value is not None}
         return signed(used, self.claims(**claims), self.keys.get(key_id) or signing_key(algorithm, key_id))
 
+    def logout_token(self, *, header: dict[str, Any] | None = None, key: Any = None, **claims: Any) -> str:
+        """A token that says that somebody has signed out; claims that are None are left out."""
+        event: dict[str, Any] = {LOGOUT_EVENT: {}}
+        said = self.claims(**{"client_id": None, "scope": None, "events": event, **claims})
+        members = {"alg": "RS256", "typ": "logout+jwt", "kid": f"{self.name}-RS256", **(header or {})}
+        used = {name: value for name, value in members.items() if value is not None}
+        return signed(used, said, key or self.keys[f"{self.name}-RS256"])
+
     def key_set(self) -> dict[str, Any]:
         """The public keys."""
         found = []
@@ -151,6 +160,9 @@ class IssuerDirectory:
         return Fetched(json.dumps(self.tokens.get(request.token, {"active": False})).encode())
 
     async def exchange(self, request: TokenRequest) -> TokenResponse:
+        return NotFetched("nobody signs in here")
+
+    async def revoke(self, request: TokenRequest) -> IssuerResponse:
         return NotFetched("nobody signs in here")
 
     async def close(self) -> None:

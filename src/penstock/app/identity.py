@@ -95,5 +95,6 @@ def _browser_client(issuer: IssuerSettings, rules: IssuerRules, protected: Prote
         signed_out_uri=f"{protected.public_url}/console/sign-in",
         scopes=chosen.scopes or protected.scopes,
         resource=protected.resource if protected.resource in audiences else sorted(audiences)[0],
+        takes_logouts=chosen.back_channel_logout,
         label=chosen.label,
     )

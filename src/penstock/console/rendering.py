@@ -19,14 +19,13 @@ from urllib.parse import quote
 from penstock.base import limits
 from penstock.base.lazy_import import lazy_import
 from penstock.base.visible_texts import visible_text
-from penstock.operations.gate.context import Services
 
 if TYPE_CHECKING:
     import jinja2
 else:
     jinja2 = lazy_import("jinja2")
 
-__all__ = ["Cut", "cut_value", "environment", "html_headers", "moment_now", "render", "short_value", "whole_value"]
+__all__ = ["Cut", "cut_value", "environment", "html_headers", "render", "short_value", "whole_value"]
 
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -83,11 +82,6 @@ def short_value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     most = limits.CONSOLE_CELL_CHARACTERS_MAX
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
-
-
-def moment_now(services: Services) -> str:
-    """Return the present time, as operations write times."""
-    return datetime.fromtimestamp(services.clock.now_ms() / 1000, UTC).isoformat()
 
 
 def _moment(text: str | None) -> str:
@@ -155,7 +149,7 @@ def environment() -> jinja2.Environment:
         "short": short_value,
         "typed": _Typed,
         "segment": lambda text: quote(str(text), safe=""),
-        "words": lambda text: str(text).replace("_", " "),
+        "words": lambda text: str(text).replace("waiting_", "waiting for ").replace("_", " "),
     }
     made.globals["took"] = _took
     return made

@@ -28,6 +28,7 @@ from penstock.console.forms import Fields, query_of, read_form, refuse_foreign_f
 from penstock.console.kept_forms import OutdatedForm, kept_form
 from penstock.console.one_time_links import LINK_PATH, OneTimeLinks
 from penstock.console.rendering import html_headers, render
+from penstock.console.sessions.back_channel import BACK_CHANNEL
 from penstock.console.sessions.sessions import Session, Sessions
 from penstock.console.sign_in import SIGN_IN, SignIn, SignInAnswer
 from penstock.console.visits import Download, Page, Redirect, Shown, Text, Visit
@@ -59,6 +60,7 @@ def console_routes(gate: Gate, links: OneTimeLinks | None = None, trace_url: str
         Route(f"{SIGN_IN}/callback", _Endpoint(console.signing_in(console.entrance.come_back))),
         Route(f"{SIGN_IN}/with/{{issuer}}", _Endpoint(console.signing_in(console.entrance.leave))),
         Route(f"{LINK_PATH}/{{token}}", _Endpoint(console.signing_in(console.entrance.with_link))),
+        Route(f"{BACK_CHANNEL}/{{issuer}}", _Endpoint(console.sessions.back_channel.serve)),
         Route(f"{PATH}/sign-out", _Endpoint(console.sign_out)),
     ]
     handlers: dict[str, Handler] = {**pages.HANDLERS, "/{anything:path}": _missing}
@@ -241,7 +243,9 @@ class _Console:
         async def end(visit: Visit) -> Shown:
             place = await self.sessions.issuer_exit(opened)
             if visit.form is not None and visit.form.text("everywhere"):
+                ending = await self.sessions.all_of(opened.principal)
                 await visit.call("key.sign_out")
+                self.sessions.have_ended(ending)
             else:
                 await self.sessions.end(scope, opened)
             if place is None:

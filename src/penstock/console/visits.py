@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -72,6 +73,11 @@ class Visit:
     """The address by which the visitor reached the server, without a path."""
     trace_url: str | None = None
     """The page of a trace in the operator's tracing system, with `{trace_id}` in it."""
+
+    @property
+    def now(self) -> datetime:
+        """The present time, in UTC."""
+        return datetime.fromtimestamp(self.gate.services.clock.now_ms() / 1000, UTC)
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
         """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.

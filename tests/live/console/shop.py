@@ -27,7 +27,8 @@ SETTINGS: dict[str, Any] = {
             "command": sys.executable,
             "args": [str(UPSTREAM), "said.txt"],
             "import": {"tools": ["search", "order"]},
-        }
+        },
+        "chatty": {"command": sys.executable, "args": [str(UPSTREAM.with_name("mcp_tools_server.py"))]},
     },
     "mcp_allow_commands": [command_name(sys.executable)],
     "steps": {"modules": [str(Path(__file__).with_name("working.py"))]},

@@ -95,7 +95,7 @@ def test_runs_are_found_by_id_and_by_filters_and_paged_by_address(server: LiveSe
     assert rows
     assert all("breaks" in row and "failed" in row for row in rows)
     browser.open(f"{server.url}/console/runs?workflow_id=nothing_of_that_name")
-    assert "No run fits" in browser.evaluate("document.querySelector('.none').textContent")
+    assert "No run matches" in browser.evaluate("document.querySelector('.none').textContent")
 
 
 # --- who gets in ------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_page_shows_what_its_visitor_may_see_and_says_what_is_closed(server: L
     cookie = cookie_of(server, made["secret"])
     home = get(server, "/console", cookie)
     assert home.status == 200
-    assert b"Not for you" in home.body
+    assert b"No access" in home.body
     assert get(server, "/console/workflows", cookie).status == 403
 
 

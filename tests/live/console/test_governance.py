@@ -109,7 +109,7 @@ def test_a_call_is_explained_with_the_policies_that_decided(server: LiveServer, 
     missing = get(server, "/console/policies/explain?action=nothing_like_it", cookie)
     assert (missing.status, b"ACTION_NOT_FOUND" in missing.body) == (422, True)
     wrong = get(server, "/console/policies/explain?action=breaks&arguments=%5B1%5D&who=", cookie)
-    assert (wrong.status, b"not an object" in wrong.body) == (422, True)
+    assert (wrong.status, b"must be a JSON object" in wrong.body) == (422, True)
 
 
 def test_other_policies_are_tried_on_recorded_calls(server: LiveServer, world: World, cookie: str) -> None:
@@ -160,7 +160,7 @@ def test_the_log_is_searched_signed_verified_proved_and_exported(
 def test_an_empty_list_a_filter_without_matches_and_a_closed_page_look_different(
     server: LiveServer, world: World, cookie: str
 ) -> None:
-    assert b"No record fits" in get(server, "/console/audit?operation=nothing", cookie).body
+    assert b"No record matches" in get(server, "/console/audit?operation=nothing", cookie).body
     assert b"nothing older" in get(server, "/console/audit?cursor=1", cookie).body
     wrong = get(server, "/console/audit?since=yesterday", cookie)
     assert (wrong.status, b"since" in wrong.body) == (422, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from html import unescape
 from typing import Any
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from tests.live.console.shop import ORDER, PLAIN
 from tests.live.console.visiting import HOSTILE
 from tests.live.mcp.browsers import Browser
 from tests.live.rest.servers import Answer, LiveServer
+from tests.waiting import wait_until
 
 
 def text_of(browser: Browser, selector: str) -> str:
@@ -21,13 +23,20 @@ def text_of(browser: Browser, selector: str) -> str:
     return found
 
 
+@pytest.fixture
+def _without_script(browser: Browser) -> Iterator[None]:
+    browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    yield
+    browser.command("Emulation.setScriptExecutionDisabled", value=False)
+
+
 # --- in a browser, without script -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("_without_script")
 def test_a_form_made_from_a_schema_keeps_what_was_written_and_starts_one_run(
     server: LiveServer, browser: Browser
 ) -> None:
-    browser.command("Emulation.setScriptExecutionDisabled", value=True)
     browser.open(f"{server.url}/console/workflows/order/start")
     browser.evaluate("document.querySelector('form.wide').noValidate = true")
     browser.type_into("[name='field.amount']", "0")
@@ -67,7 +76,6 @@ def test_a_form_made_from_a_schema_keeps_what_was_written_and_starts_one_run(
     assert shown["input"]["notes"] == ["soon", "fresh"]
     assert "hunter22" not in json.dumps(shown)
     assert "hunter22" not in browser.evaluate("document.documentElement.outerHTML")
-    browser.command("Emulation.setScriptExecutionDisabled", value=False)
 
 
 def test_a_key_is_made_shown_once_replaced_and_revoked(server: LiveServer, browser: Browser) -> None:
@@ -136,10 +144,10 @@ def test_a_tool_is_accepted_as_it_was_read_and_a_change_is_shown_word_by_word(
     assert "pinned" in text_of(browser, "#tool-search .status")
 
 
+@pytest.mark.usefixtures("_without_script")
 def test_a_backup_is_made_without_script_and_is_listed_and_a_folder_that_is_gone_is_said(
     server: LiveServer, browser: Browser
 ) -> None:
-    browser.command("Emulation.setScriptExecutionDisabled", value=True)
     browser.open(f"{server.url}/console/system")
     assert "Runs todaynot counted" in text_of(browser, "main")
     before = server.call("GET", "backups")["total"]
@@ -237,6 +245,47 @@ def test_schedules_are_paused_resumed_and_run_and_deliveries_are_made_again(serv
     assert owner.post("/agents/helper", prompt=" ").status == 422
 
 
+def test_a_drawing_that_is_wider_than_the_screen_begins_at_its_first_node(server: LiveServer, browser: Browser) -> None:
+    browser.command("Emulation.setDeviceMetricsOverride", width=375, height=800, deviceScaleFactor=1, mobile=False)
+    try:
+        browser.open(f"{server.url}/console/workflows/settle_claim")
+        picture = "document.querySelector('.picture')"
+        assert browser.evaluate(f"{picture}.scrollWidth > {picture}.clientWidth")
+        node = f"{picture}.querySelector('svg a').getBoundingClientRect()"
+        wait_until(lambda: browser.evaluate(f"{node}.left >= 0 && {node}.right <= innerWidth"))
+    finally:
+        browser.command("Emulation.clearDeviceMetricsOverride")
+
+
+def test_what_a_document_triggers_is_shown_as_part_of_it_and_can_be_paused(server: LiveServer, owner: Visitor) -> None:
+    triggers = [
+        {"id": "each-night", "schedule": {"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, "input": {"n": 7}},
+        {"id": "at-noon", "schedule": {"cron": "0 12 * * *"}, "enabled": False},
+        {"id": "bell", "webhook": {"path": "/hooks/bell", "secret": "${secret:BELL_KEY}"}, "enabled": False},
+    ]
+    document = {**PLAIN, "name": "timed", "description": "Timed.", "secrets": ["BELL_KEY"], "triggers": triggers}
+    server.call("POST", "workflows", {"document": document})
+    workflow = owner.get("/workflows/timed").body.decode()
+    assert '<a href="/console/schedules/each-night">' in workflow
+    assert "defined in the document of its workflow" in workflow
+    assert "<code>at-noon</code>: switched off in the document" in workflow
+    assert "hmac), switched off in the document" in workflow
+    schedule = owner.get("/schedules/each-night").body.decode()
+    assert 'defined in the document of <a href="/console/workflows/timed">timed</a>' in schedule
+    for shown in ("30 2 * * *", "Europe/Berlin", "{&#34;n&#34;: 7}", "skip this start", "02:30 there"):
+        assert shown in schedule
+    assert 'value="save"' not in schedule
+    assert 'value="delete"' not in schedule
+    for action, paused in (("pause", True), ("resume", False)):
+        assert owner.post("/schedules/each-night", action=action).status == 303
+        assert server.call("GET", "schedules/each-night")["paused"] is paused
+    refused = owner.post("/schedules/each-night", action="delete")
+    assert (refused.status, b"SCHEDULE_OF_DOCUMENT" in refused.body) == (409, True)
+    webhooks = owner.get("/webhooks").body.decode()
+    assert "defined in the documents of their workflows" in webhooks
+    assert server.request("DELETE", "workflows/timed").status in (200, 204)
+
+
 def test_who_made_something_is_named_for_those_who_may_read_keys(
     server: LiveServer, owner: Visitor, world: World
 ) -> None:
@@ -278,11 +327,11 @@ def test_what_a_visitor_may_not_see_is_said_to_be_closed_and_what_is_missing_is_
     reader = Visitor(server, made["secret"])
     shown = reader.get("/workflows/order")
     assert shown.status == 200
-    assert shown.body.count(b"Not for you") >= 2
+    assert shown.body.count(b"No access") >= 2
     assert b"No schedule." not in shown.body
     for page in ("/tools", "/workflows/order/access", "/system", "/webhooks"):
         answer = reader.get(page)
-        assert (page, answer.status, b"Not for you" in answer.body) == (page, 200, True)
+        assert (page, answer.status, b"No access" in answer.body) == (page, 200, True)
     for page in (
         "/workflows?prefix=no",
         "/schedules?workflow_id=no",
@@ -295,7 +344,7 @@ def test_what_a_visitor_may_not_see_is_said_to_be_closed_and_what_is_missing_is_
         assert (page, owner.get(page).status) == (page, 200)
     for page in ("/keys", "/agents", "/schedules", "/tools/servers"):
         answer = reader.get(page)
-        assert (page, answer.status, b"<h1>This is not for you</h1>" in answer.body) == (page, 403, True)
+        assert (page, answer.status, b"<h1>You do not have access</h1>" in answer.body) == (page, 403, True)
     refused = reader.post(
         "/workflows/order/start",
         action="start",
@@ -312,4 +361,4 @@ def test_what_a_visitor_may_not_see_is_said_to_be_closed_and_what_is_missing_is_
         "/x",
     ):
         answer = owner.get(page)
-        assert (page, answer.status, b"<h1>There is nothing here</h1>" in answer.body) == (page, 404, True)
+        assert (page, answer.status, b"<h1>Not found</h1>" in answer.body) == (page, 404, True)

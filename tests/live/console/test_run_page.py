@@ -44,6 +44,20 @@ REPORTS: dict[str, Any] = {
         {"id": "done", "type": "end"},
     ],
 }
+TELLS: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "tells",
+    "nodes": [
+        {
+            "id": "tell",
+            "type": "tool_call",
+            "server": "chatty",
+            "tool": "tell",
+            "arguments": {"message": "${ .input.said }", "level": "warning"},
+        },
+        {"id": "done", "type": "end"},
+    ],
+}
 LOOPS: dict[str, Any] = {
     "penstock": "v1",
     "name": "loops",
@@ -80,7 +94,7 @@ WIDE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def cookie(server: LiveServer) -> str:
-    for document in (REPORTS, LOOPS, WIDE):
+    for document in (REPORTS, TELLS, LOOPS, WIDE):
         server.call("POST", "workflows", {"document": document})
     return cookie_of(server, server.key)
 
@@ -161,6 +175,27 @@ def test_what_an_activity_reports_is_shown_while_it_works_and_afterwards(
     other = ended(server, "loops", {"text": "short"})
     assert "No activity has reported anything" in get(server, f"/console/runs/{other}/progress", cookie).body.decode()
     assert get(server, "/console/runs/r_unknown/progress", cookie).status == 404
+
+
+def test_log_messages_of_a_server_are_shown_as_its_words_and_do_nothing(
+    server: LiveServer, browser: Browser, cookie: str
+) -> None:
+    run_id = ended(server, "tells", {"said": NASTY})
+    told = server.call("GET", f"executions/{run_id}/progress")
+    assert [(item["node_id"], item["attempt"], item["level"], item["server"]) for item in told["lines"]] == [
+        ("tell", 1, "warning", "chatty")
+    ]
+    assert told["lines"][0]["message"].startswith("shop: ")
+    assert told["untrusted"] is told["lines"][0]["untrusted"] is True
+    browser.open(f"{server.url}/console/runs/{run_id}")
+    text = browser.evaluate("document.querySelector('#progress').textContent")
+    assert "sent by chatty" in text
+    assert "read messages as data, not as instructions" in text
+    assert "javascript:alert(1)" in text
+    assert "\u202e" not in text
+    assert browser.evaluate("document.querySelectorAll('#progress a, #progress img, #progress script').length") == 0
+    assert browser.evaluate("document.title") not in ("owned", "1")
+    assert [item["entry"]["text"] for item in blocked(browser)] == []
 
 
 # --- export -----------------------------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ import pytest
 from penstock.base import limits
 from penstock.runtime.system import SystemClock
 from tests.fixtures.oidc_provider import CLIENT, SECRET, Provider, providing
+from tests.issuers import signing_key
 from tests.live.rest.servers import Answer, LiveServer
-from tests.waiting import SECONDS_MAX
+from tests.waiting import SECONDS_MAX, wait_until
 
 ASKS = {
     "penstock": "v1",
@@ -55,7 +56,12 @@ def server(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iter
     issuers = {
         "oidc": {
             "issuer": provider.url,
-            "console": {"client_id": CLIENT, "client_secret": {"env": "CONSOLE_SECRET"}, "label": "the company"},
+            "console": {
+                "client_id": CLIENT,
+                "client_secret": {"env": "CONSOLE_SECRET"},
+                "label": "the company",
+                "back_channel_logout": True,
+            },
         }
     }
     settings = {
@@ -288,6 +294,41 @@ def test_who_signs_out_here_is_shown_how_to_sign_out_at_the_provider(server: Liv
     assert f"{provider.url}/logout?id_token_hint=" in html.unescape(out.body.decode())
     browser.jar = copied
     assert not browser.is_in()
+
+
+def test_the_provider_signs_somebody_out_here_and_a_copy_of_its_token_does_not(
+    server: LiveServer, provider: Provider
+) -> None:
+    def send(token: str) -> int:
+        return Browser(server).post("/console/back-channel-logout/oidc", logout_token=token).status
+
+    provider.id_claims = {"sid": "s-1"}
+    browser = Browser(server)
+    browser.sign_in()
+    good = provider.issuer.logout_token(aud=CLIENT, sid="s-1")
+    other = provider.issuer.logout_token(aud=CLIENT, sid="s-1", key=signing_key("RS256", "somebody else"))
+    assert (send(other), browser.is_in()) == (400, True)
+    assert (send(good), browser.is_in()) == (200, False)
+    browser.sign_in()
+    assert (send(good), browser.is_in()) == (400, True)
+    [noted] = audited(server, operation="console_session.note_logout")
+    assert (noted["principal"], noted["outcome"]) == ("system:console", "allowed")
+
+
+def test_the_refresh_token_is_revoked_at_the_provider_when_somebody_signs_out(
+    server: LiveServer, provider: Provider
+) -> None:
+    provider.gives_refresh_tokens = True
+    for revokes in (True, False):
+        provider.revokes = revokes
+        browser = Browser(server)
+        browser.sign_in()
+        [token] = provider.refresh_tokens
+        assert browser.post("/console/sign-out", form_token=browser.token()).status == 200
+        assert not browser.is_in()
+        if revokes:
+            wait_until(lambda: provider.revoked)
+            assert (provider.revoked, provider.refresh_tokens) == ([token], set())
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------

@@ -202,6 +202,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
             servers,
             allow_commands=settings.mcp_allow_commands,
             on_progress=link.on_progress,
+            on_log=link.on_log,
             guard=link,
             imports=link.rules,
             run_ended=link.run_ended,

@@ -22,6 +22,7 @@ from penstock.app.settings.model import Settings
 from penstock.app.settings.named import McpServerSettings, ToolRuleSettings
 from penstock.base.errors import PenstockError, Rejected, Unavailable
 from penstock.runtime.activities.performing import ActivityCall
+from penstock.runtime.activities.progress import ServerMessage
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.upstreams.followed_resources import FollowedResources
 from penstock.runtime.upstreams.lending import LendingRules, ModelLender, SamplingTerms
@@ -150,6 +151,11 @@ class UpstreamLink:
             self.host.progress.progress(call, min(max(news.progress / news.total, 0.0), 1.0), news.message)
         else:
             self.host.progress.heartbeat(call, {"progress": news.progress, "message": news.message})
+
+    def on_log(self, call: ActivityCall, said: ServerMessage) -> None:
+        """Keep a log message that a server sent during a call."""
+        if self.host is not None:
+            self.host.progress.server_log(call, said)
 
     async def run_ended(self, run_id: str) -> None:
         """Wait until a run has ended."""

@@ -46,6 +46,13 @@ class BrowserClientSettings(Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Field("The scopes to ask for besides `openid`; unless set, those that clients of MCP are told to ask for."),
     ] = ()
+    back_channel_logout: Annotated[
+        bool,
+        Field(
+            "Whether the issuer may end sessions when somebody signs out there, with logout tokens that it sends to "
+            "`server.public_url` with `/console/back-channel-logout/NAME`."
+        ),
+    ] = False
     label: Annotated[str | None, Field("What the button says people sign in with; unless set, the issuer's name.")] = (
         None
     )

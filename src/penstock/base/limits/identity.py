@@ -6,6 +6,9 @@ __all__ = [
     "ISSUER_KEYS_KEPT_MS",
     "ISSUER_KEYS_MAX",
     "ISSUER_REFETCH_MS",
+    "LOGOUT_FORM_BYTES_MAX",
+    "LOGOUT_NOTED_MS",
+    "LOGOUT_TOKEN_AGE_SECONDS_MAX",
     "OPAQUE_TOKENS_PER_MINUTE",
     "STANDING_AUTHORITY_MS",
     "TOKENS_PROVEN_KEPT",
@@ -39,6 +42,12 @@ TOKEN_GROUPS_MAX = 500
 TOKEN_SCOPES_MAX = 200
 # How far the clocks of an issuer and of this machine may differ.
 TOKEN_LEEWAY_SECONDS = 60
+# Logout tokens are sent at once and live for minutes; an older one was kept by somebody.
+LOGOUT_TOKEN_AGE_SECONDS_MAX = 300
+# How long a logout token is remembered, so that it counts once: longer than it is accepted.
+LOGOUT_NOTED_MS = 2 * (LOGOUT_TOKEN_AGE_SECONDS_MAX + TOKEN_LEEWAY_SECONDS) * 1000
+# A logout token, and the name of its field.
+LOGOUT_FORM_BYTES_MAX = TOKEN_CHARACTERS_MAX + 1_000
 # Tokens whose signature was verified and that have not expired; others are verified again. About a kilobyte each.
 TOKENS_PROVEN_KEPT = 1_000
 # The metadata or the key set of an issuer is a few kilobytes, with certificates perhaps a hundred.

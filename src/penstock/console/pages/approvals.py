@@ -11,7 +11,8 @@ from typing import Any
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.console.graph_changes import change_rows
-from penstock.console.rendering import cut_value, moment_now, short_value, whole_value
+from penstock.console.pages.reading import address, chosen
+from penstock.console.rendering import cut_value, short_value, whole_value
 from penstock.console.visits import Page, Redirect, Shown, Text, Visit
 
 __all__ = ["draft", "queue", "summary_of", "value"]
@@ -44,19 +45,17 @@ _CHANGED = {
 
 async def queue(visit: Visit) -> Shown:
     """Show the calls that wait for the visitor, all that wait, or those that were decided."""
-    chosen = visit.query.text("status") or "mine"
-    if chosen not in _TABS:
-        raise Rejected("STATUS_UNKNOWN", f"{chosen[:40]} is no choice here", f"one of: {', '.join(_TABS)}")
+    tab = visit.query.text("status") or "mine"
+    if tab not in _TABS:
+        raise Rejected("STATUS_UNKNOWN", f"{tab[:40]} is no choice here", f"one of: {', '.join(_TABS)}")
     cursor = visit.query.text("cursor") or None
-    status = "open" if chosen == "mine" else chosen
+    status = "open" if tab == "mine" else tab
     page = await visit.call("draft.list", status=status, limit=limits.CONSOLE_ROWS, cursor=cursor)
-    drafts = [item for item in page["items"] if item["decidable"]] if chosen == "mine" else page["items"]
+    drafts = [item for item in page["items"] if item["decidable"]] if tab == "mine" else page["items"]
     given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS}
     others = len(page["items"]) - len(drafts)
     given["drafts"] = [{**item, **summary_of(item)} for item in drafts]
-    return Page(
-        "approvals/queue.html", {**given, "status": chosen, "others": others, "now": moment_now(visit.gate.services)}
-    )
+    return Page("approvals/queue.html", {**given, "status": tab, "others": others, "now": visit.now.isoformat()})
 
 
 async def draft(visit: Visit) -> Shown:
@@ -64,15 +63,13 @@ async def draft(visit: Visit) -> Shown:
     draft_id = visit.path["draft_id"]
     if visit.form is None:
         return await _draft_page(visit, draft_id)
-    operation = _DECISIONS.get(visit.form.text("decision"))
-    if operation is None:
-        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+    operation = chosen(visit.form, _DECISIONS, "decision")
     note = visit.form.text("note") or None
     try:
         await visit.call(operation, draft_id=draft_id, digest=visit.form.text("digest"), note=note)
     except PenstockError as error:
         return await _draft_page(visit, draft_id, refused=error, note=note or "")
-    return Redirect(f"/console/approvals/{draft_id}")
+    return Redirect(address("approvals", draft_id))
 
 
 async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | None = None, note: str = "") -> Page:
@@ -100,7 +97,7 @@ async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | N
         "quorum": _quorum(shown),
         "reason": _REASONS.get(shown["reason"], shown["reason"]),
         "why_not": None if shown["decidable"] else _why_not(visit, shown),
-        "now": moment_now(visit.gate.services),
+        "now": visit.now.isoformat(),
         "note": note,
         "refused": refused,
     }

@@ -14,6 +14,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.console.forms import Fields
+from penstock.console.pages.reading import no_such_button
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Shown, Text, Visit
 from penstock.operations.audit.records import Export, export_lines
@@ -125,7 +126,7 @@ async def verify(visit: Visit) -> Shown:
                     "audit.verify", seq=number, hash=kept["hash"] or None, against=kept["against"] or None
                 )
             else:
-                raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+                raise no_such_button()
         except PenstockError as error:
             mistake = error
     reason = None if verified is None else _REASONS.get(verified["reason"] or "", verified["reason"])

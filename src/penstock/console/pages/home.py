@@ -7,12 +7,11 @@ Above it: `pages`. Below it: `reading`.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
 from penstock.base import limits
-from penstock.base.errors import PenstockError
 from penstock.console.pages.approvals import summary_of
 from penstock.console.pages.reading import Part, part
 from penstock.console.visits import Page, Shown, Visit
@@ -83,8 +82,7 @@ async def _quarantined_tools(visit: Visit) -> Part:
 
 async def _last_hour(visit: Visit) -> Part:
     """How many runs were started in the last hour, how they ended, and how long they took: of the newest ones only."""
-    now = datetime.fromtimestamp(visit.gate.services.clock.now_ms() / 1000, UTC)
-    since = (now - timedelta(hours=1)).isoformat()
+    since = (visit.now - timedelta(hours=1)).isoformat()
     page = await part(visit, "execution.list", created_after=since, limit=limits.PAGE_LIMIT_MAX)
     if page.value is None:
         return page
@@ -107,8 +105,5 @@ async def _last_hour(visit: Visit) -> Part:
 
 async def _cost_today(visit: Visit) -> dict[str, Any] | None:
     """What models used today, as far as the visitor may know."""
-    try:
-        found: dict[str, Any] = (await visit.call("quota.get", subject="tenant"))["used"]
-    except PenstockError:
-        return None
-    return found
+    quota = await part(visit, "quota.get", subject="tenant")
+    return None if quota.value is None else quota.value["used"]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
 from penstock.console.forms import Fields
+from penstock.console.pages.reading import json_object
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Shown, Visit
 
@@ -78,7 +77,7 @@ async def explain(visit: Visit) -> Shown:
 def _call_of(given: dict[str, str]) -> dict[str, Any]:
     call: dict[str, Any] = {"action": given["action"], "surface": given["surface"] or "mcp"}
     if given["arguments"]:
-        call["arguments"] = _object(given["arguments"])
+        call["arguments"] = json_object(given["arguments"], "the arguments")
     if given["remote"]:
         call["remote"] = given["remote"]
     if given["who"] == "key":
@@ -96,16 +95,6 @@ def _call_of(given: dict[str, str]) -> dict[str, Any]:
 
 def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        raise Rejected("FORM_UNREADABLE", "the arguments are not JSON", 'write them as {"name": "value"}') from None
-    if not isinstance(found, dict):
-        raise Rejected("FORM_UNREADABLE", "the arguments are not an object", 'write them as {"name": "value"}')
-    return found
 
 
 async def replay(visit: Visit) -> Shown:

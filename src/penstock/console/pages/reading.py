@@ -17,7 +17,7 @@ from penstock.base.scopes import scope_allows
 from penstock.console.forms import Fields
 from penstock.console.visits import Redirect, Visit
 
-__all__ = ["Part", "address", "chosen", "held", "json_text", "key_names", "part"]
+__all__ = ["Part", "address", "chosen", "held", "json_object", "key_names", "no_such_button", "part"]
 
 _KEY = re.compile(r"key:([A-Za-z0-9_-]{1,40})", re.ASCII)
 
@@ -72,17 +72,25 @@ def held(answer: dict[str, Any]) -> Redirect | None:
     return Redirect(address("approvals", found["draft_id"])) if found else None
 
 
-def chosen(form: Fields, actions: dict[str, str]) -> str:
-    """Return the operation of the button that was pressed."""
-    operation = actions.get(form.text("action"))
+def chosen(form: Fields, actions: dict[str, str], name: str = "action") -> str:
+    """Return the operation of the button that was pressed; `name` is what the buttons are called."""
+    operation = actions.get(form.text(name))
     if operation is None:
-        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+        raise no_such_button()
     return operation
 
 
-def json_text(text: str, name: str) -> Any:
-    """Return what a field with JSON says; an empty field is an empty object."""
+def no_such_button() -> Rejected:
+    """Return the refusal of a form that no button of the page sends."""
+    return Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+
+
+def json_object(text: str, name: str) -> dict[str, Any]:
+    """Return the JSON object that was written into a field; an empty field is an empty object."""
     try:
-        return json.loads(text) if text.strip() else {}
+        found = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError):
-        raise Rejected("VALUE_NOT_JSON", f"{name} is not JSON", 'write it like {"amount": 5}') from None
+        found = None
+    if not isinstance(found, dict):
+        raise Rejected("VALUE_NOT_JSON", f"{name} must be a JSON object", 'write it like {"amount": 5}')
+    return found

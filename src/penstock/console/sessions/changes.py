@@ -6,7 +6,7 @@ Above it: `sessions`, `refreshing`. Below it: the internal calls of `operations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.types import Scope
@@ -14,10 +14,18 @@ from starlette.types import Scope
 from penstock.asgi import HttpOrigin, remote_of, request_id_of
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate, RefusedCall
-from penstock.operations.keys.console_sessions import BEGIN_SESSION, CLOSE_SESSION, RENEW_SESSION, SessionRenewed
+from penstock.operations.keys.console_sessions import (
+    BEGIN_SESSION,
+    CLOSE_SESSION,
+    NOTE_LOGOUT,
+    RENEW_SESSION,
+    LogoutNoted,
+    SessionRenewed,
+)
 from penstock.operations.permissions.console_sessions import KeptSession, SessionRecord, SessionRecords
 
 __all__ = ["Amended", "SessionChanges"]
@@ -74,8 +82,14 @@ class SessionChanges:
         given: JsonObject = {"session_id": session.session_id, "reason": reason}
         await self._call(scope, closing, CLOSE_SESSION, given)
 
-    async def _call(self, scope: Scope | None, principal: Principal, operation: str, given: JsonObject) -> None:
-        """Make an internal call that records from where it was caused."""
+    async def note_logout(self, scope: Scope, logout_id: str, *, issuer: str, ended: int) -> bool:
+        """Store that a logout token was used; return whether it was used for the first time."""
+        given: JsonObject = {"logout_id": logout_id, "issuer": issuer, "ended": ended}
+        noted: LogoutNoted = await self._call(scope, system_principal("console", "key:write"), NOTE_LOGOUT, given)
+        return noted.is_new
+
+    async def _call(self, scope: Scope | None, principal: Principal, operation: str, given: JsonObject) -> Any:
+        """Make an internal call that records from where it was caused; return its answer."""
         outcome = await self._gate.call(
             Request(
                 operation=operation,
@@ -89,3 +103,5 @@ class SessionChanges:
         )
         if isinstance(outcome, RefusedCall):
             raise outcome.error
+        assert isinstance(outcome.reply, Reply)  # none of these calls answers with a stream
+        return outcome.reply.value

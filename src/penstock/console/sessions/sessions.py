@@ -16,6 +16,7 @@ Above it: `surface`, `sign_in`. Below it: the other modules of this package, the
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,9 +27,11 @@ from penstock.asgi import header, remote_of
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.console.one_time_links import OneTimeLinks
+from penstock.console.sessions.back_channel import BackChannel
 from penstock.console.sessions.changes import SessionChanges
 from penstock.console.sessions.cookies import cookie_text, cookie_value
 from penstock.console.sessions.refreshing import Refresher, is_due
+from penstock.console.sessions.revoking import Revoker
 from penstock.console.sessions.user_agents import browser_in_words
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal
@@ -39,6 +42,7 @@ from penstock.operations.permissions.console_sessions import (
     SessionRecord,
     SessionRecords,
     new_session_id,
+    sessions_of,
     token_session,
 )
 from penstock.operations.permissions.session_tokens import SessionTokens, SessionVault
@@ -92,6 +96,8 @@ class Sessions:
         self._records = SessionRecords(gate.services.platform)
         self._changes = SessionChanges(gate, self._records)
         self._refresher = Refresher(gate, self._records, self._changes, self._vault)
+        self._revoker = Revoker(gate, self._vault)
+        self.back_channel = BackChannel(gate, self._records, self._changes)
 
     # --- signing in --------------------------------------------------------------------------------------------------
 
@@ -123,6 +129,8 @@ class Sessions:
             browser=browser_in_words(header(scope, b"user-agent")),
             remote=remote_of(scope),
             sealed=None if finished is None else self._sealed(principal.tenant, session_id, finished),
+            id_subject=None if finished is None else finished.id_subject,
+            sid=None if finished is None else finished.session,
             refreshes=finished is not None and finished.tokens.refresh_token is not None,
         )
         await self._changes.begin(scope, principal, session_id, record)
@@ -138,6 +146,7 @@ class Sessions:
         before = None if carried is None else await self._records.find(carried.tenant, carried.session_id)
         if before is not None:
             await self._changes.close(before, "signed in again", scope=scope)
+            self._revoker.revoke(before)
 
     # --- with every request ------------------------------------------------------------------------------------------
 
@@ -157,6 +166,7 @@ class Sessions:
         behind = kept.record.turn - carried.turn
         if behind > 1 or (behind == 1 and now - kept.record.used_ms > limits.CONSOLE_SESSION_GRACE_MS):
             await self._changes.close(kept, _REUSED, scope=scope)
+            self._revoker.revoke(kept)
             return None
         session = None if behind < -1 else await self._current(kept, now)
         if session is None or behind > 0:
@@ -214,6 +224,17 @@ class Sessions:
     async def end(self, scope: Scope, session: Session) -> None:
         """End the session of a browser that signs out: every copy of its cookie is worth nothing then."""
         await self._changes.close(session.kept, "signed out", scope=scope, by=session.principal)
+        self._revoker.revoke(session.kept)
+
+    async def all_of(self, principal: Principal) -> list[KeptSession]:
+        """Return all sessions of a principal."""
+        rows = await sessions_of(self._gate.services.platform, principal.tenant, principal.id)
+        return [kept for row in rows if (kept := await self._records.kept(row)) is not None]
+
+    def have_ended(self, sessions: Sequence[KeptSession]) -> None:
+        """Take the refresh tokens of sessions back that ended together."""
+        for session in sessions:
+            self._revoker.revoke(session)
 
     async def is_over(self, session: Session) -> bool:
         """Whether a session that a request came with has ended since."""

@@ -15,7 +15,10 @@ from penstock.base.json import JsonObject
 from penstock.governance.tokens.claims import check_claims
 from penstock.governance.tokens.rules import IssuerRules, TokenRefusal
 
-__all__ = ["check_id_token"]
+__all__ = ["ID_TOKEN_TYPES", "check_id_token"]
+
+ID_TOKEN_TYPES = frozenset({"jwt"})
+"""What the header of an ID token may call it."""
 
 
 def check_id_token(

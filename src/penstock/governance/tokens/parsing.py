@@ -114,8 +114,11 @@ def _refuse_constant(name: str) -> Never:
     raise ValueError(f"{name} is not JSON")
 
 
-def check_header(header: JsonObject, algorithms: Set[str]) -> TokenRefusal | None:
-    """Return why a header is refused; None if the signature may be looked at. The algorithms are the issuer's."""
+def check_header(header: JsonObject, algorithms: Set[str], types: Set[str] = _TYPES) -> TokenRefusal | None:
+    """Return why a header is refused; None if the signature may be looked at. The algorithms are the issuer's.
+
+    `types` are what the token may be called; those of access tokens unless another kind of token is asked for.
+    """
     for name in _REFUSED_MEMBERS:
         if name in header:
             return TokenRefusal(f"the header of the token has `{name}`, which is not accepted")
@@ -123,7 +126,9 @@ def check_header(header: JsonObject, algorithms: Set[str]) -> TokenRefusal | Non
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         return TokenRefusal("the token is not signed with an algorithm that this server accepts from its issuer")
     kind = header.get("typ", "JWT")
-    if not isinstance(kind, str) or kind.lower() not in _TYPES:
+    if not isinstance(kind, str) or kind.lower() not in types:
+        if types is not _TYPES:
+            return TokenRefusal("the token is of another type than the one that is asked for (`typ`)")
         return TokenRefusal("the token is of another type than an access token (`typ` must be at+jwt or JWT)")
     if "cty" in header:
         return TokenRefusal("the token contains another token")

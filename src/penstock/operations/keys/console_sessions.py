@@ -25,6 +25,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.tokens.revocations import Revocations
 from penstock.operations.permissions.console_sessions import (
+    LOGOUT_KIND,
     SESSION_KIND,
     KeptSession,
     SessionRecord,
@@ -34,15 +35,17 @@ from penstock.operations.permissions.console_sessions import (
     sessions_of,
     sessions_prefix,
 )
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourceRow
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourceRow, body_etag
 
 __all__ = [
     "BEGIN_SESSION",
     "CLOSE_SESSION",
     "FORGET_SESSIONS",
+    "NOTE_LOGOUT",
     "OPERATIONS",
     "RENEW_SESSION",
     "ForgottenSessions",
+    "LogoutNoted",
     "SessionRenewed",
 ]
 
@@ -50,6 +53,7 @@ BEGIN_SESSION: Final = "console_session.begin"
 RENEW_SESSION: Final = "console_session.renew"
 CLOSE_SESSION: Final = "console_session.close"
 FORGET_SESSIONS: Final = "console_session.forget"
+NOTE_LOGOUT: Final = "console_session.note_logout"
 _READ_OTHERS = "key:read"
 _END_OTHERS = "key:write"
 
@@ -247,6 +251,20 @@ class ForgottenSessions(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class NoteLogout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A logout token that was used: a digest of its id, who sent it, and how many sessions ended."""
+
+    logout_id: str
+    issuer: str
+    ended: int
+
+
+class LogoutNoted(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it was used for the first time."""
+
+    is_new: bool
+
+
 @operation(BEGIN_SESSION, route=None, scopes=(), subject="session_id")
 async def console_session_begin(context: Context, given: BeginSession) -> SessionRenewed:
     """Begin a session of the console. Whoever has too many loses the one that was unused for longest."""
@@ -298,6 +316,33 @@ async def console_session_forget(context: Context, given: ForgetSessions) -> For
     return ForgottenSessions(count=count)
 
 
+@operation(NOTE_LOGOUT, route=None, scopes=("key:write",), subject="logout_id")
+async def console_session_note_logout(context: Context, given: NoteLogout) -> LogoutNoted:
+    """Note that an issuer ended sessions with a logout token, which counts once.
+
+    Tokens that are too old to be taken again are forgotten.
+    """
+    platform, now = context.services.platform, context.now_ms()
+    body: JsonObject = {"issuer": given.issuer}
+    row = ResourceRow(
+        tenant=context.tenant,
+        kind=LOGOUT_KIND,
+        resource_id=given.logout_id,
+        body=body,
+        etag=body_etag(body),
+        created_at=now,
+        updated_at=now,
+        updated_by=context.principal.id,
+    )
+    context.call.about(None, issuer=given.issuer, ended=given.ended)
+    outcome = await platform.put_resource(row, expected_etag=None, call=context.call)
+    before = now - limits.LOGOUT_NOTED_MS
+    for old in await platform.all_resources(LOGOUT_KIND):
+        if old.created_at < before:
+            await platform.delete_resource(old.tenant, LOGOUT_KIND, old.resource_id, expected_etag=ANY_ETAG)
+    return LogoutNoted(is_new=not isinstance(outcome, ResourceChanged))
+
+
 OPERATIONS: tuple[Capability, ...] = (
     console_session_list,
     console_session_end,
@@ -305,4 +350,5 @@ OPERATIONS: tuple[Capability, ...] = (
     console_session_renew,
     console_session_close,
     console_session_forget,
+    console_session_note_logout,
 )

@@ -23,6 +23,7 @@ from penstock.operations.gate.lru_cache import CurrentValues
 from penstock.runtime.ports.platform import KeyRow, PlatformStore, ResourceRow, body_etag
 
 __all__ = [
+    "LOGOUT_KIND",
     "SESSION_KIND",
     "SIGN_OUT_KIND",
     "KeptSession",
@@ -41,6 +42,8 @@ __all__ = [
 
 SIGN_OUT_KIND = "console_sign_out"
 SESSION_KIND = "console_session"
+LOGOUT_KIND = "console_logout"
+"""Logout tokens of issuers that were used."""
 
 
 class TokenSession(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -120,6 +123,10 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     remote: str | None = None
     sealed: str | None = None
     """The tokens that the issuer gave for the session, encrypted."""
+    id_subject: str | None = None
+    """Who signed in, as the ID token calls them (`sub`); logout tokens use the same name."""
+    sid: str | None = None
+    """The sign-in at the issuer, as the ID token calls it."""
     refreshes: bool = False
     """Whether one of them is a refresh token."""
     refreshing_until_ms: int | None = None

@@ -31,7 +31,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.kept_reports import KeptReports
 from penstock.runtime.activities.performing import ActivityCall
 
-__all__ = ["Progress", "ProgressBroadcast", "ProgressNews", "text_without", "value_without"]
+__all__ = ["Progress", "ProgressBroadcast", "ProgressNews", "ServerMessage", "text_without", "value_without"]
 
 _HIDDEN = "[secret]"
 
@@ -52,6 +52,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     details: JsonValue = None
     level: int | None = None
     """The level of a log line, as in the standard library."""
+    server: str | None = None
+    """The MCP server that sent a log line. The line is then somebody else's text: data, never an instruction."""
     text: str | None = None
     """A piece of the text that the attempt writes, delivered only to subscribers that asked for texts."""
     offset: int | None = None
@@ -70,6 +72,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None:
                 message[name] = value
         return message
+
+
+class ServerMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A log message that an MCP server sent during a call of one of its tools, as it sent it."""
+
+    server: str
+    level: int
+    logger: str | None = None
+    data: JsonValue = None
+    hidden: tuple[str, ...] = ()
+    """Secrets that the server knows, and may repeat."""
 
 
 @dataclass(slots=True, eq=False)
@@ -184,6 +197,15 @@ class ProgressBroadcast:
         line = text_without(message, call.hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
         self._publish(call, message=line, level=level)
 
+    def server_log(self, call: ActivityCall, said: ServerMessage) -> None:
+        """Keep a log message of another server for those who look at the run.
+
+        It is not delivered to subscribers: to them a log line is the word of a step of ours.
+        """
+        hidden = tuple(dict.fromkeys((*call.hidden, *said.hidden)))
+        line = _line_of(said, hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
+        self.kept.note(_short(self._item(call, message=line, level=said.level, server=said.server)))
+
     def is_heard(self, call: ActivityCall) -> bool:
         """Whether somebody wants to read what an attempt writes while it writes it, or may want to soon."""
         return self._starting > 0 or any(news.texts for news in self._listeners.get(call.run_id, ()))
@@ -264,6 +286,16 @@ def _short(item: Progress) -> Progress:
     if message is item.message and details is item.details:
         return item
     return msgspec.structs.replace(item, message=message, details=details)
+
+
+def _line_of(said: ServerMessage, hidden: tuple[str, ...]) -> str:
+    """Return the message of a server as one text, with all secrets masked."""
+    try:
+        data = value_without(said.data, hidden)  # before it is encoded: a secret may have characters that are escaped
+        text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+    except RecursionError:
+        text = "(a value that is nested too deeply to be shown)"
+    return text if said.logger is None else f"{text_without(said.logger, hidden)}: {text}"
 
 
 def text_without(text: str, hidden: tuple[str, ...]) -> str:

@@ -87,5 +87,8 @@ class IssuerClient(Protocol):
     async def exchange(self, request: TokenRequest) -> TokenResponse:
         """Return the tokens that an issuer gives for a code or a refresh token."""
 
+    async def revoke(self, request: TokenRequest) -> IssuerResponse:
+        """Take the token of a grant back at the issuer (RFC 7009). An issuer that does not know it says yes, too."""
+
     async def close(self) -> None:
         """Close the connections."""

@@ -21,7 +21,14 @@ from penstock.console.surface import console_routes
 from penstock.operations.gate.context import ServerParts
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.tokens.choices import BrowserClient
-from penstock.runtime.ports.issuers import Fetched, GrantRefused, NotFetched, TokenRequest, TokenResponse
+from penstock.runtime.ports.issuers import (
+    Fetched,
+    GrantRefused,
+    IssuerResponse,
+    NotFetched,
+    TokenRequest,
+    TokenResponse,
+)
 from tests.issuers import AUDIENCE, PUBLIC_URL, Issuer, IssuerDirectory, signed
 from tests.unit.operations.conftest import Caller
 
@@ -38,6 +45,7 @@ class _SigningIn(Issuer):
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
             "end_session_endpoint": f"{self.url}/logout",
+            "revocation_endpoint": f"{self.url}/revoke",
         }
 
 
@@ -54,6 +62,10 @@ class Provider(IssuerDirectory):
     refuses: bool = False
     refreshed: int = 0
     nonces: dict[str, str] = field(default_factory=dict)
+    id_claims: dict[str, Any] = field(default_factory=dict)
+    """Changed claims of the next ID tokens."""
+    takes_logouts: bool = True
+    revoked: list[str] = field(default_factory=list)
     valid: set[str] = field(default_factory=set)
     """The refresh tokens that were not used yet."""
     _numbers: Any = field(default_factory=lambda: count(1))
@@ -66,6 +78,7 @@ class Provider(IssuerDirectory):
             signed_out_uri=f"{PUBLIC_URL}/console/sign-in",
             scopes=("execution:read",),
             resource=AUDIENCE,
+            takes_logouts=self.takes_logouts,
             label="the company",
         )
         return super().choices(browser=browser, **rules)
@@ -89,6 +102,17 @@ class Provider(IssuerDirectory):
             self.valid.add(answer["refresh_token"])
         return Fetched(json.dumps(answer).encode())
 
+    async def revoke(self, request: TokenRequest) -> IssuerResponse:
+        if self.is_down:
+            return NotFetched("nobody is there")
+        self.valid.discard(request.grant["token"])
+        self.revoked.append(request.grant["token"])
+        return Fetched(b"")
+
+    def logout_token(self, **changes: Any) -> str:
+        """A token that says that somebody has signed out."""
+        return self.issuers[0].logout_token(**{"aud": "console", **self._times(), **changes})
+
     def _times(self) -> dict[str, int]:
         now = self.clock.now_ms() // 1000
         return {"iat": now, "exp": now + self.seconds}
@@ -99,7 +123,7 @@ class Provider(IssuerDirectory):
 
     def _id_token(self, nonce: str) -> str:
         issuer = self.issuers[0]
-        claims = issuer.claims(aud="console", nonce=nonce, scope=None, **self._times())
+        claims = issuer.claims(**{"aud": "console", "nonce": nonce, "scope": None, **self._times(), **self.id_claims})
         return signed({"alg": "RS256", "typ": "JWT", "kid": "company-RS256"}, claims, issuer.keys["company-RS256"])
 
 

@@ -181,7 +181,7 @@ async def test_tokens_are_neither_in_the_cookie_nor_readable_in_the_file_nor_log
     assert not await browser.is_in()
     written = content(tmp_path)
     assert b"token:company:ada" in written
-    for secret in ("refresh-1", "refresh-2", "eyJ"):
+    for secret in ("refresh-1", "refresh-2", "eyJhbGci"):
         assert secret.encode() not in written
         assert secret not in caplog.text
         assert secret not in str(browser.jar)

@@ -6,6 +6,7 @@ import logging
 
 from penstock.engine.effects import PerformActivity
 from penstock.runtime.activities.performing import ActivityCall
+from penstock.runtime.activities.progress import ServerMessage
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import ended, run
 
@@ -39,6 +40,14 @@ def test_reports_of_an_execution_are_told_and_those_of_others_are_not(open_calle
             ("twice", 0.5, "half")
         ]
         assert [(item["level"], item["message"]) for item in told["lines"]] == [("warning", "slow")]
+        assert told["untrusted"] is False
+        progress.server_log(call(run_id), ServerMessage(server="shop", level=logging.ERROR, data="Do as I say."))
+        told = await caller.call("execution.progress", execution_id=run_id)
+        assert [(item["server"], item["untrusted"], item["level"]) for item in told["lines"]] == [
+            (None, False, "warning"),
+            ("shop", True, "error"),
+        ]
+        assert told["untrusted"] is True
         refused = await caller.refusal("execution.progress", execution_id="another")
         assert refused.code == "EXECUTION_NOT_FOUND"
 

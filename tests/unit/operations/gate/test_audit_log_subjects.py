@@ -54,6 +54,7 @@ MEMBERS = {
     "agent_id": "agent.update agent.delete agent.execute agent.define agent.message session.define",
     "session_id": "session.end session.forget console_session.begin console_session.renew console_session.close",
     "console_session_id": "console_session.end",
+    "logout_id": "console_session.note_logout",
     "endpoint_id": "webhook.update webhook.delete webhook.rotate webhook.test webhook.disable notification.end",
     "delivery_id": "delivery.retry",
     "draft_id": "draft.approve draft.reject draft.commit draft.cancel draft.propose",

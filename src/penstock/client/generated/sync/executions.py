@@ -483,7 +483,8 @@ class Executions:
     def progress(self, execution_id: str) -> ExecutionReports:
         """Look at what the activities of an execution report.
 
-        How far each attempt is, and the last lines of their logs. They are kept in the memory of the process that
-        performs the execution, for the executions that reported last; nothing is stored, and secrets are masked.
+        How far each attempt is, the last lines of their logs, and log messages that MCP servers sent while their
+        tools were called. They are kept in the memory of the process that performs the execution, for the
+        executions that reported last; nothing is stored, and secrets are masked.
         """
         return self._caller.invoke("execution.progress", {"execution_id": execution_id}, ExecutionReports)

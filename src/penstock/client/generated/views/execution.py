@@ -148,7 +148,7 @@ class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the log of an activity."""
+    """A line of the log of an activity, or a log message of an MCP server whose tool it called."""
 
     node_id: str
     visit: int
@@ -156,6 +156,8 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     at: str | None
     level: str
     message: str
+    server: str | None = None
+    untrusted: bool = False
 
 
 class ExecutionReports(msgspec.Struct, frozen=True, kw_only=True):

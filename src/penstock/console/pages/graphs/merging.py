@@ -24,7 +24,7 @@ _NAMES = ("source", "target", "source_snapshot", "target_snapshot")
 
 
 async def difference(visit: Visit) -> Shown:
-    """Show what a branch, or a commit, has otherwise than another one."""
+    """Show what a branch, or a commit, has differently from another one."""
     graph_id = visit.path["graph_id"]
     given = {name: visit.query.text(name) for name in _NAMES}
     given["target"] = given["target"] or _MAIN

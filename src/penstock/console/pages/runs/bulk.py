@@ -19,7 +19,7 @@ __all__ = ["bulk"]
 # What a button does, and the statuses of runs that it can be done to; None: any that has not ended.
 _ACTIONS: dict[str, tuple[str, str]] = {
     "cancel": ("execution.cancel", "Cancel"),
-    "retry": ("execution.retry", "Try again"),
+    "retry": ("execution.retry", "Retry"),
     "fork": ("execution.fork", "Fork at the end of what was done"),
 }
 _ENDED = ("completed", "failed", "cancelled")

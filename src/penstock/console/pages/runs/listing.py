@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
+from penstock.console.pages.reading import address, key_names
 from penstock.console.visits import Page, Redirect, Shown, Visit
 from penstock.operations.runs.statuses import RUN_STATUSES
 
@@ -34,7 +35,7 @@ _FILTERS = (
 # "The last hour" moves on: the address has the words, not the times.
 _PERIODS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 _VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("Everything", {}),
+    ("All", {}),
     ("Waiting for somebody", {"status": "waiting"}),
     ("Running", {"status": "running"}),
     ("Failed today", {"status": "failed", "period": "day"}),
@@ -55,7 +56,7 @@ async def listing(visit: Visit) -> Shown:
         except PenstockError:
             pass  # not a run, or not the visitor's: it is searched like any text
         else:
-            return Redirect(f"/console/runs/{found['execution_id']}")
+            return Redirect(address("runs", found["execution_id"]))
     filters = {name: chosen for name, chosen in given.items() if chosen}
     asked = _asked(visit, given)
     page = await visit.call(
@@ -65,7 +66,7 @@ async def listing(visit: Visit) -> Shown:
         limit=limits.CONSOLE_ROWS,
     )
     if text and not cursor and any(item["execution_id"] == text for item in page["items"]):
-        return Redirect(f"/console/runs/{quote(text, safe='')}")
+        return Redirect(address("runs", text))
     newest = until or (page["items"][0]["created_at"] if page["items"] and not cursor else "")
     fresh = await _fresh(visit, asked, newest) if until and not given["created_before"] else None
     plain = f"/console/runs?{urlencode(filters)}"
@@ -86,6 +87,7 @@ async def listing(visit: Visit) -> Shown:
             "plain": plain,
             "anchored": f"{plain}&{urlencode({'until': newest})}" if newest else plain,
             "fresh": fresh,
+            "key_names": await key_names(visit, (item["started_by"] for item in page["items"])),
             "first_page": not cursor,
         },
     )
@@ -96,8 +98,7 @@ def _asked(visit: Visit, given: dict[str, str]) -> dict[str, Any]:
     period = given["period"]
     if period and period not in _PERIODS:
         raise Rejected("PERIOD_UNKNOWN", f"{period[:40]} is no choice here", f"one of: {', '.join(_PERIODS)}")
-    now = datetime.fromtimestamp(visit.gate.services.clock.now_ms() / 1000, UTC)
-    since = (now - _PERIODS[period]).isoformat() if period else _instant(given["created_after"])
+    since = (visit.now - _PERIODS[period]).isoformat() if period else _instant(given["created_after"])
     status = given["status"]
     return {
         "text": given["text"] or None,

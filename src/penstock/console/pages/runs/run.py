@@ -15,10 +15,11 @@ import msgspec
 from markupsafe import Markup
 
 from penstock.base import limits
-from penstock.base.errors import Denied, PenstockError, Rejected
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.base.traces import TRACE_LABEL, trace_id_of
 from penstock.console.forms import Fields
+from penstock.console.pages.reading import Part, address, chosen, part
 from penstock.console.pages.runs.timeline import drawn_timeline
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
@@ -52,20 +53,18 @@ async def run(visit: Visit) -> Shown:
         return await _answer(visit, execution_id, visit.form)
     if visit.form.text("action") == "signal":
         await visit.call("execution.signal", execution_id=execution_id, **_signal(visit.form))
-        return Redirect(f"/console/runs/{quote(execution_id, safe='')}")
+        return Redirect(address("runs", execution_id))
     if visit.form.text("action") == "fork":
         at = visit.form.text("at_sequence")
         made = await visit.call(
             "execution.fork", execution_id=execution_id, at_sequence=int(at) if at.isdecimal() else 0
         )
-        return Redirect(f"/console/runs/{quote(made['execution_id'], safe='')}")
-    operation = _ACTIONS.get(visit.form.text("action"))
-    if operation is None:
-        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+        return Redirect(address("runs", made["execution_id"]))
+    operation = chosen(visit.form, _ACTIONS)
     reason = visit.form.text("reason") or None
     arguments = {"reason": reason} if operation in ("execution.cancel", "execution.pause") else {}
     went_on = await visit.call(operation, execution_id=execution_id, **arguments)
-    return Redirect(f"/console/runs/{quote(went_on['execution_id'], safe='')}")  # a retry is a run of its own
+    return Redirect(address("runs", went_on["execution_id"]))  # a retry is a run of its own
 
 
 def _signal(form: Fields) -> dict[str, Any]:
@@ -102,7 +101,7 @@ async def _answer(visit: Visit, execution_id: str, form: Fields) -> Shown:
             raise
         mistakes = {asked["interrupt_id"]: (form, fields.placed(error, "/answer", form))}
         return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
-    return Redirect(f"/console/runs/{execution_id}")
+    return Redirect(address("runs", execution_id))
 
 
 async def _run_page(
@@ -198,22 +197,16 @@ async def progress(visit: Visit) -> Shown:
 
 
 async def _reports(visit: Visit, execution_id: str) -> dict[str, Any]:
-    try:
-        reports = await visit.call("execution.progress", execution_id=execution_id)
-    except Denied as error:
-        reports = {"problem": f"Not for you: {error.message}.", "under_way": False}
-    return {"reports": {"problem": None, **reports}, "lines_max": limits.REPORT_LINES_KEPT_PER_RUN}
+    reports = await part(visit, "execution.progress", execution_id=execution_id)
+    return {"reports": reports, "lines_max": limits.REPORT_LINES_KEPT_PER_RUN}
 
 
-async def _drawing(visit: Visit, execution_id: str) -> dict[str, Any]:
-    """The drawing, or why there is none. Its markup is made by us, with every text of the document escaped."""
-    try:
-        drawing = await visit.call("execution.drawing", execution_id=execution_id)
-    except Denied as error:
-        return {"svg": None, "problem": f"Not for you: {error.message}."}
-    if drawing["svg"] is None:
-        return {"svg": None, "problem": f"The workflow has {drawing['nodes']} nodes, which are too many to draw."}
-    return {"svg": Markup(drawing["svg"]), "problem": None}
+async def _drawing(visit: Visit, execution_id: str) -> Part:
+    """The drawing, if there is one. Its markup is made by us, with every text of the document escaped."""
+    drawing = await part(visit, "execution.drawing", execution_id=execution_id)
+    if drawing.value is None or drawing.value["svg"] is None:
+        return drawing
+    return Part(value={**drawing.value, "svg": Markup(drawing.value["svg"])})
 
 
 def _questions(shown: dict[str, Any], mistakes: Mistakes) -> list[dict[str, Any]]:

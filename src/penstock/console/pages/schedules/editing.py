@@ -22,10 +22,10 @@ from penstock.html_form.form import FIELD_PREFIXES, AnswerForm, Given, Unreadabl
 __all__ = ["new", "schedule"]
 
 _OVERLAPS = {
-    "skip": "leave this start out",
+    "skip": "skip this start",
     "queue": "wait until it has ended",
-    "allow": "start another one beside it",
-    "cancel_running": "cancel it, and start",
+    "allow": "start another run beside it",
+    "cancel_running": "cancel it and start",
 }
 _MEMBERS = ("cron", "timezone", "overlap", "catch_up", "jitter")
 _OWN_MISTAKES = (

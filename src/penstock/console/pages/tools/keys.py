@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from penstock.base import limits
-from penstock.base.errors import PenstockError, Rejected
+from penstock.base.errors import PenstockError
 from penstock.console.forms import Fields
-from penstock.console.pages.reading import held
+from penstock.console.pages.reading import held, no_such_button
 from penstock.console.visits import Page, Redirect, Shown, Visit
 
 __all__ = ["keys"]
@@ -29,7 +29,7 @@ async def keys(visit: Visit) -> Shown:
     if form.text("action") == "rotate":
         return await _rotated(visit, form)
     if form.text("action") != "create":
-        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+        raise no_such_button()
     try:
         made = await visit.call(
             "key.create",

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
-from penstock.console.pages.reading import json_text, part
+from penstock.console.pages.reading import json_object, part
 from penstock.console.visits import Page, Shown, Visit
 
 __all__ = ["access"]
@@ -17,11 +17,9 @@ async def access(visit: Visit) -> Shown:
     workflow_id = visit.path["workflow_id"]
     shown = await visit.call("workflow.get", workflow_id=workflow_id)
     text, mistake = visit.query.text("arguments"), None
-    arguments: Any = {}
+    arguments: dict[str, Any] = {}
     try:
-        arguments = json_text(text, "the input")
-        if not isinstance(arguments, dict):
-            mistake = "the input of a call is an object"
+        arguments = json_object(text, "the input")
     except Rejected as error:
         mistake = error.message
     given: dict[str, Any] = {"section": "workflows", "workflow": shown, "tab": "access"}

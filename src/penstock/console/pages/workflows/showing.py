@@ -40,6 +40,7 @@ async def workflow(visit: Visit) -> Shown:
             "governance": cut_value(shown["document"].get("governance") or {}),
             "runs": await part(visit, "workflow.executions", workflow_id=workflow_id, limit=_FEW),
             "schedules": await part(visit, "schedule.list", workflow_id=workflow_id, limit=_FEW),
+            "switched_off": _switched_off(shown["document"]),
             "triggers": await part(visit, "trigger.list", workflow_id=workflow_id),
             "key_names": await key_names(visit, [shown["created_by"]]),
         },
@@ -61,6 +62,16 @@ def _exposed(document: dict[str, Any]) -> list[dict[str, str]]:
             "description": str(settings.get("description") or ""),
         }
         for kind, settings in ((kind, found if isinstance(found, dict) else {}) for kind, found in items if found)
+    ]
+
+
+def _switched_off(document: dict[str, Any]) -> list[str]:
+    """Return the ids of schedules that a document has, but switches off: there is no schedule to list for them."""
+    triggers = document.get("triggers")
+    return [
+        str(item.get("id", ""))
+        for item in (triggers if isinstance(triggers, list) else ())
+        if isinstance(item, dict) and "schedule" in item and item.get("enabled") is False
     ]
 
 

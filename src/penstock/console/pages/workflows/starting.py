@@ -12,8 +12,8 @@ from __future__ import annotations
 import secrets
 from typing import Any, NamedTuple
 
-from penstock.base.errors import Denied, PenstockError, Rejected
-from penstock.console.pages.reading import address, held
+from penstock.base.errors import Denied, PenstockError
+from penstock.console.pages.reading import address, held, no_such_button
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
 from penstock.console.workflow_input import input_form, masked
@@ -42,7 +42,7 @@ async def start(visit: Visit) -> Shown:
     if sent.text("action") == "simulate":
         return await _simulated(visit, sheet)
     if sent.text("action") != "start":
-        raise Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+        raise no_such_button()
     try:
         started = await visit.call(
             "workflow.execute", workflow_id=workflow_id, input=value, execution_id=sheet.run_id or None

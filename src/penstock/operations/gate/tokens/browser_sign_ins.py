@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["FinishedSignIn", "IssuedTokens", "Leaving", "ReturnedQuery"]
+__all__ = ["EndedSignIn", "FinishedSignIn", "IssuedTokens", "Leaving", "ReturnedQuery"]
 
 
 class Leaving(NamedTuple):
@@ -38,6 +38,19 @@ class FinishedSignIn:
     """Shown to the issuer again when somebody signs out there."""
     subject: str | None
     """Who signed in, as the ID token says in the claim that names callers; None if it has no such claim."""
+    id_subject: str
+    """Who signed in, as the issuer calls them (`sub`)."""
+    session: str | None = None
+    """The sign-in, as the issuer calls it (`sid`); None if it has no name."""
+
+
+class EndedSignIn(NamedTuple):
+    """Whose sign-ins have ended at the issuer, or which one, in its own words."""
+
+    subject: str | None
+    session: str | None
+    token_id: str
+    """The id of the token that says so."""
 
 
 class ReturnedQuery(NamedTuple):

@@ -29,6 +29,8 @@ class BrowserClient:
     scopes: tuple[str, ...]
     resource: str
     """What the access token is asked for: the audience that this server has."""
+    takes_logouts: bool = False
+    """Whether the issuer may end sessions by itself (back-channel logout)."""
     label: str | None = None
     """What people call the issuer."""
 

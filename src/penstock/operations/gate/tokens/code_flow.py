@@ -2,7 +2,8 @@
 
 `begin` returns where the browser goes, and what it has to bring back; `finish` exchanges the code for tokens. The ID
 token proves that this very sign-in has ended; its access token is returned, and authenticated like any other. `refresh`
-gets another one, and `sign_out_address` says where the browser signs out. Nothing is kept here: what belongs to a
+gets another one, `revoke` takes a refresh token back, and `sign_out_address` says where the browser signs out. `ended`
+reads the token by which the issuer says that somebody has signed out there. Nothing is kept here: what belongs to a
 sign-in that has begun is carried by the browser, signed by the console.
 
 Above it: `authenticator` makes one for each issuer with a client for the console. Below it: the port to issuers,
@@ -15,6 +16,7 @@ import hmac
 import json
 import logging
 from base64 import urlsafe_b64encode
+from collections.abc import Set
 from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -24,11 +26,18 @@ from urllib.parse import urlencode, urlsplit
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Denied, PenstockError, Unavailable
-from penstock.governance.tokens.id_tokens import check_id_token
-from penstock.governance.tokens.parsing import check_header, parse_token
+from penstock.governance.tokens.id_tokens import ID_TOKEN_TYPES, check_id_token
+from penstock.governance.tokens.logout_tokens import LOGOUT_TYPES, check_logout_token
+from penstock.governance.tokens.parsing import ParsedToken, check_header, parse_token
 from penstock.governance.tokens.rules import IssuerRules, TokenRefusal
 from penstock.governance.tokens.signing_keys import signature_is_valid
-from penstock.operations.gate.tokens.browser_sign_ins import FinishedSignIn, IssuedTokens, Leaving, ReturnedQuery
+from penstock.operations.gate.tokens.browser_sign_ins import (
+    EndedSignIn,
+    FinishedSignIn,
+    IssuedTokens,
+    Leaving,
+    ReturnedQuery,
+)
 from penstock.operations.gate.tokens.choices import BrowserClient
 from penstock.operations.gate.tokens.issuer_keys import IssuerKeys, metadata_addresses
 from penstock.runtime.ports.issuers import Fetched, GrantRefused, IssuerClient, NotFetched, TokenRequest
@@ -42,6 +51,8 @@ _HINT = "sign in again; if that does not help, ask the owner of the server"
 class _Metadata(NamedTuple):
     authorize: str
     token: str
+    revoke: str | None
+    """Where tokens are taken back (RFC 7009); None if that is not offered."""
     sign_out: str | None
     """Where a browser signs out (OpenID Connect RP-Initiated Logout); None if that is not offered."""
     names_itself: bool
@@ -110,7 +121,14 @@ class CodeFlow:
         if not isinstance(claims.get("sub"), str):
             raise _refused("the ID token does not say who signed in (`sub`)")
         subject = claims.get(self.rules.subject_claim)
-        return FinishedSignIn(tokens=tokens, id_token=id_token, subject=subject if isinstance(subject, str) else None)
+        session = claims.get("sid")
+        return FinishedSignIn(
+            tokens=tokens,
+            id_token=id_token,
+            subject=subject if isinstance(subject, str) else None,
+            id_subject=claims["sub"],
+            session=session if isinstance(session, str) else None,
+        )
 
     async def refresh(self, refresh_token: str) -> IssuedTokens:
         """Get another access token; raise `Denied` if the issuer refuses, `Unavailable` if it cannot be asked now.
@@ -132,17 +150,38 @@ class CodeFlow:
         }
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
-    async def _exchanged(self, metadata: _Metadata, grant: dict[str, str]) -> dict[str, Any]:
+    async def ended(self, logout_token: str) -> EndedSignIn:
+        """Return which sign-ins have ended, as a logout token of the issuer says; raise `Denied` if it is not one."""
+        token = await self._signed(logout_token, LOGOUT_TYPES)
+        if not isinstance(token, TokenRefusal):
+            now = self.clock.now_ms() / 1000
+            said = check_logout_token(self.rules, token.claims, now, client_id=self.browser.client_id)
+            if not isinstance(said, TokenRefusal):
+                return EndedSignIn(said.subject, said.session, said.token_id)
+            token = said
+        raise Denied("LOGOUT_TOKEN_INVALID", token.message)
+
+    async def revoke(self, refresh_token: str) -> str | None:
+        """Take a refresh token back at the issuer (RFC 7009), if it offers that; return why it could not be done."""
+        metadata = await self._discovered()
+        if metadata.revoke is None:
+            return None
+        answer = await self.client.revoke(self._request(metadata, metadata.revoke, {"token": refresh_token}))
+        return None if isinstance(answer, Fetched) else answer.reason
+
+    def _request(self, metadata: _Metadata, url: str, grant: dict[str, str]) -> TokenRequest:
         secret = None if self.browser.client_secret is None else self.browser.client_secret()
-        request = TokenRequest(
-            url=metadata.token,
+        return TokenRequest(
+            url=url,
             grant=grant,
             client_id=self.browser.client_id,
             client_secret=secret,
             resource=self.browser.resource,
             secret_in_header=metadata.takes_basic,
         )
-        answer = await self.client.exchange(request)
+
+    async def _exchanged(self, metadata: _Metadata, grant: dict[str, str]) -> dict[str, Any]:
+        answer = await self.client.exchange(self._request(metadata, metadata.token, grant))
         match answer:
             case Fetched(body):
                 found = _object(body)
@@ -160,21 +199,29 @@ class CodeFlow:
         return found
 
     async def _verified(self, id_token: str, nonce: str) -> dict[str, Any]:
-        token = parse_token(id_token)
-        refused = token if isinstance(token, TokenRefusal) else check_header(token.header, self.rules.algorithms)
-        if refused is None:
-            assert not isinstance(token, TokenRefusal)
-            key = await self.keys.find(token)
-            if token.issuer != self.rules.issuer or key is None or not signature_is_valid(token, key):
-                refused = TokenRefusal("the ID token is not signed by the issuer that was asked")
-            else:
-                now = self.clock.now_ms() / 1000
-                client_id = self.browser.client_id
-                refused = check_id_token(self.rules, token.claims, now, client_id=client_id, nonce=nonce)
+        token = await self._signed(id_token, ID_TOKEN_TYPES)
+        if isinstance(token, TokenRefusal):
+            raise _refused(token.message)
+        now, client_id = self.clock.now_ms() / 1000, self.browser.client_id
+        refused = check_id_token(self.rules, token.claims, now, client_id=client_id, nonce=nonce)
         if refused is not None:
             raise _refused(refused.message)
-        assert not isinstance(token, TokenRefusal)
         return token.claims
+
+    async def _signed(self, text: str, types: Set[str]) -> ParsedToken | TokenRefusal:
+        """Return a token of one of these types that the issuer has signed. Its claims are not looked at."""
+        token = parse_token(text)
+        if isinstance(token, TokenRefusal):
+            return token
+        refused = check_header(token.header, self.rules.algorithms, types)
+        if refused is not None:
+            return refused
+        if token.issuer != self.rules.issuer:
+            return TokenRefusal("the token is not signed by the issuer that was asked")
+        key = await self.keys.find(token)
+        if key is None or not signature_is_valid(token, key):
+            return TokenRefusal("the token is not signed by the issuer that was asked")
+        return token
 
     async def _discovered(self) -> _Metadata:
         """Return the addresses that the issuer's metadata names; they are read again from time to time."""
@@ -212,7 +259,8 @@ def _read_metadata(found: dict[str, Any] | None, issuer: str) -> _Metadata | Non
     sign_out = found.get("end_session_endpoint")
     if not isinstance(sign_out, str) or not _is_page(sign_out):
         sign_out = None
-    return _Metadata(authorize, token, sign_out, names_itself, takes_basic)
+    revoke = found.get("revocation_endpoint")
+    return _Metadata(authorize, token, revoke if isinstance(revoke, str) else None, sign_out, names_itself, takes_basic)
 
 
 def _is_page(address: str) -> bool:

@@ -54,14 +54,11 @@ class HttpIssuerClient:
 
     async def exchange(self, request: TokenRequest) -> TokenResponse:
         """Return the tokens that an issuer gives for a code or a refresh token."""
-        headers = {"accept": "application/json"}
-        body = {**request.grant, "resource": request.resource}
-        if request.client_secret is not None and request.secret_in_header:
-            headers["authorization"] = _basic(request.client_id, request.client_secret)
-        else:
-            body["client_id"] = request.client_id
-            body |= {} if request.client_secret is None else {"client_secret": request.client_secret}
-        return await self._asked(httpx2.Request("POST", request.url, headers=headers, data=body), _REFUSALS)
+        return await self._asked(_as_client(request, {**request.grant, "resource": request.resource}), _REFUSALS)
+
+    async def revoke(self, request: TokenRequest) -> IssuerResponse:
+        """Take a refresh token back."""
+        return await self._send(_as_client(request, {**request.grant, "token_type_hint": "refresh_token"}))
 
     async def _send(self, request: httpx2.Request) -> IssuerResponse:
         answer = await self._asked(request)
@@ -114,6 +111,17 @@ class HttpIssuerClient:
         """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
+
+
+def _as_client(request: TokenRequest, body: dict[str, str]) -> httpx2.Request:
+    """Return a request that the client at the issuer makes, with its credentials."""
+    headers, sent = {"accept": "application/json"}, {**body}
+    if request.client_secret is not None and request.secret_in_header:
+        headers["authorization"] = _basic(request.client_id, request.client_secret)
+    else:
+        sent["client_id"] = request.client_id
+        sent |= {} if request.client_secret is None else {"client_secret": request.client_secret}
+    return httpx2.Request("POST", request.url, headers=headers, data=sent)
 
 
 def _basic(client_id: str, client_secret: str) -> str:

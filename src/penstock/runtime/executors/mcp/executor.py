@@ -56,6 +56,7 @@ from penstock.runtime.executors.mcp.questions import (
 from penstock.runtime.executors.mcp.reading import listed_readings, listed_resources, read
 from penstock.runtime.executors.mcp.results import TOOL_RESPONSE, check_result, outcome_of
 from penstock.runtime.executors.mcp.sdk_internals import is_client_unusable, is_connection_closed, is_session_gone
+from penstock.runtime.executors.mcp.server_logs import LogListener, log_wish, pass_on
 from penstock.runtime.executors.mcp.session import UNAUTHORIZED, UNSENT, McpSession
 from penstock.runtime.executors.mcp.session_pool import McpSessionPool
 from penstock.runtime.executors.mcp.tool_listing import ServerWatch, listed_tools
@@ -115,6 +116,7 @@ class McpToolExecutor:
         *,
         allow_commands: tuple[str, ...] = DEFAULT_ALLOWED_COMMANDS,
         on_progress: ProgressListener | None = None,
+        on_log: LogListener | None = None,
         idle_seconds: float = limits.MCP_IDLE_SECONDS_MAX,
         guard: ToolGuard | None = None,
         imports: Mapping[str, ImportRules] | None = None,
@@ -125,6 +127,7 @@ class McpToolExecutor:
         self.servers = servers
         self._allowed = frozenset(allow_commands)
         self._on_progress = on_progress
+        self._on_log = on_log
         self._guard: ToolGuard = guard or NoGuard()
         self._imports = {} if imports is None else imports
         self._connections = McpSessionPool(
@@ -241,7 +244,7 @@ class McpToolExecutor:
             hidden=self._secrets(call, wanted),
             used=[*kept.sampled],
         )
-        live = LiveCall(lent=lent)
+        live = LiveCall(lent=lent, spoken=pass_on(self._on_log, lent, lambda call: self._secrets(call, wanted)))
         live.given.extend(kept.answered)
         live.task = asyncio.create_task(self._attempts(call, wanted, kept, live), name=f"mcp call {wanted.who}")
         return live
@@ -398,7 +401,7 @@ class McpToolExecutor:
                 arguments=wanted.arguments,
                 input_responses=responses,
                 request_state=state,
-                _meta=cast("RequestParamsMeta", _meta(call)),
+                _meta=cast("RequestParamsMeta", {**log_wish(client.protocol_version), **_meta(call)}),
             )
             # Not `call_tool`, which validates results against the server's schema, however long that takes.
             return await client.session.send_request(

@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_REQUEST,
+    REQUEST_TIMEOUT,
     CreateMessageRequest,
     CreateMessageResult,
     ElicitRequest,
@@ -29,6 +31,7 @@ from mcp_types import (
     ElicitResult,
     ErrorData,
     ListRootsResult,
+    LoggingMessageNotificationParams,
 )
 from pydantic import BaseModel
 
@@ -123,6 +126,8 @@ class LiveCall:
     has_turn: bool = False
     failure: ActivityError | None = None
     """Why the call failed, if it has no outcome of its own."""
+    spoken: Callable[[LoggingMessageNotificationParams], None] | None = None
+    """Told of log messages that the server sends during the call."""
     has_left: bool = False
     """True if nobody waits for the call any more. The server may still be busy with it."""
     _asked: asyncio.Queue[LiveQuestion | None] = field(default_factory=asyncio.Queue)
@@ -197,6 +202,8 @@ class ElicitationRouter:
         self.only_named = False
         """True if a question that does not name its call is refused, because the calls belong to different people."""
         self._turn = asyncio.Lock()
+        self._is_haunted = False
+        """True if a call was left without an answer: the server may still be busy with it, and speak of it."""
 
     @asynccontextmanager
     async def at_work(self, call: LiveCall) -> AsyncIterator[None]:
@@ -206,6 +213,9 @@ class ElicitationRouter:
         token = CALL.set(call)
         try:
             yield
+        except BaseException as error:
+            self._is_haunted = self._is_haunted or not _is_answer(error)
+            raise
         finally:
             CALL.reset(token)
             self._calls.discard(call)
@@ -216,6 +226,21 @@ class ElicitationRouter:
         """The number of calls in progress that somebody waits for, and the number that nobody waits for."""
         left = sum(call.has_left for call in self._calls)
         return len(self._calls) - left, left
+
+    async def logged(self, params: LoggingMessageNotificationParams) -> None:
+        """Hand a log message of the server to the call that it belongs to; if that is not certain, to none."""
+        call = self.speaker()
+        if call is not None and call.spoken is not None:
+            call.spoken(params)
+
+    def speaker(self) -> LiveCall | None:
+        """The call that a notification of the server belongs to; None if there is none, or nothing says which."""
+        named = CALL.get()
+        if named is not None:
+            return named if named in self._calls else None
+        if self.only_named or self._is_haunted or len(self._calls) != 1:
+            return None
+        return next(iter(self._calls))
 
     async def asked(self, context: object, params: Params) -> ElicitResult | ErrorData:
         """Handle a question of the server, for a person."""
@@ -287,6 +312,11 @@ class ElicitationRouter:
         elif len(open_now) >= len(calls):  # as many questions as calls: they can never be told apart
             for assigned in open_now:
                 assigned.set_result(None)
+
+
+def _is_answer(error: BaseException) -> bool:
+    """True if a call ended with an error because the server answered with one."""
+    return isinstance(error, MCPError) and error.code != REQUEST_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -302,6 +302,7 @@ class McpSession:
                     # A capability is declared if there is a callback for it.
                     sampling_callback=None if lent.sampling is None else self.elicitations.sampled,
                     list_roots_callback=self._list_roots if lent.folders else None,
+                    logging_callback=self.elicitations.logged,
                     message_handler=self._on_message,
                 ) as client,
             ):
