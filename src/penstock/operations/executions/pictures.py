@@ -122,11 +122,11 @@ async def execution_drawing(context: Context, given: NamedExecution) -> RunDrawi
     workflow = await services.host.workflow(row.definition_hash)
     if workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {given.execution_id} is gone")
-    view = await execution_view(context, row)
-    states = {node.node_id: node.status for node in view.nodes}
     if len(workflow.nodes) > limits.WORKFLOW_DRAWN_NODES_MAX:
         drawing = RunDrawing(svg=None, nodes=len(workflow.nodes))
     else:
+        view = await execution_view(context, row)
+        states = {node.node_id: node.status for node in view.nodes}
         svg = await services.view_threads.run(context.principal.id, _drawn, workflow, states)
         drawing = RunDrawing(svg=svg, nodes=len(workflow.nodes))
     services.execution_views.put(key, drawing)
@@ -171,7 +171,7 @@ async def _timeline(context: Context, row: RunRow) -> Timeline:
         raise NotFound("EXECUTION_NOT_FOUND", "the execution is gone")
     # Whoever looks at the timeline looks at the execution, too: a long history is read and folded once for both.
     given = None if known_view(context, row) is not None else (stored.row, workflow, services.base_path)
-    if len(stored.records) <= limits.FOLDED_AT_ONCE:
+    if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
         timeline, view = _folded(stored.records, given)
     else:
         timeline, view = await services.view_threads.run(context.principal.id, _folded, stored.records, given)

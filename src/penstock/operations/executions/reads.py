@@ -59,7 +59,7 @@ async def execution_view(context: Context, row: RunRow) -> ExecutionView:
     workflow = await services.host.workflow(row.definition_hash)
     if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {row.run_id} is gone")
-    if len(stored.records) <= limits.FOLDED_AT_ONCE:
+    if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
         view = view_of_run(stored.row, workflow, stored.records, services.base_path)
     else:  # one at a time in a thread, so that many such requests do not hold up others
         view = await services.view_threads.run(
