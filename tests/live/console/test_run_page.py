@@ -9,8 +9,10 @@ import base64
 import gzip
 import json
 import os
+import re
 import sqlite3
 import time
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -126,6 +128,29 @@ def test_a_run_shows_its_trace_and_where_to_look_at_it(server: LiveServer, cooki
     assert "<dt>penstock.trace</dt>" not in page
 
 
+# --- windows of nodes -------------------------------------------------------------------------------------------------
+
+
+def test_every_node_of_a_large_workflow_is_listed_in_a_window_with_an_address(server: LiveServer, cookie: str) -> None:
+    version = server.call("GET", "workflows/wide")["hash"]
+    listed: list[str] = []
+    place = f"/console/workflows/wide?hash={version}&nodes_from=9600"
+    while place:
+        page = get(server, unescape(place), cookie).body.decode()
+        listed += re.findall(r'<li id="node-([^"]+)"', page)
+        following = re.search(r'href="([^"]+)#nodes" rel="next"', page)
+        place = following[1] if following else ""
+    assert listed == [node["id"] for node in WIDE["nodes"][9600:]]
+    first = get(server, "/console/workflows/wide", cookie).body.decode()
+    assert "Nodes 1 to 200 of 10000." in first
+    assert 'href="/console/workflows/wide?nodes_from=200#node-n00199"' in first  # the way on from the last one
+    assert 'rel="prev"' not in first
+    assert (
+        "There are only 10000 nodes." in get(server, "/console/workflows/wide?nodes_from=20000", cookie).body.decode()
+    )
+    assert "Nodes 1 to 200 of 10000." in get(server, "/console/workflows/wide?nodes_from=x", cookie).body.decode()
+
+
 # --- reports ----------------------------------------------------------------------------------------------------------
 
 
@@ -209,6 +234,7 @@ def pages(server: LiveServer) -> list[str]:
         f"/runs?label={quote('team=' + NASTY[:200])}",
         f"/runs?started_by={quote(NASTY[:200])}&text={quote(NASTY[:200])}",
         "/workflows/wide",
+        "/workflows/wide?nodes_from=9990",
         "/workflows/wide/start",
         "/workflows/wide/versions",
         "/workflows",
