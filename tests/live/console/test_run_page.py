@@ -66,6 +66,20 @@ LOOPS: dict[str, Any] = {
         {"id": "stop", "type": "fail", "code": "BROKEN", "message": "${ .input.text }"},
     ],
 }
+BROAD: dict[str, Any] = {
+    "penstock": "v1",
+    "name": "broad",
+    "nodes": [
+        {
+            "id": "choose",
+            "type": "switch",
+            "cases": [{"when": f".input.way == {number}", "next": f"way{number}"} for number in range(8)],
+            "default": "done",
+        },
+        *({"id": f"way{number}", "type": "wait", "signal": "go", "next": "done"} for number in range(8)),
+        {"id": "done", "type": "end"},
+    ],
+}
 WIDE: dict[str, Any] = {
     "penstock": "v1",
     "name": "wide",
@@ -82,7 +96,7 @@ WIDE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def cookie(server: LiveServer) -> str:
-    for document in (REPORTS, LOOPS, WIDE):
+    for document in (REPORTS, LOOPS, BROAD, WIDE):
         server.call("POST", "workflows", {"document": document})
     return cookie_of(server, server.key)
 
@@ -149,6 +163,46 @@ def test_every_node_of_a_large_workflow_is_listed_in_a_window_with_an_address(se
         "There are only 10000 nodes." in get(server, "/console/workflows/wide?nodes_from=20000", cookie).body.decode()
     )
     assert "Nodes 1 to 200 of 10000." in get(server, "/console/workflows/wide?nodes_from=x", cookie).body.decode()
+
+
+# --- drawings on a phone ----------------------------------------------------------------------------------------------
+
+IN_SIGHT = """(() => {
+  const frame = document.querySelector(".picture").getBoundingClientRect();
+  const box = document.querySelector("%s").getBoundingClientRect();
+  return box.width > 0 && box.left >= frame.left && box.right <= frame.right && box.bottom <= frame.bottom;
+})()"""
+
+
+def test_a_drawing_that_is_wider_than_a_phone_begins_where_something_happens(
+    server: LiveServer, browser: Browser, cookie: str
+) -> None:
+    assert cookie  # the workflows are stored
+    run_id = start(server, "broad", {"way": 7})
+    wait_until(lambda: server.call("GET", f"executions/{run_id}")["status"] == "waiting_signal")
+    done = ended(server, "broad", {"way": 99})
+    browser.command("Emulation.setDeviceMetricsOverride", width=375, height=800, deviceScaleFactor=1, mobile=False)
+    try:
+        browser.open(f"{server.url}/console/runs/{run_id}")
+        shown(browser, "document.querySelector('.picture').scrollLeft > 0")
+        assert browser.evaluate(IN_SIGHT % ".figure.state-waiting")
+        # What the visitor looks at stays when the part is read again.
+        browser.evaluate("document.querySelector('.picture').scrollLeft = 123")
+        server.call("POST", f"executions/{run_id}/pause", {})
+        shown(browser, "document.querySelector('h1').textContent.includes('paused')")
+        assert browser.evaluate("document.querySelector('.picture').scrollLeft") == 123
+        for page in (f"runs/{done}", "workflows/broad"):
+            browser.open(f"{server.url}/console/{page}")
+            shown(browser, "document.querySelector('.picture').scrollLeft > 0")
+            assert browser.evaluate(IN_SIGHT % ".dot")
+        browser.command("Emulation.setScriptExecutionDisabled", value=True)
+        browser.open(f"{server.url}/console/runs/{run_id}")
+        assert browser.evaluate(IN_SIGHT % ".figure.state-waiting")
+        picture = "document.querySelector('.picture')"
+        assert browser.evaluate(f"{picture}.scrollWidth <= {picture}.clientWidth")
+    finally:
+        browser.command("Emulation.setScriptExecutionDisabled", value=False)
+        browser.command("Emulation.clearDeviceMetricsOverride")
 
 
 # --- reports ----------------------------------------------------------------------------------------------------------

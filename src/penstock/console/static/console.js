@@ -3,3 +3,4 @@ import "./choices.js";
 import "./keyboard.js";
 import "./lists.js";
 import "./live.js";
+import "./pictures.js";
