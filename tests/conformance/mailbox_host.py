@@ -437,6 +437,9 @@ class MailboxHost:
             await moved_within(moved, timeout_seconds)
         return await self.read(run_id)
 
+    def known_state(self, row: RunRow) -> RunState | None:
+        return None
+
     async def watched_state(self, run_id: str) -> RunState | None:
         return await self.read(run_id)
 

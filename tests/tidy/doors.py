@@ -48,8 +48,8 @@ READING: dict[str, frozenset[str]] = {
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"
-        " watched_state transcribed wait_for_end stop_waiting next_commit newest row list_runs positions fold"
-        " evaluate_for subscribe perform_also"
+        " watched_state known_state transcribed wait_for_end stop_waiting next_commit newest row list_runs positions"
+        " fold evaluate_for subscribe perform_also"
     ),
     "Scheduler": _names("start stop nudge fresh find"),
     "Run": _names(

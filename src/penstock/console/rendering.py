@@ -10,6 +10,7 @@ Above it: `surface`, the pages. Below it: Jinja2.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
@@ -25,7 +26,16 @@ if TYPE_CHECKING:
 else:
     jinja2 = lazy_import("jinja2")
 
-__all__ = ["Cut", "cut_value", "environment", "html_headers", "render", "short_value", "whole_value"]
+__all__ = [
+    "Cut",
+    "cut_value",
+    "environment",
+    "html_headers",
+    "render",
+    "short_value",
+    "value_pieces",
+    "whole_value",
+]
 
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -61,6 +71,9 @@ class Cut(NamedTuple):
     is_cut: bool
 
 
+_WRITER = json.JSONEncoder(indent=2, ensure_ascii=False)
+
+
 def html_headers(nonce: str) -> list[tuple[bytes, bytes]]:
     """Return the headers of a page whose scripts carry a nonce."""
     return [*_HEADERS, (b"content-security-policy", _POLICY.format(nonce=nonce).encode())]
@@ -68,13 +81,23 @@ def html_headers(nonce: str) -> list[tuple[bytes, bytes]]:
 
 def whole_value(value: object) -> str:
     """Return a JSON value as people read it."""
-    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return value if isinstance(value, str) else _WRITER.encode(value)
+
+
+def value_pieces(value: object) -> Iterator[str]:
+    """Yield a JSON value as people read it, piece by piece: one of megabytes need not be written to its end."""
+    return iter((value,)) if isinstance(value, str) else _WRITER.iterencode(value)
 
 
 def cut_value(value: object, most: int = limits.CONSOLE_VALUE_CHARACTERS_MAX) -> Cut:
     """Return a JSON value as people read it, as far as a page shows it."""
-    text = whole_value(value)
-    return Cut(text[:most], len(text) > most)
+    pieces, length = [], 0
+    for piece in value_pieces(value):
+        pieces.append(piece)
+        length += len(piece)
+        if length > most:
+            break
+    return Cut("".join(pieces)[:most], length > most)
 
 
 def short_value(value: object) -> str:

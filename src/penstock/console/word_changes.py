@@ -14,7 +14,7 @@ from re import findall
 from typing import Literal, NamedTuple
 
 from penstock.base import limits
-from penstock.console.rendering import whole_value
+from penstock.console.rendering import value_pieces, whole_value
 
 __all__ = ["Piece", "changed_lines", "changed_words"]
 
@@ -49,9 +49,20 @@ def _pieces(old: list[str], new: list[str]) -> Iterator[Piece]:
 
 def changed_lines(before: object, after: object) -> list[Piece] | None:
     """Return the lines that differ between two values, with some around them; None if there are too many to compare."""
-    old, new = whole_value(before).splitlines(), whole_value(after).splitlines()
-    if len(old) + len(new) > limits.CONSOLE_COMPARED_LINES_MAX:
+    old, new = _lines(before), _lines(after)
+    if old is None or new is None or len(old) + len(new) > limits.CONSOLE_COMPARED_LINES_MAX:
         return None
     kinds: dict[str, Literal["added", "removed"]] = {"+": "added", "-": "removed"}
     lines = islice(unified_diff(old, new, lineterm="", n=3), 2, None)  # the first two name files
     return [Piece(kinds.get(line[:1], "same"), line) for line in lines]
+
+
+def _lines(value: object) -> list[str] | None:
+    """The lines of a value; None, as soon as that is known, if there are too many."""
+    pieces, ends = [], 0
+    for piece in value_pieces(value):
+        pieces.append(piece)
+        ends += piece.count("\n")
+        if ends > limits.CONSOLE_COMPARED_LINES_MAX:
+            return None
+    return "".join(pieces).splitlines()

@@ -16,6 +16,7 @@ from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.node_parts.approvers import approver_groups
 
 if TYPE_CHECKING:
+    from penstock.definitions.node_parts.kind import NodeKind
     from penstock.definitions.outline import document as outline
 else:
     outline = lazy_import("penstock.definitions.outline.document")
@@ -58,7 +59,7 @@ def start_needs(document: JsonObject) -> StartNeeds:
     named = tuple(scope for scope in scopes if isinstance(scope, str)) if isinstance(scopes, list) else ()
     children: dict[ChildReference, None] = {}
     groups: dict[str, None] = {}
-    for node in outline.outline_of(document).nodes:
+    for node in outline.nodes_of_kinds(document, _says_needs):
         for reference in outline.children_of(node):
             if isinstance(reference.name, str):
                 children[ChildReference(reference.name, reference.version_pin)] = None
@@ -72,6 +73,11 @@ def start_needs(document: JsonObject) -> StartNeeds:
         start_rate(document),
         governance if isinstance(governance, dict) else {},
     )
+
+
+def _says_needs(kind: NodeKind) -> bool:
+    """Whether nodes of a kind run children or ask somebody."""
+    return kind.references is not None or bool(kind.answer_fields)
 
 
 def start_rate(document: JsonObject) -> StartRate | None:

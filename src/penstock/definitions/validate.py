@@ -30,6 +30,8 @@ from penstock.definitions.checks.types import type_findings
 from penstock.definitions.model import Workflow
 from penstock.definitions.nodes import kind_named
 from penstock.definitions.outline.document import Outline, outline_of
+from penstock.definitions.outline.jq_leaves import collect_leaves
+from penstock.definitions.outline.reach import graph_of
 from penstock.definitions.schemas.references import NamedSchema, SchemaReference
 from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.source.findings import Finding, NameSuggestions, Position, Severity
@@ -152,13 +154,14 @@ def _has_fatal(findings: Iterable[Finding]) -> bool:
 
 def _other_findings(document: JsonObject) -> Iterable[Finding]:
     outline, suggestions = outline_of(document), NameSuggestions()
-    graph = (*graph_findings(outline, suggestions), *edge_findings(document, outline, suggestions))
+    graph, collected = graph_of(outline, suggestions), collect_leaves(document, outline)
+    routes = (*graph_findings(graph), *edge_findings(document, outline, suggestions))
     if _is_incomplete(document, outline):
-        yield from (finding for finding in graph if finding.code not in _CONSEQUENCES)
+        yield from (finding for finding in routes if finding.code not in _CONSEQUENCES)
     else:
-        yield from graph
-    yield from expression_findings(document, outline, suggestions)
-    yield from type_findings(document, outline, suggestions)
+        yield from routes
+    yield from expression_findings(document, graph, collected)
+    yield from type_findings(document, outline, collected, suggestions)
     if outline.native:
         yield from trigger_findings(document)
         yield from exposure_findings(document)

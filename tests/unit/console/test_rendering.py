@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from markupsafe import Markup
 
 from penstock.base import limits
-from penstock.console.rendering import cut_value, environment
+from penstock.console.rendering import cut_value, environment, whole_value
 
 
 def shown(value: object) -> str:
@@ -26,6 +28,22 @@ def test_a_long_value_is_cut_and_says_so() -> None:
     assert cut_value({"a": 1}) == ('{\n  "a": 1\n}', False)
     text, is_cut = cut_value("x" * (limits.CONSOLE_VALUE_CHARACTERS_MAX + 1))
     assert (len(text), is_cut) == (limits.CONSOLE_VALUE_CHARACTERS_MAX, True)
+
+
+def test_a_value_is_not_written_further_than_it_is_shown() -> None:
+    class Reading(list[int]):
+        """A list that knows how far it was read."""
+
+        read = 0
+
+        def __iter__(self) -> Iterator[int]:
+            for item in super().__iter__():
+                self.read += 1
+                yield item
+
+    items = Reading(range(100_000))
+    assert cut_value(items, 1_000) == (whole_value(list(range(1_000)))[:1_000], True)
+    assert items.read < 1_000
 
 
 def test_what_somebody_typed_comes_back_into_its_field_as_it_was() -> None:

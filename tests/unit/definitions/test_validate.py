@@ -2,6 +2,9 @@
 
 import copy
 import json
+import sys
+from collections.abc import Callable
+from functools import partial
 from textwrap import dedent
 
 import pytest
@@ -10,7 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import DOCUMENT_DEPTH_MAX, FINDINGS_MAX
+from penstock.definitions.checks.shape.validator import ShapeChecker
 from penstock.definitions.model import Format
+from penstock.definitions.outline import document as outlines
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.validate import load_workflow, validate_document, validate_source
 from tests.unit.definitions.documents import (
@@ -257,3 +262,67 @@ def test_a_broken_copy_of_a_good_document_can_be_validated(seed: int, native: bo
 @given(st.text(max_size=200))
 def test_any_text_can_be_validated(text: str) -> None:
     assert all(finding.code for finding in validate_source(text))
+
+
+# Large documents
+
+
+def many_nodes(count: int) -> JsonObject:
+    inner: list[JsonValue] = [{"id": f"n{item:05}", "type": "set_state", "set": {"n": 1}} for item in range(count - 2)]
+    return {
+        "penstock": "v1",
+        "name": "wide",
+        "state": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "nodes": [{"id": "hear", "type": "wait", "signal": "go"}, *inner, {"id": "done", "type": "end"}],
+    }
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many times functions are called, or generators resumed: work that no machine makes more or less of."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_the_work_of_checking_grows_with_the_nodes_and_is_small_for_each() -> None:
+    few, many = many_nodes(250), many_nodes(500)
+    assert validate_document(few) == validate_document(many) == ()  # everything that is made once is made now
+    first, second = (calls_of(partial(validate_document, document)) for document in (few, many))
+    assert second < 2.1 * first
+    assert second / 500 < 500
+
+
+def test_a_node_is_checked_against_the_rules_of_its_own_type_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    check, visits = ShapeChecker._check, 0
+
+    def counted(*arguments: object) -> object:
+        nonlocal visits
+        visits += 1
+        return check(*arguments)  # type: ignore[arg-type]  # passed on as they come
+
+    monkeypatch.setattr(ShapeChecker, "_check", counted)
+    assert validate_document(many_nodes(500)) == ()
+    assert visits < 500 * 12
+
+
+def test_the_outline_of_a_document_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, nodes = outlines._Reader._read_node, 0
+
+    def counted(*arguments: object, **named: object) -> None:
+        nonlocal nodes
+        nodes += 1
+        read(*arguments, **named)  # type: ignore[arg-type]  # passed on as they come
+
+    monkeypatch.setattr(outlines._Reader, "_read_node", counted)
+    assert validate_document(many_nodes(300)) == ()
+    assert nodes == 300

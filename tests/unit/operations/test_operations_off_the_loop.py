@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.loop_stalls import STALL_SECONDS_MAX, Stalls, watched_loop
+from tests.scenarios.loop_stalls import STALL_SECONDS_MAX, Stalls, in_tries, watched_loop
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import run, status
 
@@ -48,6 +48,28 @@ def test_small_documents_and_large_ones_are_compared_alike(open_caller: OpenGate
             told = await caller.call("workflow.diff", workflow_id=document["name"], document=changed)
             assert [change["subject"] for change in told["changes"]] == ["node"]
             assert told["changes"][0]["path"].startswith("/nodes/")
+
+    run(open_caller, test)
+
+
+def test_a_workflow_of_many_nodes_is_stored_started_and_shown_off_the_event_loop(open_caller: OpenGate) -> None:
+    nodes = [{"id": f"n{number}", "type": "set_state", "set": {"word": "x"}} for number in range(9_998)]
+    wait, end = {"id": "hear", "type": "wait", "signal": "go"}, {"id": "done", "type": "end"}
+    document = {"penstock": "v1", "name": "wide", "nodes": [wait, *nodes, end]}
+
+    async def test(caller: Caller) -> None:
+        async def one_by_one() -> None:
+            name = f"wide{len(stored)}"
+            stored.append(name)
+            async with watched_loop() as stalls:
+                await caller.call("workflow.create", document={**document, "name": name})
+                await caller.call("workflow.execute", workflow_id=name, execution_id=name)
+                shown = await caller.call("execution.status", execution_id=name)
+            assert len(shown["nodes"]) == 10_000
+            stalls.check("storing, starting and showing it")
+
+        stored: list[str] = []
+        await in_tries(one_by_one)
 
     run(open_caller, test)
 

@@ -59,7 +59,7 @@ WORKFLOW_NAME_CHARACTERS_MAX = 128
 SIGNATURES_KEPT = 10_000
 # Nodes of a picture for a page: laying out so many takes up to a second, and nobody reads a larger one.
 WORKFLOW_DRAWN_NODES_MAX = 200
-# Nodes that are listed in words: a list of more is no longer looked through by people.
+# Nodes that are listed in words at once.
 WORKFLOW_LISTED_NODES_MAX = 1_000
 # Test cases that one call runs: each is a dry run, and a thousand of them take longer than a call may.
 WORKFLOW_TEST_CASES_MAX = 200

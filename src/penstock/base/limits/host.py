@@ -42,7 +42,8 @@ DECIDED_AT_ONCE = 100
 # Values in a request, or in what is given to a run, that are looked through between two turns of the event loop; more
 # are looked through in a thread. About a millisecond for each look.
 VALUES_AT_ONCE = 10_000
-# Records that are folded into a state in one go; more are folded with pauses for others. About five milliseconds.
+# Records (and nodes, where those are shown) that are folded into a state in one go; more are folded with pauses for
+# others. About five milliseconds.
 FOLDED_AT_ONCE = 500
 # How often a waiting reader looks for changes that another process made.
 FOREIGN_CHANGE_POLL_SECONDS = 0.1

@@ -17,8 +17,21 @@ from penstock.base.scopes import scope_allows
 from penstock.console.forms import Fields
 from penstock.console.visits import Redirect, Visit
 
-__all__ = ["Part", "address", "chosen", "held", "json_object", "key_names", "no_such_button", "part"]
+__all__ = [
+    "NodeWindow",
+    "Part",
+    "address",
+    "chosen",
+    "held",
+    "json_object",
+    "key_names",
+    "no_such_button",
+    "node_window",
+    "nodes_from",
+    "part",
+]
 
+_DIGITS_MAX = 16
 _KEY = re.compile(r"key:([A-Za-z0-9_-]{1,40})", re.ASCII)
 
 
@@ -59,6 +72,29 @@ async def key_names(visit: Visit, principals: Iterable[str | None]) -> dict[str,
         return {}
     found = await part(visit, "key.list", id=ids, limit=len(ids))
     return {f"key:{item['id']}": item["name"] for item in found.items}
+
+
+class NodeWindow(NamedTuple):
+    """Where a window of the nodes begins, and where those beside it do."""
+
+    first: int
+    total: int
+    earlier: int | None
+    later: int | None
+
+
+def nodes_from(visit: Visit) -> int:
+    """Return where the window of the nodes begins that a visitor asks for; at the first, unless a number is given."""
+    begin = visit.query.text("nodes_from")
+    return int(begin) if begin.isascii() and begin.isdecimal() and len(begin) < _DIGITS_MAX else 0
+
+
+def node_window(first: int, total: int) -> NodeWindow:
+    """Return the window that begins at a node: workflows may have thousands."""
+    first = min(first, total)
+    end = first + limits.CONSOLE_NODE_ROWS
+    earlier = max(first - limits.CONSOLE_NODE_ROWS, 0) if first else None
+    return NodeWindow(first, total, earlier, end if end < total else None)
 
 
 def address(*segments: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -35,7 +36,7 @@ class NoMember:
 
     parent: Steps
     name: str
-    declared: tuple[str, ...]
+    declared: Collection[str]
     certain: bool
 
 

@@ -17,10 +17,10 @@ from penstock.definitions.jq.text import root_keys
 from penstock.definitions.node_parts.jq_places import JqPlace
 from penstock.definitions.node_parts.kind import Bodies
 from penstock.definitions.nodes import kind_named
-from penstock.definitions.outline.document import Outline, OutlineNode
-from penstock.definitions.outline.jq_leaves import JsonLeaf, Leaf, Mistake, Query, SecretText, Text, collect_leaves
-from penstock.definitions.outline.reach import Graph, graph_of
-from penstock.definitions.source.findings import Finding, NameSuggestions
+from penstock.definitions.outline.document import OutlineNode
+from penstock.definitions.outline.jq_leaves import Collected, JsonLeaf, Leaf, Mistake, Query, SecretText, Text
+from penstock.definitions.outline.reach import Graph
+from penstock.definitions.source.findings import Finding
 
 __all__ = ["expression_findings"]
 
@@ -28,14 +28,11 @@ _ALWAYS_VISIBLE = ("input", "run", "state", "error")
 _ROOT_HINT = "expressions read `.input`, `.state`, `.run` and the outputs of nodes by their ids"
 
 
-def expression_findings(
-    document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
-) -> tuple[Finding, ...]:
+def expression_findings(document: JsonObject, graph: Graph, collected: Collected) -> tuple[Finding, ...]:
     """Return everything that is wrong with the expressions, templates and secrets of a document."""
-    names = _Names(document=document, graph=graph_of(outline, suggestions))
+    outline, names = graph.outline, _Names(document=document, graph=graph)
     findings: list[Finding] = []
     allowed: set[str] = set()
-    collected = collect_leaves(document, outline)
     for place, leaves in collected.places:
         findings.extend(finding for leaf in leaves for finding in _check_leaf(leaf, place, names))
         if place.allows_secrets:

@@ -8,19 +8,20 @@ far as possible.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from penstock.definitions.checks.bodies import body_findings
 from penstock.definitions.nodes import NODE_KINDS, kind_named
 from penstock.definitions.outline.document import EXIT, Outline, OutlineNode, Route
-from penstock.definitions.outline.reach import Graph, graph_of
-from penstock.definitions.source.findings import Finding, NameSuggestions, Severity
+from penstock.definitions.outline.reach import Graph
+from penstock.definitions.source.findings import Finding, Severity
 
 __all__ = ["graph_findings"]
 
 
-def graph_findings(outline: Outline, suggestions: NameSuggestions | None = None) -> tuple[Finding, ...]:
+def graph_findings(graph: Graph) -> tuple[Finding, ...]:
     """Return everything that is wrong with the graph of a document."""
-    graph = graph_of(outline, suggestions)
+    outline = graph.outline
     reached = graph.reached_from(_roots(graph))
     dead_ends = list(_dead_ends(graph, reached))
     bodies = body_findings(graph, reached)
@@ -40,7 +41,7 @@ def _roots(graph: Graph) -> list[str]:
     roots = [outline.entry, *(route.target for route in outline.error_routes)]
     if outline.native:
         # If `start` is in the wrong place, the nodes before it look unreachable; one finding is enough.
-        roots.extend(graph.names_in("")[:1])
+        roots.extend(islice(graph.names_in(""), 1))
     resolved = (graph.resolve(root, "") for root in roots if root is not None)
     return [root for root in resolved if root is not None]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from penstock.base.json import JsonObject
 from penstock.definitions.node_parts.kind import Resource
-from penstock.definitions.outline.document import outline_of, references_of
+from penstock.definitions.outline.document import nodes_of_kinds, references_of
 from penstock.definitions.source.findings import Finding, suggestion
 
 __all__ = ["unknown_models"]
@@ -23,7 +23,7 @@ def unknown_models(
 
     `todo` says what to do if no name is close to the one that is written.
     """
-    for node in outline_of(document).nodes:
+    for node in nodes_of_kinds(document, lambda kind: kind.references is not None):
         for reference in references_of(node):
             wanted = reference.name
             if reference.resource is not Resource.MODEL or not isinstance(wanted, str) or wanted in names:

@@ -8,7 +8,7 @@ is more than a plain path can give anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.definitions.checks.cases import case_findings
@@ -27,13 +27,13 @@ from penstock.definitions.jq.text import simple_path
 from penstock.definitions.node_parts.jq_places import JqForm, JqPlace, Purpose
 from penstock.definitions.outline.document import Outline, OutlineNode
 from penstock.definitions.outline.jq_leaves import (
+    Collected,
     JsonLeaf,
     Leaf,
     Mistake,
     Query,
     SecretText,
     Text,
-    collect_leaves,
     leaf_of,
 )
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
@@ -55,13 +55,13 @@ _STRING: TypeSet = frozenset({"string"})
 
 
 def type_findings(
-    document: JsonObject, outline: Outline, suggestions: NameSuggestions | None = None
+    document: JsonObject, outline: Outline, collected: Collected, suggestions: NameSuggestions | None = None
 ) -> tuple[Finding, ...]:
     """Return everything in a document that cannot fit, whatever data a run has."""
     declarations = declarations_of(document, outline)
     checker = _TypeChecker(declarations, suggestions or NameSuggestions())
     findings: list[Finding] = []
-    for place, leaves in collect_leaves(document, outline).places:
+    for place, leaves in collected.places:
         if place.body is not None:
             findings.extend(finding for leaf in leaves for finding in checker.check_paths(leaf))
             findings.extend(checker.check_place(place))
@@ -100,6 +100,8 @@ class _Wanted:
 class _TypeChecker:
     declarations: Declarations
     suggestions: NameSuggestions
+    parts: dict[tuple[int, int], tuple[SchemaView, CompiledSchema | None]] = field(default_factory=dict)
+    """Parts of schemas that values were compared with, by their identity."""
 
     # Paths that lead nowhere
 
@@ -213,13 +215,32 @@ class _TypeChecker:
             case Query(program=program):
                 yield from self._fit_query(program, leaf.path, target)
             case JsonLeaf(value=literal):
-                yield from _fit_literal(literal, leaf.path, target)
+                yield from self._fit_literal(literal, leaf.path, target)
             case Text() | SecretText():
                 yield from _fit_types(_STRING, leaf.path, "this", target)
             case Mistake():
                 return
             case None:
                 yield from self._fit_container(value, path, target)
+
+    def _fit_literal(self, value: JsonValue, path: str, target: _Target) -> Iterator[Finding]:
+        misfits = list(_fit_types(value_types(value), path, quoted(value), target))
+        yield from misfits
+        compiled = None if misfits or target.has_defaults else self._compiled(target.view)
+        if compiled is not None:
+            for violation in violations(compiled, value)[:1]:
+                yield Finding(
+                    code="TYPE_IMPOSSIBLE",
+                    message=f"this value does not fit {target.label}: {violation.message}",
+                    path=path + violation.instance_path,
+                )
+
+    def _compiled(self, view: SchemaView) -> CompiledSchema | None:
+        """A part of a schema, compiled once: a state of many fields is written by many nodes."""
+        key = id(view.schema), id(view.root)
+        if key not in self.parts:
+            self.parts[key] = view, _compile_part(view)
+        return self.parts[key][1]
 
     def _fit_query(self, program: str, path: str, target: _Target) -> Iterator[Finding]:
         yield from _fit_types(self._program_types(program), path, quoted(program), target)
@@ -313,19 +334,6 @@ def _impossible(path: str, what: str, types: TypeSet, wanted: _Wanted) -> Findin
         path=path,
         hint="convert it with jq (`tostring`, `tonumber`, `[.]`), or change the schema",
     )
-
-
-def _fit_literal(value: JsonValue, path: str, target: _Target) -> Iterator[Finding]:
-    misfits = list(_fit_types(value_types(value), path, quoted(value), target))
-    yield from misfits
-    compiled = None if misfits or target.has_defaults else _compile_part(target.view)
-    if compiled is not None:
-        for violation in violations(compiled, value)[:1]:
-            yield Finding(
-                code="TYPE_IMPOSSIBLE",
-                message=f"this value does not fit {target.label}: {violation.message}",
-                path=path + violation.instance_path,
-            )
 
 
 def _compile_part(view: SchemaView) -> CompiledSchema | None:

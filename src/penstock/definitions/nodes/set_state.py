@@ -29,8 +29,11 @@ def _members(name: str) -> JqReader:
     """A reader for every member of a field; each member is a separate template."""
 
     def read(document: JsonObject, node: OutlineNode) -> Iterator[JqPlace]:
-        members, path = node.fields.get(name), field_pointer(document, node, name)
-        for key, value in (members if isinstance(members, dict) else {}).items():
+        members = node.fields.get(name)
+        if not isinstance(members, dict):
+            return
+        path = field_pointer(document, node, name)
+        for key, value in members.items():
             yield JqPlace(
                 name=name,
                 form=JqForm.TEMPLATE,

@@ -11,7 +11,7 @@ schema check reports that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock.base.json import JsonObject, JsonValue
@@ -31,6 +31,7 @@ __all__ = [
     "children_of",
     "gives_result",
     "is_native",
+    "nodes_of_kinds",
     "outline_of",
     "references_of",
 ]
@@ -89,6 +90,44 @@ def references_of(node: OutlineNode) -> Iterator[Reference]:
 def children_of(node: OutlineNode) -> Iterator[Reference]:
     """The workflows that a node runs as children."""
     return (reference for reference in references_of(node) if reference.resource is Resource.WORKFLOW)
+
+
+def nodes_of_kinds(document: JsonObject, is_wanted: Callable[[NodeKind], bool]) -> Iterator[OutlineNode]:
+    """Yield the nodes of some kinds, in document order, without their routes and bodies.
+
+    For questions about a few kinds: in a document of thousands of nodes, the whole outline takes twenty times as long.
+    """
+    document = expanded(document)
+    return _kinds_in(document.get("nodes"), "/nodes", is_wanted, native=is_native(document))
+
+
+def _kinds_in(
+    raw: JsonValue, path: str, is_wanted: Callable[[NodeKind], bool], *, native: bool
+) -> Iterator[OutlineNode]:
+    for index, node in enumerate(raw if isinstance(raw, list) else []):
+        node_id, node_type = (node.get("id"), node.get("type")) if isinstance(node, dict) else (None, None)
+        kind = kind_named(node_type) if isinstance(node_type, str) else None
+        if not isinstance(node, dict) or not isinstance(node_id, str) or kind is None:
+            continue
+        wanted = is_wanted(kind)
+        if not wanted and kind.bodies is None:
+            continue
+        fields, fields_path = _fields_of(node, f"{path}/{index}", native=native)
+        read = OutlineNode(
+            id=node_id,
+            type=kind.name,
+            path=f"{path}/{index}",
+            body="",
+            fields=fields,
+            fields_path=fields_path,
+            routes=(),
+            bodies=(),
+        )
+        if wanted:
+            yield read
+        for source in kind.bodies.read(read) if kind.bodies is not None else ():
+            if source.entry is None:
+                yield from _kinds_in(source.nodes, source.path, is_wanted, native=native)
 
 
 def _edges(document: JsonObject) -> Iterator[tuple[str, Route]]:

@@ -7,7 +7,7 @@ look like five.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -50,9 +50,9 @@ class Graph:
     _regions: dict[str, Region] = field(default_factory=dict)
     _walked_left: int = BRANCH_STEPS_MAX
 
-    def names_in(self, body: str) -> tuple[str, ...]:
+    def names_in(self, body: str) -> Collection[str]:
         """The ids of one body, in document order."""
-        return tuple(self.ids_by_body.get(body, ()))
+        return self.ids_by_body.get(body, {})
 
     def resolve(self, target: str, body: str) -> str | None:
         """The id that a target in a body means: an exact match or the most similar name."""

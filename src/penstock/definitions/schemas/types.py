@@ -7,7 +7,7 @@ references inside the same schema are followed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -61,18 +61,22 @@ class SchemaView:
 
     def member(self, name: str) -> Member:
         """What the schema says about a member of an object."""
-        open_seen, names = False, dict[str, None]()
+        open_seen, declaring = False, list[JsonObject]()
         for part in self._parts():
             properties = part.get("properties")
             declared = properties if isinstance(properties, dict) else {}
             if name in declared:
                 return Member(Presence.DECLARED, SchemaView(declared[name], self.root), ())
-            names.update(dict.fromkeys(declared))
+            declaring.append(declared)
             additional = part.get("additionalProperties", True)
             if additional is False and not part.get("patternProperties"):
-                return Member(Presence.FORBIDDEN, None, tuple(declared))
+                return Member(Presence.FORBIDDEN, None, declared)
             open_seen = open_seen or isinstance(additional, dict) or not _OTHER_DECLARATIONS.isdisjoint(part)
-        return Member(Presence.UNDECLARED, None, () if open_seen else tuple(names))
+        if open_seen:
+            return Member(Presence.UNDECLARED, None, ())
+        # Nearly always one schema declares all names: it is not copied for each of thousands of questions.
+        names = declaring[0] if len(declaring) == 1 else {name: None for part in declaring for name in part}
+        return Member(Presence.UNDECLARED, None, names)
 
     def item(self, index: int) -> SchemaView | None:
         """The schema of a list item, if one schema applies to it."""
@@ -108,7 +112,7 @@ class Member:
 
     presence: Presence
     view: SchemaView | None
-    names: tuple[str, ...]
+    names: Collection[str]
 
 
 def type_of(value: JsonValue) -> str:

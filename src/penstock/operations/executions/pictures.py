@@ -19,6 +19,7 @@ from penstock.base.errors import NotFound
 from penstock.definitions.model import Workflow
 from penstock.drawing.svg import to_page_svg
 from penstock.engine.records import Record
+from penstock.engine.state import RunState
 from penstock.engine.visits import Change, RunVisits, Visit, VisitStatus, change_of, fold_with_state, visits_of
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
@@ -122,11 +123,11 @@ async def execution_drawing(context: Context, given: NamedExecution) -> RunDrawi
     workflow = await services.host.workflow(row.definition_hash)
     if workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {given.execution_id} is gone")
-    view = await execution_view(context, row)
-    states = {node.node_id: node.status for node in view.nodes}
     if len(workflow.nodes) > limits.WORKFLOW_DRAWN_NODES_MAX:
         drawing = RunDrawing(svg=None, nodes=len(workflow.nodes))
     else:
+        view = await execution_view(context, row)
+        states = {node.node_id: node.status for node in view.nodes}
         svg = await services.view_threads.run(context.principal.id, _drawn, workflow, states)
         drawing = RunDrawing(svg=svg, nodes=len(workflow.nodes))
     services.execution_views.put(key, drawing)
@@ -170,8 +171,9 @@ async def _timeline(context: Context, row: RunRow) -> Timeline:
     if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", "the execution is gone")
     # Whoever looks at the timeline looks at the execution, too: a long history is read and folded once for both.
-    given = None if known_view(context, row) is not None else (stored.row, workflow, services.base_path)
-    if len(stored.records) <= limits.FOLDED_AT_ONCE:
+    state = services.host.known_state(stored.row)
+    given = None if known_view(context, row) is not None else (stored.row, workflow, services.base_path, state)
+    if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
         timeline, view = _folded(stored.records, given)
     else:
         timeline, view = await services.view_threads.run(context.principal.id, _folded, stored.records, given)
@@ -182,13 +184,16 @@ async def _timeline(context: Context, row: RunRow) -> Timeline:
 
 
 def _folded(
-    records: Sequence[Record], given: tuple[RunRow, Workflow, str] | None
+    records: Sequence[Record], given: tuple[RunRow, Workflow, str, RunState | None] | None
 ) -> tuple[Timeline, ExecutionView | None]:
     """Return the timeline of a history, and the view of its execution if it is not known."""
     if given is None:
         return _timeline_of(records, visits_of(records)), None
-    row, workflow, base_path = given
-    state, visits = fold_with_state(records)
+    row, workflow, base_path, state = given
+    if state is None:
+        state, visits = fold_with_state(records)
+    else:  # whoever performs the run has its state, which is most of the work
+        visits = visits_of(records)
     view = view_of_run(row, workflow, records, base_path, state=state, visits=visits)
     return _timeline_of(records, visits), view
 
@@ -211,7 +216,8 @@ def _timeline_of(records: Sequence[Record], visits: RunVisits) -> Timeline:
     most = max(1, limits.TIMELINE_BARS_MAX // max(1, len(shown)))
     if sum(map(len, shown.values())) <= limits.TIMELINE_BARS_MAX:
         most = limits.TIMELINE_BARS_MAX
-    failures = [record.seq for record in records if change_of(record.name) in _FAILURES]
+    failing = {name for name in {record.name for record in records} if change_of(name) in _FAILURES}
+    failures = [record.seq for record in records if record.name in failing] if failing else []
     return Timeline(
         began_at=instant(visits.begun_at),
         updated_at=instant(visits.updated_at),

@@ -7,6 +7,7 @@ changed in `changes` and `messages`, followed in `streams`.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -59,12 +60,12 @@ async def execution_view(context: Context, row: RunRow) -> ExecutionView:
     workflow = await services.host.workflow(row.definition_hash)
     if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"the execution {row.run_id} is gone")
-    if len(stored.records) <= limits.FOLDED_AT_ONCE:
-        view = view_of_run(stored.row, workflow, stored.records, services.base_path)
+    state = services.host.known_state(stored.row)
+    view_now = partial(view_of_run, stored.row, workflow, stored.records, services.base_path, state=state)
+    if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
+        view = view_now()
     else:  # one at a time in a thread, so that many such requests do not hold up others
-        view = await services.view_threads.run(
-            context.principal.id, view_of_run, stored.row, workflow, stored.records, services.base_path
-        )
+        view = await services.view_threads.run(context.principal.id, view_now)
     keep_view(context, row, stored, view)
     return view
 

@@ -96,8 +96,12 @@ def node_views(workflow: Workflow, visits: RunVisits) -> list[NodeView]:
     # If several visits of one node are open, the one in the newest scope is shown.
     under_way = {visit.node_id: visit for visit in sorted(visits.open.values(), key=_scope)}
     others = [node_id for node_id in visits.nodes if node_id not in workflow.nodes]
+    known = visits.nodes
     return [
-        _view(workflow, node_id, visits.nodes.get(node_id, _NEVER), under_way.get(node_id))
+        _view(workflow, node_id, known.get(node_id, _NEVER), under_way.get(node_id))
+        if node_id in known or node_id in under_way
+        # Most nodes of a large workflow were never visited.
+        else NodeView(node_id=node_id, type=str(workflow.nodes[node_id].type), status="pending")
         for node_id in (*workflow.nodes, *others)
     ]
 

@@ -19,6 +19,7 @@ from penstock.definitions.canonical import definition_hash
 from penstock.definitions.checks.governance import misspelt_scopes
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.start_needs import StartNeeds, start_needs
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import needed_scopes
 from penstock.operations.workflows.references import filled_in, reference_warnings
@@ -83,7 +84,8 @@ async def checked_document(
         return findings, None
     known = await needed_scopes(context.services, context.tenant) if "governance" in checked else ()
     models = await reference_warnings(context, checked)
-    return (*findings, *misspelt_scopes(checked, known), *models), definition_hash(checked)
+    hashed = await checks.threads.run(context.tenant, definition_hash, checked)
+    return (*findings, *misspelt_scopes(checked, known), *models), hashed
 
 
 async def compiled(context: Context, document: JsonObject) -> Workflow:
@@ -94,14 +96,16 @@ async def compiled(context: Context, document: JsonObject) -> Workflow:
     checks = context.services.documents
     filled = await filled_in(context, document, await checks.findings(document, tenant=context.tenant))
     _refuse_errors(filled.findings)
-    return await checks.threads.run(context.tenant, _compiled, filled.document)
+    workflow, needs = await checks.threads.run(context.tenant, _compiled, filled.document)
+    context.services.start_needs.put(workflow.hash, needs)
+    return workflow
 
 
-def _compiled(document: JsonObject) -> Workflow:
+def _compiled(document: JsonObject) -> tuple[Workflow, StartNeeds]:
     workflow = build.build_workflow(document)
     _refuse_name(workflow.name)
     check_schedules(workflow)
-    return workflow
+    return workflow, start_needs(workflow.document)
 
 
 def _refuse_name(name: str) -> None:

@@ -40,10 +40,14 @@ __all__ = ["OPERATIONS"]
 
 
 class DrawWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which workflow, and perhaps which version of it."""
+    """Which workflow, perhaps which version of it, and which of its nodes are listed."""
 
     workflow_id: WorkflowId
     hash: VersionHash | None = None
+    nodes_from: Annotated[int, Meta(ge=0, description="How many nodes the list leaves out at its beginning.")] = 0
+    limit: Annotated[
+        int, Meta(ge=1, le=limits.WORKFLOW_LISTED_NODES_MAX, description="How many nodes are listed at most.")
+    ] = limits.WORKFLOW_LISTED_NODES_MAX
 
 
 class DrawnRoute(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +57,8 @@ class DrawnRoute(msgspec.Struct, frozen=True, kw_only=True):
     """next, then, else, case, default, error, timeout or edge."""
     target: str | None
     """The node that it leads to; None if it leaves the body."""
+    target_position: int | None
+    """The place of that node among all nodes, from 0; None if it leaves the body, or if there is no such node."""
     label: str
 
 
@@ -74,7 +80,7 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """The picture, without styles of its own; its nodes link to `#node-ID`. None if there are too many nodes."""
     nodes: list[DrawnNode]
     nodes_total: int
-    """How many nodes there are; the list ends earlier if there are very many."""
+    """How many nodes there are; the list has some of them if there are very many."""
 
 
 class TestWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,7 +139,7 @@ class SimulatedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation(
     "workflow.draw",
-    route=Route(method="GET", path="/workflows/{workflow_id}/drawing", query=("hash",)),
+    route=Route(method="GET", path="/workflows/{workflow_id}/drawing", query=("hash", "nodes_from", "limit")),
     scopes=("workflow:read",),
     reads=True,
     subject="workflow_id",
@@ -143,15 +149,18 @@ class SimulatedRun(msgspec.Struct, frozen=True, kw_only=True):
 async def workflow_draw(context: Context, given: DrawWorkflow) -> Drawing:
     """Draw a workflow.
 
-    An SVG picture without styles and scripts, for pages that have the styles, and its nodes and routes as a list.
+    An SVG picture without styles and scripts, for pages that have the styles, and its nodes and routes as a list, of
+    which `nodes_from` and `limit` choose a part.
     """
     row = await found_definition(context, given.workflow_id, given.hash)
-    return await context.services.documents.threads.run(context.tenant, _drawn, row.hash, row.document)
+    window = slice(given.nodes_from, given.nodes_from + given.limit)
+    return await context.services.documents.threads.run(context.tenant, _drawn, row.hash, row.document, window)
 
 
-def _drawn(definition_hash: str, document: JsonObject) -> Drawing:
+def _drawn(definition_hash: str, document: JsonObject, window: slice) -> Drawing:
     outline = outline_of(document)
-    listed = outline.nodes[: limits.WORKFLOW_LISTED_NODES_MAX]
+    listed = outline.nodes[window]
+    positions = {node.id: position for position, node in enumerate(outline.nodes)}
     owners = {body_id: body.owner for body_id, body in outline.bodies.items()}
     is_drawn = len(outline.nodes) <= limits.WORKFLOW_DRAWN_NODES_MAX
     return Drawing(
@@ -162,7 +171,15 @@ def _drawn(definition_hash: str, document: JsonObject) -> Drawing:
                 id=node.id,
                 type=node.type,
                 inside=owners.get(node.body),
-                routes=[DrawnRoute(kind=route.kind, target=route.target, label=route.label) for route in node.routes],
+                routes=[
+                    DrawnRoute(
+                        kind=route.kind,
+                        target=route.target,
+                        target_position=None if route.target is None else positions.get(route.target),
+                        label=route.label,
+                    )
+                    for route in node.routes
+                ],
             )
             for node in listed
         ],

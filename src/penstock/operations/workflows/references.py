@@ -5,6 +5,7 @@ Above it: `operations`, `documents`. Below it: the checks of `definitions`, the 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,7 +37,8 @@ async def filled_in(context: Context, document: JsonValue, findings: tuple[Findi
 
     A finding about a reference keeps the position in the text that the document was read from.
     """
-    references = named_schemas_of(document)
+    threads = context.services.documents.threads  # a document of thousands of nodes is walked for some time
+    references = await threads.run(context.tenant, named_schemas_of, document)
     if not references or not isinstance(document, dict):
         return Filled(document, findings)
     others = tuple(item for item in findings if item.code != _NOT_RESOLVED)
@@ -47,7 +49,7 @@ async def filled_in(context: Context, document: JsonValue, findings: tuple[Findi
     if problems:
         placed = (replace(item, position=places.get(item.path)) for item in problems)
         return Filled(document, (*others, *placed))
-    made = with_named_schemas(document, found)
+    made = await threads.run(context.tenant, with_named_schemas, document, found)
     seen = {(item.code, item.path) for item in others}
     checked = await context.services.documents.findings(made, tenant=context.tenant)
     return Filled(made, (*others, *(item for item in checked if (item.code, item.path) not in seen)))
@@ -57,7 +59,8 @@ async def reference_warnings(context: Context, document: JsonObject) -> tuple[Fi
     """Return the models that nodes name and that neither the tenant nor the settings have."""
     services = context.services
     configured = services.configured_models
-    found = tuple(unknown_models(document, configured.names, configured.providers, todo=_TODO))
+    threads = services.documents.threads
+    found = await threads.run(context.tenant, _unknown, document, configured.names, configured.providers)
     if not found:
         return ()
     page = await services.platform.resources(context.tenant, "model", limit=limits.PAGE_LIMIT_MAX)
@@ -67,5 +70,9 @@ async def reference_warnings(context: Context, document: JsonObject) -> tuple[Fi
             context.tenant, "model", limit=limits.PAGE_LIMIT_MAX, cursor=page.next_cursor
         )
         names.update(row.resource_id for row in page.rows)
-    found = tuple(unknown_models(document, names, configured.providers, todo=_TODO))
+    found = await threads.run(context.tenant, _unknown, document, names, configured.providers)
     return tuple(replace(item, severity=Severity.WARNING) for item in found)  # it may be registered later
+
+
+def _unknown(document: JsonObject, names: Collection[str], providers: Collection[str]) -> tuple[Finding, ...]:
+    return tuple(unknown_models(document, names, providers, todo=_TODO))

@@ -157,11 +157,7 @@ class EmbeddedHost(StoredWorkflows):
 
         Inputs for a run as a whole go to the last run of its chain.
         """
-        live = self._live.get(run_id)
-        if live is None:
-            live = await self.live(run_id)
-        else:
-            self._live.move_to_end(run_id)
+        live = self._live.used(run_id) or await self.live(run_id)
         if live is None or tenant not in (None, live.state.tenant):
             return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
         live.users += 1
@@ -337,9 +333,7 @@ class EmbeddedHost(StoredWorkflows):
 
     async def live(self, run_id: str) -> LiveRun | None:
         """Return a run in memory, loading it if needed; concurrent callers share one load."""
-        live = self._live.get(run_id)
-        if live is not None:
-            self._live.move_to_end(run_id)
+        if (live := self._live.used(run_id)) is not None:
             return live
         loading = self._loading.get(run_id)
         if loading is None:
@@ -411,6 +405,10 @@ class EmbeddedHost(StoredWorkflows):
 
     def _owns(self, live: LiveRun) -> bool:
         return self.performs and live.row.owner == self.worker_id
+
+    def known_state(self, row: RunRow) -> RunState | None:
+        """Return the state of a run if it is in memory as an index row of now says."""
+        return self._live.state_at(row) or self._ended.still(row.run_id, row)
 
     async def watched_state(self, run_id: str) -> RunState | None:
         """Return the state of a run for watchers: the last commit of this process, without reading the store.

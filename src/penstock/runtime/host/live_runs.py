@@ -88,6 +88,19 @@ class LiveRuns(OrderedDict[str, LiveRun]):
         self.note(known)
         return known
 
+    def used(self, run_id: str) -> LiveRun | None:
+        """Return a run that is used now, if it is in memory."""
+        live = self.get(run_id)
+        if live is not None:
+            self.move_to_end(run_id)
+        return live
+
+    def state_at(self, row: RunRow) -> RunState | None:
+        """Return the state of a run if it is that of an index row. States that are known are never changed."""
+        live = self.get(row.run_id)
+        state = None if live is None or live.row.created_at != row.created_at else live.state
+        return state if state is not None and (row.seq, row.updated_at) == (state.seq, state.updated_at) else None
+
     def note(self, live: LiveRun) -> None:
         """Update the memory that a run takes, and evict others if the total is too high."""
         if self.get(live.state.run_id) is live:

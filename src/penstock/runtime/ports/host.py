@@ -187,6 +187,9 @@ class RunReader(Protocol):
     async def read(self, run_id: str) -> RunState | None:
         """Return the state of a run as stored."""
 
+    def known_state(self, row: RunRow) -> RunState | None:
+        """The state of a run that the process has already, if it is the one of an index row; nothing is read."""
+
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Return records of a run."""
 

@@ -7,7 +7,8 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import DOCUMENT_EXPRESSIONS_MAX
 from penstock.definitions.checks.expressions import expression_findings
 from penstock.definitions.outline.document import outline_of
-from penstock.definitions.outline.jq_leaves import Mistake, leaf_of
+from penstock.definitions.outline.jq_leaves import Mistake, collect_leaves, leaf_of
+from penstock.definitions.outline.reach import graph_of
 from penstock.definitions.source.findings import Finding, Severity
 
 
@@ -20,7 +21,8 @@ def _published(nodes: str) -> JsonObject:
 
 
 def _check(document: JsonObject) -> list[Finding]:
-    return list(expression_findings(document, outline_of(document)))
+    outline = outline_of(document)
+    return list(expression_findings(document, graph_of(outline), collect_leaves(document, outline)))
 
 
 def _pairs(document: JsonObject) -> list[tuple[str, str]]:

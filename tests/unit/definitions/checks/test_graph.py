@@ -9,6 +9,7 @@ from penstock.base.limits import BODY_DEPTH_MAX
 from penstock.definitions.checks.edges import edge_findings
 from penstock.definitions.checks.graph import graph_findings
 from penstock.definitions.outline.document import Body, Outline, OutlineNode, Route, outline_of
+from penstock.definitions.outline.reach import graph_of
 from penstock.definitions.source.findings import Finding, Severity
 
 
@@ -28,7 +29,7 @@ def _published(nodes: str, edges: str) -> JsonObject:
 
 def _check(document: JsonObject) -> list[Finding]:
     outline = outline_of(document)
-    return [*graph_findings(outline), *edge_findings(document, outline)]
+    return [*graph_findings(graph_of(outline)), *edge_findings(document, outline)]
 
 
 def _codes(document: JsonObject) -> list[tuple[str, str]]:
@@ -487,7 +488,7 @@ OUTLINES = st.builds(
 
 @given(OUTLINES)
 def test_any_outline_can_be_checked(outline: Outline) -> None:
-    assert isinstance(graph_findings(outline), tuple)
+    assert isinstance(graph_findings(graph_of(outline)), tuple)
 
 
 CONTINUING = """

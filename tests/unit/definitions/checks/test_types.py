@@ -6,6 +6,7 @@ import yaml
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.checks.types import type_findings
 from penstock.definitions.outline.document import outline_of
+from penstock.definitions.outline.jq_leaves import collect_leaves
 from penstock.definitions.schemas.types import ANY_TYPE, SchemaView, describe_types
 from penstock.definitions.source.findings import Finding, Severity
 
@@ -38,7 +39,8 @@ def _native(nodes: str, **fields: JsonValue) -> JsonObject:
 
 
 def _check(document: JsonObject) -> list[Finding]:
-    return list(type_findings(document, outline_of(document)))
+    outline = outline_of(document)
+    return list(type_findings(document, outline, collect_leaves(document, outline)))
 
 
 def _pairs(document: JsonObject) -> list[tuple[str, str]]:

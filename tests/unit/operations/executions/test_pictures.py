@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.base import limits
+from penstock.operations.runs.views import view_of_run
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
-from tests.unit.operations.running import run
+from tests.unit.operations.running import run, status
 
 BREAKS = workflow(
     "breaks",
@@ -84,5 +85,22 @@ def test_where_there_are_too_many_visits_a_bar_stands_for_several(
         lanes = {lane["node_id"]: [bar["visits"] for bar in lane["bars"]] for lane in timeline["lanes"]}
         assert lanes == {"begin": [1], "add": [3, 2], "enough": [3, 2]}
         assert timeline["lanes_left_out"] == 1
+
+    run(open_caller, test)
+
+
+def test_a_view_made_from_the_state_in_memory_is_the_one_that_its_history_gives(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        await caller.call("workflow.execute", workflow_id="ask", execution_id="x", input={"to": "me"})
+        await status(caller, "x", "waiting_input")
+        host = caller.penstock.host
+        stored = await caller.penstock.store.load("x")
+        assert stored is not None
+        definition = await host.workflow(stored.row.definition_hash)
+        assert definition is not None
+        state = host.known_state(stored.row)
+        assert state is not None
+        folded = view_of_run(stored.row, definition, stored.records, "/api/v0")
+        assert view_of_run(stored.row, definition, stored.records, "/api/v0", state=state) == folded
 
     run(open_caller, test)

@@ -52,6 +52,14 @@ def test_a_workflow_is_drawn_with_its_nodes_in_words_and_a_huge_one_only_in_word
         await caller.call("workflow.create", document={"penstock": "v1", "name": "huge", "nodes": nodes})
         huge = await caller.call("workflow.draw", workflow_id="huge")
         assert (huge["svg"], huge["nodes_total"], len(huge["nodes"])) == (None, many, many)
+        some = await caller.call("workflow.draw", workflow_id="huge", nodes_from=100, limit=2)
+        assert [node["id"] for node in some["nodes"]] == ["n100", "n101"]
+        assert [route["target_position"] for node in some["nodes"] for route in node["routes"]] == [101, 102]
+        assert (some["nodes_total"], some["nodes"]) == (many, huge["nodes"][100:102])
+        behind = await caller.call("workflow.draw", workflow_id="huge", nodes_from=10**15)
+        assert (behind["nodes_total"], behind["nodes"]) == (many, [])
+        refused = await caller.refusal("workflow.draw", workflow_id="huge", limit=limits.WORKFLOW_LISTED_NODES_MAX + 1)
+        assert refused.code == "INVALID_ARGUMENTS"
 
     run(open_caller, test)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
+from penstock.engine.folding.evolve import fold
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
 from penstock.runtime.host.embedded import EmbeddedHost
@@ -117,6 +119,32 @@ def test_how_a_run_ended_is_read_from_memory_until_it_is_deleted_or_made_again()
         state = await host.read("r")
         assert state is not None
         assert state.result == "third"
+
+    asyncio.run(body())
+
+
+def test_a_state_in_memory_is_told_only_for_the_row_that_it_belongs_to() -> None:
+    async def body() -> None:
+        store, clock = CountingStore(), ManualClock()
+        host = EmbeddedHost(store=store, clock=clock, worker_id="w", performs=False)
+        workflow = build_workflow(WAITING)
+        await host.register(workflow)
+        given = inputs.StartRun(at=1, run_id="r", input="first")
+        assert isinstance(await host.start(given, workflow_hash=workflow.hash), Accepted)
+        before = await store.row("r")
+        assert before is not None
+        state = host.known_state(before)
+        assert state is not None
+        assert (state.input, state.seq, store.loads) == ("first", before.seq, 0)
+        assert state == fold(await store.history("r"))
+        assert host.known_state(replace(before, created_at=2)) is None  # made again by another process
+        assert isinstance(await host.send("r", inputs.SendSignal(at=2, name="go", signal_id="s")), Accepted)
+        after = await store.row("r")
+        assert after is not None
+        ended = host.known_state(after)
+        assert ended is not None
+        assert ended.terminal
+        assert (host.known_state(before), state.terminal) == (None, False)
 
     asyncio.run(body())
 

@@ -248,13 +248,19 @@ class Workflows:
         )
         return answer
 
-    def draw(self, workflow_id: str, *, hash: str | None = None) -> Drawing:
+    def draw(
+        self, workflow_id: str, *, hash: str | None = None, nodes_from: int | None = None, limit: int | None = None
+    ) -> Drawing:
         """Draw a workflow.
 
         An SVG picture without styles and scripts, for pages that have the styles, and its nodes and routes as a
-        list.
+        list, of which `nodes_from` and `limit` choose a part.
         """
-        return self._caller.invoke("workflow.draw", {"workflow_id": workflow_id, "hash": hash}, Drawing)
+        return self._caller.invoke(
+            "workflow.draw",
+            {"workflow_id": workflow_id, "hash": hash, "nodes_from": nodes_from, "limit": limit},
+            Drawing,
+        )
 
     def test(self, workflow_id: str, *, hash: str | None = None, case: str | None = None) -> TestReport:
         """Run the test cases of a workflow.

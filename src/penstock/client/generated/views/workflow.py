@@ -45,6 +45,7 @@ class DrawnRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     target: str | None
+    target_position: int | None
     label: str
 
 

@@ -19,7 +19,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.base.traces import TRACE_LABEL, trace_id_of
 from penstock.console.forms import Fields
-from penstock.console.pages.reading import Part, address, chosen, part
+from penstock.console.pages.reading import Part, address, chosen, node_window, nodes_from, part
 from penstock.console.pages.runs.timeline import drawn_timeline
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
@@ -168,16 +168,8 @@ def _window(visit: Visit, timeline: dict[str, Any]) -> int:
 
 def _nodes(visit: Visit, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     """A window of the nodes: workflows may have thousands, and those that a run never visited are many."""
-    begin = visit.query.text("nodes_from")
-    first = min(int(begin), len(nodes)) if begin.isdecimal() and len(begin) < _DIGITS_MAX else 0
-    end = first + limits.CONSOLE_NODE_ROWS
-    return {
-        "shown": nodes[first:end],
-        "first": first,
-        "total": len(nodes),
-        "earlier": max(first - limits.CONSOLE_NODE_ROWS, 0) if first else None,
-        "later": end if end < len(nodes) else None,
-    }
+    window = node_window(nodes_from(visit), len(nodes))
+    return {"shown": nodes[window.first : window.first + limits.CONSOLE_NODE_ROWS], **window._asdict()}
 
 
 def _trace(visit: Visit, shown: dict[str, Any]) -> dict[str, str | None] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.base import limits
-from penstock.console.pages.reading import key_names, part
+from penstock.console.pages.reading import key_names, node_window, nodes_from, part
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Shown, Visit
 from penstock.console.word_changes import changed_lines
@@ -28,13 +28,18 @@ async def workflow(visit: Visit) -> Shown:
     workflow_id = visit.path["workflow_id"]
     version = visit.query.text("hash") or None
     shown = await visit.call("workflow.get", workflow_id=workflow_id, hash=version)
-    drawing = await visit.call("workflow.draw", workflow_id=workflow_id, hash=version)
+    first = nodes_from(visit)
+    drawing = await visit.call(
+        "workflow.draw", workflow_id=workflow_id, hash=version, nodes_from=first, limit=limits.CONSOLE_NODE_ROWS
+    )
     return Page(
         "workflows/workflow.html",
         {
             **_common("overview", shown),
             "version": version,
             "drawing": drawing,
+            "nodes": node_window(first, drawing["nodes_total"]),
+            "node_rows": limits.CONSOLE_NODE_ROWS,
             "document": cut_value(shown["document"]),
             "exposed": _exposed(shown["document"]),
             "governance": cut_value(shown["document"].get("governance") or {}),

@@ -66,7 +66,10 @@ class Place:
 
     def member(self, name: str | int) -> "Place":
         """The place of a member or an item."""
-        return Place(path=self.moved.get(str(name), self.path + json_pointer((name,))))
+        moved = self.moved.get(str(name)) if self.moved else None
+        if moved is None:
+            moved = f"{self.path}/{name}" if isinstance(name, int) else self.path + json_pointer((name,))
+        return Place(path=moved)
 
     @property
     def label(self) -> str:

@@ -23,13 +23,11 @@ from penstock.definitions.checks.shape.keywords import (
     UNKNOWN_FIELD,
     Defect,
     Place,
-    choice_names,
     constant_defects,
     counted,
     general_defect,
     has_type,
     kind_of,
-    list_at,
     meets_condition,
     number_at,
     number_defects,
@@ -41,6 +39,7 @@ from penstock.definitions.checks.shape.keywords import (
     type_words,
     wrong_type,
 )
+from penstock.definitions.checks.shape.rules import Rules, rules_of
 from penstock.definitions.shapes.fields import Shape
 from penstock.definitions.source.findings import suggestion
 
@@ -82,44 +81,65 @@ class ShapeChecker:
     name: str
     shapes: Mapping[str, Shape]
     pieces: Mapping[str, Piece]
+    prepared: dict[int, Rules] = field(default_factory=dict, repr=False, compare=False)
+    """The rules of the schemas that were asked for, by the identity of the schema, which `schema` keeps alive."""
 
     def defects(self, document: JsonValue) -> Iterator[Defect]:
         """Yield everything that is wrong with a document, in document order where that is possible."""
         return self._check(self.schema, document, Place(shape=self.name))
 
+    def _rules(self, schema: JsonObject) -> Rules:
+        rules = self.prepared.get(id(schema))
+        if rules is None:
+            rules = self.prepared[id(schema)] = rules_of(schema)
+        return rules
+
     def _check(self, schema: JsonValue, value: JsonValue, place: Place) -> Iterator[Defect]:
         if not isinstance(schema, dict):
             return
-        if not has_type(schema, value):
+        rules = self._rules(schema)
+        if not rules.has_type(value):
             yield wrong_type(schema, value, place)
             return
-        yield from constant_defects(schema, value, place)
-        if isinstance(value, str):
-            yield from text_defects(schema, value, place)
+        if rules.has_constants:
+            yield from constant_defects(schema, value, place)
+        if isinstance(value, dict):
+            yield from self._check_object(rules, value, place)
         elif isinstance(value, list):
             yield from self._check_list(schema, value, place)
-        elif isinstance(value, dict):
-            yield from self._check_object(schema, value, place)
+        elif isinstance(value, str):
+            yield from text_defects(schema, value, place)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield from number_defects(schema, value, place)
-        yield from self._check_parts(schema, value, place)
+        if rules.has_parts:
+            yield from self._check_parts(rules, value, place)
 
-    def _check_parts(self, schema: JsonObject, value: JsonValue, place: Place) -> Iterator[Defect]:
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            yield from self._check_reference(reference.removeprefix("#/$defs/"), value, place)
-        for part in list_at(schema, "allOf"):
+    def _check_parts(self, rules: Rules, value: JsonValue, place: Place) -> Iterator[Defect]:
+        if rules.reference is not None:
+            yield from self._check_reference(rules.reference, value, place)
+        for part in rules.parts_for(value):
             yield from self._check(part, value, place)
-        alternatives = list_at(schema, "anyOf")
-        if alternatives and not choice_names(alternatives):
-            yield from self._check_union(alternatives, value, place)
-        if "if" in schema:
-            branch = "then" if meets_condition(object_at(schema, "if"), value) else "else"
-            yield from self._check(schema.get(branch), value, place)
+        if rules.union:
+            yield from self._check_union(rules.union, value, place)
+        if "if" in rules.schema:
+            branch = "then" if meets_condition(object_at(rules.schema, "if"), value) else "else"
+            yield from self._check(rules.schema.get(branch), value, place)
+
+    def _is_right(self, schema: JsonValue, value: JsonValue) -> bool:
+        """Whether a value is a scalar with which surely nothing is wrong; then its place is not needed."""
+        if isinstance(value, dict | list) or not isinstance(schema, dict):
+            return False
+        rules = self._rules(schema)
+        if not rules.is_right(value):
+            return False
+        if rules.reference is None:
+            return True
+        piece = self.pieces.get(rules.reference, _PLAIN_PIECE)
+        return piece.extra_check is None and self._is_right(self._definition(rules.reference), value)
 
     def _check_reference(self, name: str, value: JsonValue, place: Place) -> Iterator[Defect]:
         piece = self.pieces.get(name, _PLAIN_PIECE)
-        inner = replace(place, shape=name)
+        inner = Place(path=place.path, shape=name, moved=place.moved)
         if piece.has_config and isinstance(value, dict) and isinstance(config := value.get("config"), dict):
             yield from _misplaced_members(value, config, place)
             value, inner = _flatten(value, config, inner)
@@ -169,15 +189,17 @@ class ShapeChecker:
             for index, item in enumerate(value):
                 yield from self._check(schema["items"], item, place.member(index))
 
-    def _check_object(self, schema: JsonObject, value: JsonObject, place: Place) -> Iterator[Defect]:
-        yield from presence_defects(schema, value, place, self.shapes.get(place.shape))
-        properties = object_at(schema, "properties")
-        additional = schema.get("additionalProperties", True)
+    def _check_object(self, rules: Rules, value: JsonObject, place: Place) -> Iterator[Defect]:
+        if not rules.has_members(value):
+            yield from presence_defects(rules.schema, value, place, self.shapes.get(place.shape))
+        properties, additional = rules.properties, rules.additional
+        if not properties and additional is True:
+            return
         for name, member in value.items():
             rule = properties.get(name, additional)
             if rule is False:
                 yield self._unknown_field(name, properties, place)
-            elif rule is not True:
+            elif rule is not True and not self._is_right(rule, member):
                 yield from self._check(rule, member, place.member(name))
 
     def _unknown_field(self, name: str, properties: JsonObject, place: Place) -> Defect:
