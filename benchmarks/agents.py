@@ -5,7 +5,8 @@
 - overhead: an agent asks its model eight times and calls a tool in each turn but the last; the bare loop does the same
   in memory. Both are measured in turns, one after the other in small groups, in one process and one run. A turn of ours
   is stored on the disk before and after it is asked, its call passes the gate and is a durable run of its own. The
-  figure is the difference of the medians of the wall time of a turn. The disk is the one that the temporary files are
+  figure is the median, over the groups, of the difference of their medians of the wall time of a turn: what slows the
+  machine down for a while slows both sides of a group down. The disk is the one that the temporary files are
   on; `..._processor_ms` is the same in processor time, which does not depend on it. Both sides run on the event loop
   and with the collector that a server has; `--asyncio` takes those that Python has by itself.
 - durable turns per second: of many agents side by side.
@@ -150,28 +151,30 @@ async def _timed(run: Callable[[], Awaitable[None]]) -> tuple[float, float]:
     return (time.perf_counter() - began) * 1_000 / _TURNS, (time.process_time() - used) * 1_000 / _TURNS
 
 
-async def _overhead(gate: Gate, groups: int) -> dict[str, float]:
+async def _overhead(gate: Gate, count: int) -> dict[str, float]:
     bare = _bare()
 
     async def ours() -> None:
         await _ours(gate)
 
-    mine: list[tuple[float, float]] = []
-    theirs: list[tuple[float, float]] = []
-    for run, times in ((ours, []), (bare, [])):  # warm up
-        times.append(await _timed(run))
-    for _ in range(groups):
-        mine += [await _timed(ours) for _ in range(_GROUP)]
-        theirs += [await _timed(bare) for _ in range(_GROUP)]
+    for run in (ours, bare):  # warm up
+        await _timed(run)
+    groups: list[tuple[list[tuple[float, float]], list[tuple[float, float]]]] = []
+    for _ in range(count):
+        groups.append(([await _timed(ours) for _ in range(_GROUP)], [await _timed(bare) for _ in range(_GROUP)]))
 
-    def p50(times: list[tuple[float, float]], which: int) -> float:
-        return median(item[which] for item in times)
+    def p50(side: int, which: int) -> float:
+        return median(item[which] for group in groups for item in group[side])
+
+    def difference(which: int) -> float:
+        found = (tuple(median(item[which] for item in side) for side in group) for group in groups)
+        return median(mine - theirs for mine, theirs in found)
 
     return {
-        "overhead_per_turn_ms_p50": round(p50(mine, 0) - p50(theirs, 0), 3),
-        "overhead_per_turn_processor_ms": round(p50(mine, 1) - p50(theirs, 1), 3),
-        "turn_ms_p50": round(p50(mine, 0), 3),
-        "turn_bare_ms_p50": round(p50(theirs, 0), 3),
+        "overhead_per_turn_ms_p50": round(difference(0), 3),
+        "overhead_per_turn_processor_ms": round(difference(1), 3),
+        "turn_ms_p50": round(p50(0, 0), 3),
+        "turn_bare_ms_p50": round(p50(1, 0), 3),
     }
 
 
