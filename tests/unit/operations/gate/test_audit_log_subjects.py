@@ -31,7 +31,7 @@ MEMBERS = {
         " execution.start_child execution.call_tool execution.reach"
         " execution.signal execution.update execution.answer execution.submit_activity execution.lease_activity"
         " control.workflow_resume control.workflow_submit_activity control.workflow_signal control.workflow_cancel"
-        " execution.escalate notification.set notification.delete"
+        " execution.escalate execution.withdraw notification.set notification.delete"
     ),
     "schedule_id": ("schedule.update schedule.delete schedule.pause schedule.resume schedule.run_now schedule.start"),
     "name": "key.create",
