@@ -157,6 +157,7 @@ def test_a_run_shows_its_trace_and_where_to_look_at_it(server: LiveServer, cooki
     assert f'<code class="whole">{TRACE_ID}</code>' in page
     assert f'href="https://traces.example/trace/{TRACE_ID}?from=penstock" rel="noreferrer noopener"' in page
     assert "<dt>team</dt>" in page
+    assert ">owner</a></dd>" in page  # the name of the key that started it
     assert "<dt>penstock.trace</dt>" not in page
 
 

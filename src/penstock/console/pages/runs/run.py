@@ -19,7 +19,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.base.traces import TRACE_LABEL, trace_id_of
 from penstock.console.forms import Fields
-from penstock.console.pages.reading import Part, address, chosen, node_window, nodes_from, part
+from penstock.console.pages.reading import Part, address, chosen, key_names, node_window, nodes_from, part
 from penstock.console.pages.runs.timeline import drawn_timeline
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
@@ -134,6 +134,7 @@ async def _run_page(
             "execution_id": shown["execution_id"],
             "labels": {name: text for name, text in shown["labels"].items() if name != TRACE_LABEL},
             "trace": _trace(visit, shown),
+            "key_names": await key_names(visit, [(shown["started_by"] or {}).get("principal")]),
             **await _reports(visit, execution_id),
             "questions": _questions(shown, mistakes or {}),
             "drawing": await _drawing(visit, execution_id),
