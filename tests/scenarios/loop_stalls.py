@@ -16,7 +16,7 @@ STALL_SECONDS_MAX = 0.05
 """Processor time that one step of the loop may take, whatever others send."""
 
 
-_TRIES = 3
+_TRIES = 10
 
 _Given = TypeVar("_Given")
 
@@ -37,7 +37,7 @@ class Stalls:
 
 
 async def in_tries(work: Callable[[], Awaitable[_Given]]) -> _Given:
-    """What some work gives that does not hold up the loop, in one of three tries at least.
+    """What some work gives that does not hold up the loop, in one of ten tries at least.
 
     What the code does takes as long every time. A machine that is shared takes a processor away at times and counts
     that as time of the thread, which would be a complaint about the machine.
