@@ -94,6 +94,10 @@ function refresh(concerns) {
   for (const part of document.querySelectorAll("[data-live][id]")) {
     if (part.dataset.live.split(" ").some(concerns)) wanted.add(part.id);
   }
+  if (failedReadings) { // news: what failed is not waited for any longer
+    clearTimeout(timer);
+    timer = 0;
+  }
   if (wanted.size && !timer && !isReading) timer = setTimeout(read, GAP_MS);
 }
 
