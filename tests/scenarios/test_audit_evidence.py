@@ -280,6 +280,11 @@ def test_retention_leaves_what_is_held_and_the_trail_still_verifies(
         listed = await caller.call("audit.list", limit=100)
         assert not [item for item in listed["items"] if item["subject"] == "s4"]
         assert (await caller.call("audit.verify"))["intact"]
+        early = verified(await exported(caller), key)
+        assert {problem.kind for problem in early.problems} == {"uncovered"}, (
+            "nothing signed says that they were removed"
+        )
+        await caller.call("audit.checkpoint")
         assert verified(await exported(caller), key).intact
 
     with_gate(tmp_path / "penstock.db", test, clock)
@@ -304,7 +309,10 @@ def test_personal_data_is_erased_and_found_nowhere_in_the_trail(tmp_path: Path) 
         created = [line for line in lines if line.get("operation") == "schema.create"]
         assert [line["principal"] for line in created] == ["erased"] * 3
         assert "Ada Lovelace" not in str(created)
-        report = verified(lines, key)
+        early = verified(lines, key)
+        assert {problem.kind for problem in early.problems} == {"uncovered"}, "nothing signed says that it was erased"
+        await caller.call("audit.checkpoint")
+        report = verified(await exported(caller), key)
         assert report.intact, report.problems
         assert report.redacted == 3
         found = await caller.call("audit.verify")
@@ -314,6 +322,63 @@ def test_personal_data_is_erased_and_found_nowhere_in_the_trail(tmp_path: Path) 
         assert all(who not in str(item) for item in newest), "the record of the erasure does not name whom it erased"
 
     with_gate(path, test)
+
+
+def test_a_redaction_of_an_earlier_release_is_put_on_record_afterwards(tmp_path: Path) -> None:
+    async def test(caller: Caller) -> None:
+        key = (await caller.call("audit.key"))["public_key"]
+        await changes(caller, 0, 2)
+        await caller.call("audit.checkpoint")
+        # Earlier releases erased like this, and recorded no commitments.
+        await caller.gate.services.platform.redact_audit(tenant="default", seqs=[1], names=["subject"])
+        found = await caller.call("audit.verify")
+        assert (found["intact"], found["reason"], found["broken_at"]) == (False, "redaction_unrecorded", 1)
+        assert [problem.kind for problem in verified(await exported(caller), key).problems] == ["redaction_unrecorded"]
+        assert (await caller.refusal("audit.proof", seq=1)).code == "AUDIT_TRAIL_BROKEN"
+        accepted = await caller.call("audit.verify", allow_unrecorded_redactions=True)
+        assert (accepted["intact"], accepted["unrecorded_redactions"]) == (True, 1)
+        again = await caller.call("audit.redact", seq=1, fields=["subject"])
+        assert (again["erased"], again["kept"]) == (0, 1)
+        found = await caller.call("audit.verify")
+        assert (found["intact"], found["redacted"], found["unrecorded_redactions"]) == (True, 1, 0)
+        await caller.call("audit.checkpoint")
+        assert verified(await exported(caller), key).intact
+
+    with_gate(tmp_path / "penstock.db", test)
+
+
+def test_the_record_of_a_redaction_stays_as_long_as_what_it_names(tmp_path: Path) -> None:
+    clock = ManualClock(NOON)
+
+    async def test(caller: Caller) -> None:
+        key = (await caller.call("audit.key"))["public_key"]
+        await changes(caller, 0, 4)
+        await caller.call("audit.redact", seq=2, fields=["principal"])
+        hold = await caller.call("audit.hold", reason="case 7", subject="s1")
+        clock.advance(3 * DAY)
+        await changes(caller, 4, 2)
+        for _ in range(3):
+            await apply_retention(caller.gate, Retention(audit_ms=DAY))
+        await caller.call("audit.checkpoint")
+        left = [line for line in await exported(caller) if "seq" in line]
+        assert [line["operation"] for line in left[:2]] == ["schema.create", "audit.redact"]
+        assert verified(await exported(caller), key).intact
+        assert (await caller.call("audit.verify"))["intact"]
+        proven = await caller.call("audit.proof", seq=2)
+        assert proven["redacted_in"] == left[1]["seq"]
+        count = len(left)
+        await apply_retention(caller.gate, Retention(audit_ms=DAY))
+        assert len([line for line in await exported(caller) if "seq" in line]) <= count + 2, (
+            "it is no reason to try again"
+        )
+        await caller.call("audit.release", hold_id=hold["hold_id"])
+        clock.advance(3 * DAY)
+        await apply_retention(caller.gate, Retention(audit_ms=DAY))
+        await caller.call("audit.checkpoint")
+        lines = [line for line in await exported(caller) if "seq" in line]
+        assert "audit.redact" not in [line["operation"] for line in lines]
+
+    with_gate(tmp_path / "penstock.db", test, clock)
 
 
 def test_holding_signing_and_erasing_need_scopes_of_their_own(tmp_path: Path) -> None:

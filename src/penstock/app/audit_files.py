@@ -9,6 +9,7 @@ may name.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,17 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.governance.audit.checkpoints import Note, VerifierKey, parse_key_file, parse_notes, trusted_keys
 from penstock.governance.audit.leaves import entry_fields
 from penstock.governance.audit.trail_lines import add_line, line_in, notes_in
-from penstock.governance.audit.trails import RemovedPart, TrailReport, TrailVerifier, checkpoints_by_tenant
+from penstock.governance.audit.trails import (
+    Allowances,
+    Checkpoints,
+    RemovedPart,
+    TrailReport,
+    TrailVerifier,
+    checkpoints_by_tenant,
+)
 from penstock.operations.audit.checkpoints import CHECKPOINT_KIND, STATEMENT_KIND
 from penstock.operations.audit.stamps import STAMP_KIND
+from penstock.runtime.ports.audit import AuditRecordUnreadable
 from penstock.runtime.stores.sqlite.maintenance.trails import open_trails
 
 __all__ = ["TrustedKeys", "read_anchors", "read_public_keys", "stamp_ages", "verify_file"]
@@ -75,11 +84,17 @@ def _text(path: Path) -> str:
 
 
 def verify_file(
-    path: Path, keys: TrustedKeys, anchors: str = "", authorities: Authorities | None = None
+    path: Path,
+    keys: TrustedKeys,
+    anchors: str = "",
+    authorities: Authorities | None = None,
+    *,
+    allowed: Allowances | None = None,
 ) -> list[TrailReport]:
     """Verify every trail in a file against its checkpoints and against those that were kept elsewhere.
 
-    Stamps on checkpoints are verified with the certificates of time-stamping authorities, if there are any.
+    Stamps on checkpoints are verified with the certificates of time-stamping authorities, if there are any. `allowed`
+    is what counts as intact although nothing proves it.
     """
     kept = parse_notes(anchors)
     try:
@@ -88,29 +103,34 @@ def verify_file(
     except OSError as error:
         raise Rejected("FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "name another") from error
     stamps = StampedTrails()
-    reports = (_verify_database if is_database else _verify_export)(path, keys, kept, stamps)
+    made = _Verifiers(keys, kept, allowed)
+    reports = (_verify_database if is_database else _verify_export)(path, made, stamps)
     return [stamps.verified(report, authorities) for report in reports]
 
 
-def _verify_database(path: Path, keys: TrustedKeys, kept: Sequence[Note], stamps: StampedTrails) -> list[TrailReport]:
+def _verify_database(path: Path, verifiers: _Verifiers, stamps: StampedTrails) -> list[TrailReport]:
     with open_trails(path) as trails:
-        statements = [note for text in trails.notes(STATEMENT_KIND, DEFAULT_TENANT) for note in parse_notes(text)]
+        verifiers.learn(
+            [], [note for text in trails.notes(STATEMENT_KIND, DEFAULT_TENANT) for note in parse_notes(text)]
+        )
         tenants = trails.tenants()
-        stored = [
-            note for tenant in tenants for text in trails.notes(CHECKPOINT_KIND, tenant) for note in parse_notes(text)
-        ]
-        verifiers = _Verifiers(keys.with_statements(statements), [*kept, *stored])
         for tenant in tenants:
-            for text in trails.notes(CHECKPOINT_KIND, tenant):
+            texts = trails.notes(CHECKPOINT_KIND, tenant)
+            verifiers.learn([note for text in texts for note in parse_notes(text)], [])
+            for text in texts:
                 stamps.add_checkpoint(tenant, text)
             for body in trails.bodies(STAMP_KIND, tenant):
                 stamps.add_stamp(tenant, body)
+        for tenant in tenants:
             verifier = verifiers(tenant)
-            for part in trails.parts(tenant):
-                if isinstance(part, RemovedPart):
-                    verifier.add_removed(part)
-                else:
-                    verifier.add_record(part.seq, entry_fields(part.entry), part.previous_hash, part.hash)
+            try:
+                for part in trails.parts(tenant):
+                    if isinstance(part, RemovedPart):
+                        verifier.add_removed(part)
+                    else:
+                        verifier.add_record(part.seq, entry_fields(part.entry), part.previous_hash, part.hash)
+            except AuditRecordUnreadable as error:
+                verifier.add_unreadable(error.seq, error.reason)
         return verifiers.reports()
 
 
@@ -127,20 +147,15 @@ def stamp_ages(path: Path) -> dict[str, tuple[int, int]]:
     return {tenant: (signed, stamped) for tenant, (signed, stamped) in found.items() if signed}
 
 
-def _verify_export(path: Path, keys: TrustedKeys, kept: Sequence[Note], stamps: StampedTrails) -> list[TrailReport]:
-    notes, statements = [*kept], list[Note]()
-
+def _verify_export(path: Path, verifiers: _Verifiers, stamps: StampedTrails) -> list[TrailReport]:
     def gather(line: Mapping[str, Any]) -> None:
-        found = notes_in(line)
-        notes.extend(found[0])
-        statements.extend(found[1])
+        verifiers.learn(*notes_in(line))
         if isinstance(line.get("checkpoint"), str):
             stamps.add_checkpoint(line["tenant"], line["checkpoint"])
         if "stamp" in line:
             stamps.add_stamp(line["tenant"], line["stamp"])
 
     _each_line(path, gather)
-    verifiers = _Verifiers(keys.with_statements(statements), notes)
     _each_line(path, lambda line: add_line(verifiers(line["tenant"]), line))
     return verifiers.reports()
 
@@ -148,10 +163,25 @@ def _verify_export(path: Path, keys: TrustedKeys, kept: Sequence[Note], stamps: 
 def _each_line(path: Path, use: Callable[[Mapping[str, Any]], None]) -> None:
     for number, line in enumerate(_lines(path), 1):
         try:
-            use(line_in(msgspec.json.decode(line)))
+            use(line_in(_decoded(line)))
         except (ValueError, RecursionError) as error:  # what msgspec raises is a ValueError
             hint = "name a file that `penstock audit export` wrote"
             raise Rejected("AUDIT_EXPORT_INVALID", f"{path}, line {number}: {error}", hint) from error
+
+
+def _decoded(line: bytes) -> Any:
+    """Decode a line; raise ValueError if an object in it has a member twice, of which readers take this or that."""
+    found = msgspec.json.decode(line)
+    if msgspec.json.encode(found) != line.strip():  # not as it was written, so look closer
+        json.loads(line, object_pairs_hook=_with_single_members)
+    return found
+
+
+def _with_single_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has a member twice")
+    return found
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -162,18 +192,32 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 class _Verifiers:
-    """A verifier for each tenant."""
+    """A verifier for each tenant. Learn all checkpoints and statements before the first record."""
 
-    def __init__(self, keys: frozenset[VerifierKey], notes: Sequence[Note]) -> None:
-        self._keys = keys
-        self._checkpoints = checkpoints_by_tenant(notes)
-        self._made = {tenant: TrailVerifier(tenant, keys, found) for tenant, found in self._checkpoints.items()}
+    def __init__(self, trusted: TrustedKeys, kept: Sequence[Note], allowed: Allowances | None) -> None:
+        self._trusted = trusted
+        self._allowed = allowed
+        self._notes, self._statements = [*kept], list[Note]()
+        self._checkpoints: Checkpoints | None = None
+        self._keys: frozenset[VerifierKey] = frozenset()
+        self._made: dict[str, TrailVerifier] = {}
+
+    def learn(self, checkpoints: Sequence[Note], statements: Sequence[Note]) -> None:
+        """Add checkpoints, and statements about keys."""
+        self._notes += checkpoints
+        self._statements += statements
 
     def __call__(self, tenant: str) -> TrailVerifier:
+        if self._checkpoints is None:
+            self._keys = self._trusted.with_statements(self._statements)
+            self._checkpoints = checkpoints_by_tenant(self._notes)
         if tenant not in self._made:
-            self._made[tenant] = TrailVerifier(tenant, self._keys, ())
+            found = self._checkpoints.get(tenant, ())
+            self._made[tenant] = TrailVerifier(tenant, self._keys, found, allowed=self._allowed)
         return self._made[tenant]
 
     def reports(self) -> list[TrailReport]:
-        """What was found, by tenant."""
+        """What was found, by tenant; trails of which there are only checkpoints too."""
+        for tenant in checkpoints_by_tenant(self._notes):
+            self(tenant)
         return [self._made[tenant].report() for tenant in sorted(self._made)]

@@ -10,8 +10,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.governance.audit.redactions import REDACT_AUDIT
 from penstock.governance.audit.trails import FORGET_AUDIT
 from penstock.operations.audit.holds import audit_holds
 from penstock.operations.audit.removal import RemovedCount
@@ -136,16 +139,18 @@ async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
     """Delete the records of a tenant up to the last one that is old enough and not held, a batch with each call.
 
     A single old record is kept until there are more. The newest record of a chain stays in any case, and deleting
-    records one by one, each with a record of the deletion, would never end.
+    records one by one, each with a record of the deletion, would never end. Records of redactions may have to stay
+    together with what they name, so they are deleted with others and are no reason to delete anything.
     """
     platform = gate.services.platform
     holds = await audit_holds(platform, tenant)
-    old = (await platform.audit(AuditQuery(tenant=tenant, until=before, not_held_by=holds, limit=2))).records
+    some = AuditQuery(tenant=tenant, not_held_by=holds, not_operation=REDACT_AUDIT)
+    old = (await platform.audit(replace(some, until=before, limit=2))).records
     if len(old) < 2:  # noqa: PLR2004  # more than one
         return
     retention, end = system_principal("retention", "audit:delete", tenant=tenant), old[0].seq + 1
     for _ in range(_PIECES_MAX):
-        remaining = AuditQuery(tenant=tenant, before_seq=end, not_held_by=holds, oldest_first=True, limit=1)
+        remaining = replace(some, before_seq=end, oldest_first=True, limit=1)
         oldest = (await platform.audit(remaining)).records
         if not oldest:
             return

@@ -28,6 +28,7 @@ from penstock.cli.targets.selection import (
     IdempotencyOption,
     ProfileOption,
     ServerOption,
+    Target,
     TargetFileOption,
     choose_target,
 )
@@ -36,7 +37,7 @@ from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.operations import find_operation
 from penstock.governance.audit.trail_lines import line_in, to_event
-from penstock.governance.audit.trails import RemovedPart, TrailReport
+from penstock.governance.audit.trails import Allowances, RemovedPart, TrailReport
 from penstock.operations.audit.records import Export, export_lines
 
 __all__ = ["checkpoint_command", "export_command", "key_command", "verify_command"]
@@ -79,6 +80,17 @@ def verify_command(  # noqa: PLR0913  # every option is one the user can give
         bool | None,
         typer.Option("--all-tenants/--own", help="The trails of all tenants, as the owner gets them by default."),
     ] = None,
+    allow_uncovered: Annotated[
+        bool,
+        typer.Option("--allow-uncovered", help="Accept trails without a checkpoint, and checkpoints that are missing."),
+    ] = False,
+    allow_unrecorded_redactions: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unrecorded-redactions",
+            help="Accept erased fields that no record names, as earlier releases left them.",
+        ),
+    ] = False,
     target_server: ServerOption = None,
     target_profile: ProfileOption = None,
     target_file: TargetFileOption = None,
@@ -88,7 +100,8 @@ def verify_command(  # noqa: PLR0913  # every option is one the user can give
 
     Without --public-key the server verifies its own trail, or that of a file whose secret is at hand: every seal, both
     ends and every checkpoint. With --public-key this command verifies an exported trail or a database by itself: all
-    that a checkpoint covers was neither edited, removed, inserted nor moved. Exit codes: 0 intact, 1 not.
+    that a checkpoint covers was neither edited, removed, inserted nor moved, and every trail has a checkpoint. Fields
+    count as erased only if a later record says so. Exit codes: 0 intact, 1 not.
     """
 
     def work() -> int:
@@ -97,24 +110,35 @@ def verify_command(  # noqa: PLR0913  # every option is one the user can give
             if trail is None:
                 raise UsageError("name the file to verify: an exported trail, or a database")
             authorities = None if certificate is None else read_authorities(certificate)
-            reports = verify_file(trail, read_public_keys(public_key), anchors, authorities)
+            allowed = Allowances(uncovered=allow_uncovered, unrecorded_redactions=allow_unrecorded_redactions)
+            reports = verify_file(trail, read_public_keys(public_key), anchors, authorities, allowed=allowed)
             return _show_reports(reports, has_anchor=bool(anchors), as_json=as_json)
         if certificate is not None:
             raise UsageError("stamps are verified offline: name a FILE and a --public-key")
         if trail is not None:
             raise UsageError("a FILE is verified with --public-key; the file of --db is verified with its secret")
         given: JsonObject = {"seq": seq, "hash": record_hash, "against": anchors, "all_tenants": all_tenants}
-        operation = find_operation("audit.verify")
-        with open_client(choose_target(target_server, target_profile, target_file), operation) as surface:
-            answer = surface.call(operation.name, {name: value for name, value in given.items() if value is not None})
+        # Left out if not given, so that an older server takes the call.
+        given |= {"allow_uncovered": allow_uncovered or None}
+        given |= {"allow_unrecorded_redactions": allow_unrecorded_redactions or None}
+        target = choose_target(target_server, target_profile, target_file)
+        return _ask_owner(target, {name: value for name, value in given.items() if value is not None}, as_json=as_json)
+
+    exit_with(work, as_json=as_json)
+
+
+def _ask_owner(target: Target, given: JsonObject, *, as_json: bool) -> int:
+    """Let a server, or a file with its secret, verify its own trails; print what it found and return the exit code."""
+    operation = find_operation("audit.verify")
+    with open_client(target, operation) as surface:
+        answer = surface.call(operation.name, given)
         assert isinstance(answer, dict)
+        # Inside: a damaged file may not take the record of this call, and then closing it fails.
         if as_json:
             print_json(answer)
         else:
             typer.echo(_sentence(answer))
-        return 0 if answer["intact"] is True else 1
-
-    exit_with(work, as_json=as_json)
+    return 0 if answer["intact"] is True else 1
 
 
 def _sentence(found: JsonObject) -> str:
@@ -129,6 +153,7 @@ def _sentence(found: JsonObject) -> str:
         checkpoints=_number(found["checkpoints"]),
         removed=_number(found["removed"]),
         redacted=_number(found["redacted"]),
+        unrecorded=_number(found.get("unrecorded_redactions")),
         anchor=found["anchor_at"] if isinstance(found["anchor_at"], str) else None,
     )
 
@@ -137,7 +162,16 @@ def _number(value: JsonValue) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _intact(*, records: int, tenants: int, checkpoints: int, removed: int, redacted: int, anchor: str | None) -> str:
+def _intact(  # noqa: PLR0913  # one for each part of the line
+    *,
+    records: int,
+    tenants: int,
+    checkpoints: int,
+    removed: int,
+    redacted: int,
+    unrecorded: int,
+    anchor: str | None,
+) -> str:
     parts = [
         f"{records:,} {'record' if records == 1 else 'records'}",
         count_words(tenants, "tenant"),
@@ -147,7 +181,7 @@ def _intact(*, records: int, tenants: int, checkpoints: int, removed: int, redac
     if removed:
         parts.append(f"{removed:,} removed by retention")
     if redacted:
-        parts.append(f"{redacted:,} redacted")
+        parts.append(f"{redacted:,} redacted{f', of which {unrecorded:,} not on record' if unrecorded else ''}")
     if anchor is not None:
         parts.append(f"anchor {anchor} matches")
     return ", ".join(parts)
@@ -156,16 +190,17 @@ def _intact(*, records: int, tenants: int, checkpoints: int, removed: int, redac
 def _show_reports(reports: Sequence[TrailReport], *, has_anchor: bool, as_json: bool) -> int:
     """Print what a verification with a public key found, and return the exit code."""
     is_signed = any(report.checkpoints for report in reports)
-    intact = is_signed and all(report.intact for report in reports)
+    intact = bool(reports) and all(report.intact for report in reports)
     if as_json:
         shown: Any = msgspec.to_builtins(list(reports))
         print_json({"intact": intact, "signed": is_signed, "trails": shown})
         return 0 if intact else 1
     for report in reports:
         for problem in report.problems:
-            typer.echo(f"BROKEN: the trail of {clean(report.tenant)}: {clean(problem.message)}")
-    if not is_signed and not any(report.problems for report in reports):
-        typer.echo("NOT SIGNED: no checkpoint covers any of these records")
+            verdict = "NOT SIGNED" if problem.kind == "unsigned" else "BROKEN"
+            typer.echo(f"{verdict}: the trail of {clean(report.tenant)}: {clean(problem.message)}")
+    if not reports:
+        typer.echo("NOT SIGNED: there are no records in this file")
     if intact:
         newest = max((report.covered_at for report in reports if report.covered_at is not None), default=None)
         line = _intact(
@@ -174,6 +209,7 @@ def _show_reports(reports: Sequence[TrailReport], *, has_anchor: bool, as_json: 
             checkpoints=sum(report.checkpoints for report in reports),
             removed=sum(report.removed for report in reports),
             redacted=sum(report.redacted for report in reports),
+            unrecorded=sum(report.unrecorded_redactions for report in reports),
             anchor=newest if has_anchor else None,
         )
         after = sum(report.last_seq - report.covered for report in reports)
@@ -231,12 +267,16 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
             _opened(out, append=resume) as file,
         ):
             _write(file, _statement_lines(surface), export_format)
-            count, last = 0, after
+            count, last, signed = 0, after, set[str]()
             while True:
                 arguments: JsonObject = {"after_seq": last, "limit": limit, "strangers": strangers}
                 page = msgspec.convert(surface.call(operation.name, arguments), Export)
-                lines = export_lines(page)
-                _write(file, lines, export_format)
+                # Pages repeat the checkpoint at their border.
+                fresh = msgspec.structs.replace(
+                    page, checkpoints=[note for note in page.checkpoints if note not in signed]
+                )
+                signed = {*page.checkpoints}
+                _write(file, export_lines(fresh), export_format)
                 count += len(page.items)
                 last = page.last_seq or last
                 if not page.has_more:

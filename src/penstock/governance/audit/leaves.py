@@ -2,12 +2,16 @@
 
 A leaf is the SHA-256 of a zero byte and the canonical JSON of `{"commitments": ..., "entry": ..., "seq": ...}`. Fields
 that may name a person are not in `entry`. `commitments` has a salted hash of each of them instead, so the leaf stays
-the same when such a field is erased together with its salt (`redact`). Whoever has the salt can verify the value;
-whoever has not cannot guess it.
+the same when such a field is erased together with its salt (`redact`). With the salt the value can be verified; without
+it the value cannot be guessed.
 
 Every record has a random salt, from which those of its personal fields are derived (SHAKE256). Erasing some of the
 fields replaces the common salt by the salts of those that remain. Records of earlier releases have no salt; their leaf
 covers all fields in clear, and nothing in them can be erased.
+
+Anybody who has a record can compute its commitments. So a record has exactly one form for each set of erased fields,
+and every other form is refused here: a value beside its commitment, a salt of nothing, another spelling. `redactions`
+checks that the erasure is on record.
 
 Above it: `chain` seals leaves, `trails` verifies exported ones, stores erase. Below it: canonical JSON. It draws no
 salts.
@@ -25,6 +29,7 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue, is_flat
 from penstock.definitions.canonical import canonical_json
+from penstock.governance.audit.tree import HASH_BYTES
 
 __all__ = [
     "ERASED",
@@ -33,6 +38,7 @@ __all__ = [
     "canonical_fields",
     "entry_fields",
     "entry_leaf",
+    "erased_commitments",
     "leaf_hash",
     "redact",
     "redact_entry",
@@ -49,6 +55,7 @@ _BESIDE = ("salt", "redacted")
 # These may be more than a text or a number.
 _NESTED = ("details", "reasons")
 _SCALARS = frozenset({str, int})
+_HEXADECIMAL = frozenset("0123456789abcdef")
 _SCALARS_OR_NONE = _SCALARS | {type(None)}
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 # For objects whose members are declared in the order of their names: only what is nested in them is sorted.
@@ -138,7 +145,7 @@ def _covered_quickly(entry: msgspec.Struct, seq: int) -> bytes | None:
     joined, start = _joined_salts(salt), 0
     commitments: dict[str, str] = {}
     for name, value in zip(PERSONAL, layout.personal(entry), strict=True):
-        if type(value) is str:
+        if type(value) is str and name != "acting_for":
             commitments[name] = _commitment(joined[start : start + SALT_BYTES], value)
         elif value is not None:
             return None  # acts for others, which hardly any caller does
@@ -154,29 +161,75 @@ _PLACES = tuple((name, number * SALT_BYTES, (number + 1) * SALT_BYTES) for numbe
 
 
 def _commitments(fields: Mapping[str, Any]) -> JsonObject:
+    for name in PERSONAL:
+        if name in fields and not _is_personal(name, fields[name]):
+            raise ValueError(f"{name} is not of its type")
+    if "redacted" in fields:
+        commitments, salts = _redacted_parts(fields)
+        shown = {name: _commitment(bytes.fromhex(salt), fields[name]) for name, salt in salts.items()}
+        return {**commitments, **shown}
+    # Records are made all the time and changed hardly ever, so this is the short way.
+    joined = _joined_salts(fields["salt"])
+    return {name: _commitment(joined[start:end], fields[name]) for name, start, end in _PLACES if name in fields}
+
+
+def _is_personal(name: str, value: object) -> bool:
+    """Whether a personal field has its type: a list of texts and its JSON as a text have the same commitment."""
+    if name != "acting_for":
+        return type(value) is str
+    return type(value) is list and all(type(item) is str for item in value)
+
+
+def _redacted_parts(fields: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the commitments and salts of a redacted record; raise ValueError unless it is what `redact` makes."""
     try:
-        if (redacted := fields.get("redacted")) is not None:
-            salts: Mapping[str, str] = redacted["salts"]
-            found: JsonObject = {**redacted["commitments"]}
-            for name in PERSONAL:
-                if name in fields and name not in found:
-                    found[name] = _commitment(bytes.fromhex(salts[name]), fields[name])
-            return found
-        # Records are made all the time and changed hardly ever, so this is the short way.
-        joined = _joined_salts(fields["salt"])
-        return {name: _commitment(joined[start:end], fields[name]) for name, start, end in _PLACES if name in fields}
-    except (KeyError, TypeError) as error:
-        raise ValueError("a personal field has no salt") from error
+        redacted = msgspec.convert(fields["redacted"], _Redacted)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"`redacted` is not commitments and salts: {error}") from error
+    commitments, salts = redacted.commitments, redacted.salts
+    if "salt" in fields or not commitments or not commitments.keys() <= set(PERSONAL):
+        raise ValueError("a redacted record has commitments to personal fields, and no salt of its own")
+    if "principal" in commitments and fields.get("principal") != ERASED:
+        raise ValueError("an erased principal shows a value")
+    shown = {name for name in PERSONAL if name in fields and (name != "principal" or name not in commitments)}
+    if both := sorted(shown & commitments.keys()):
+        raise ValueError(f"an erased field shows a value: {', '.join(both)}")
+    if shown != salts.keys():
+        raise ValueError("the fields that are left and the salts do not belong together")
+    if not all(_is_hex(text, HASH_BYTES) for text in commitments.values()):
+        raise ValueError("a commitment is not a hash")
+    if not all(_is_hex(text, SALT_BYTES) for text in salts.values()):
+        raise ValueError("a salt is not hexadecimal")
+    return commitments, salts
+
+
+class _Redacted(msgspec.Struct, forbid_unknown_fields=True):
+    """What stands for erased fields."""
+
+    commitments: dict[str, str]
+    salts: dict[str, str]
+
+
+def _is_hex(text: str, size: int) -> bool:
+    """Whether a text is so many bytes in hexadecimal, in the one way in which this module writes them."""
+    return len(text) == 2 * size and _HEXADECIMAL.issuperset(text)
 
 
 def _joined_salts(common: str) -> bytes:
     """Return the salts of all personal fields one after another; none of them tells anything about the others."""
+    if type(common) is not str or not _is_hex(common, SALT_BYTES):
+        raise ValueError("the salt is not hexadecimal")
     return hashlib.shake_256(bytes.fromhex(common)).digest(len(PERSONAL) * SALT_BYTES)
 
 
 def _commitment(salt: bytes, value: JsonValue) -> str:
     text = value if type(value) is str else canonical_json(value, exact_integers=True).decode()
     return hashlib.sha256(salt + text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def erased_commitments(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return the commitments to the fields that were erased in a record; raise ValueError if it cannot be like that."""
+    return _redacted_parts(fields)[0] if "redacted" in fields else {}
 
 
 def redact(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any] | None:

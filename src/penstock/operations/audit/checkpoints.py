@@ -25,6 +25,7 @@ from penstock.governance.audit.checkpoints import (
     origin_of,
     sign_checkpoint,
 )
+from penstock.governance.audit.trails import SIGN_AUDIT
 from penstock.governance.audit.tree import Frontier, grown
 from penstock.operations.audit.stamps import StoredStamp, has_stamps, stamp_of
 from penstock.operations.audit.trail_parts import TrailGap, TrailPart, checkpoint_id, part_pages, verified_leaves
@@ -33,6 +34,7 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import AuditKeys, Context
+from penstock.runtime.ports.audit import AuditRecordUnreadable
 from penstock.runtime.ports.platform import PlatformStore, ResourceChanged, ResourceRow, body_etag
 
 __all__ = [
@@ -131,7 +133,7 @@ def _keys(context: Context) -> AuditKeys:
 
 
 @operation(
-    "audit.checkpoint",
+    SIGN_AUDIT,
     route=Route(method="POST", path="/audit/checkpoints"),
     scopes=("audit:sign",),
     idempotent=True,
@@ -193,7 +195,7 @@ async def _grown_tree(context: Context, tree: Frontier) -> Frontier:
     try:
         async for parts in part_pages(services.platform, context.tenant, after=tree.size):
             tree = await asyncio.to_thread(_with_parts, services.pepper, tree, parts)
-    except TrailGap as gap:
+    except (TrailGap, AuditRecordUnreadable) as gap:
         message = f"the audit trail is broken at record {gap.seq}, and is not signed beyond it"
         raise Conflict("AUDIT_TRAIL_BROKEN", message, "find out more with audit.verify") from gap
     return tree

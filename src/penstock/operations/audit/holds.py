@@ -8,21 +8,25 @@ Above it: the catalogue. Below it: the resources of the platform store, `governa
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import LimitExceeded, Rejected
+from penstock.base.errors import Conflict, LimitExceeded, Rejected
 from penstock.base.json import JsonObject
+from penstock.governance.audit.chain import verified_leaf
 from penstock.governance.audit.leaves import PERSONAL
+from penstock.governance.audit.redactions import REDACT_AUDIT, redaction_claim
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, instant, milliseconds
 from penstock.operations.gate.context import Context
 from penstock.operations.stored_resources import ResourceTable
-from penstock.runtime.ports.platform import AuditHold, AuditQuery, PlatformStore, ResourceRow
+from penstock.runtime.ports.platform import AuditHold, AuditQuery, AuditRecord, PlatformStore, ResourceRow
 
 __all__ = ["OPERATIONS", "audit_holds"]
 
@@ -190,19 +194,19 @@ async def audit_release(context: Context, given: ReleaseAudit) -> Deleted:
 
 
 @operation(
-    "audit.redact",
+    REDACT_AUDIT,
     route=Route(method="POST", path="/audit/redactions"),
     scopes=("audit:redact",),
     destructive=True,
     risk="high",
     bucket="admin",
-    errors=("INVALID_ARGUMENTS",),
+    errors=("AUDIT_TRAIL_BROKEN", "INVALID_ARGUMENTS"),
 )
 async def audit_redact(context: Context, given: RedactAudit) -> Redacted:
     """Erase personal data in audit records.
 
-    The records stay, and so do their hashes: the trail still verifies, and says that something was erased. This cannot
-    be undone.
+    The records stay, and so do their hashes: the trail still verifies, and says that something was erased. The record
+    of this call names what was erased, by the hashes that stand for it. This cannot be undone.
     """
     if given.principal is None and given.subject is None and given.seq is None:
         message = "say whose records, or which"
@@ -222,12 +226,29 @@ async def audit_redact(context: Context, given: RedactAudit) -> Redacted:
         )
     )
     seqs = [record.seq for record in page.records]
-    context.call.about(None, fields=[*given.fields], records=len(seqs))
     holds = await audit_holds(platform, context.tenant)
+    free = [record for record in page.records if not any(hold.covers(record.entry) for hold in holds)]
+    claims = await asyncio.to_thread(_claims, context.services.pepper, free, given.fields)
+    context.call.about(None, fields=[*given.fields], records=len(seqs), commitments=claims)
     erased = await platform.redact_audit(
         tenant=context.tenant, seqs=seqs, names=given.fields, holds=holds, call=context.call
     )
     return Redacted(erased=erased, kept=len(seqs) - erased, next_after_seq=seqs[-1] if page.has_more else None)
+
+
+def _claims(pepper: bytes, records: Sequence[AuditRecord], names: Sequence[str]) -> JsonObject:
+    """Return what the record of the call has to say: the commitments of what it erases, by record and field.
+
+    What was erased before is named again, which puts redactions of earlier releases on record.
+    """
+    found: JsonObject = {}
+    for record in records:
+        if verified_leaf(pepper, record) is None:
+            message = f"audit record {record.seq} is not what was sealed, so nothing was erased"
+            raise Conflict("AUDIT_TRAIL_BROKEN", message, "find out more with audit.verify")
+        if claim := redaction_claim(record.entry, names):
+            found[str(record.seq)] = {**claim}
+    return found
 
 
 OPERATIONS: tuple[Capability, ...] = (audit_hold, list_holds, audit_release, audit_redact)

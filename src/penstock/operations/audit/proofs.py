@@ -12,7 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base.errors import Conflict, NotFound, Rejected
-from penstock.governance.audit.leaves import entry_leaf
+from penstock.governance.audit.chain import verified_leaf
+from penstock.governance.audit.leaves import entry_fields
+from penstock.governance.audit.redactions import REDACT_AUDIT, RedactionLedger
 from penstock.governance.audit.tree import RangeHasher, consistency_ranges, inclusion_ranges
 from penstock.operations.audit.checkpoints import (
     CHECKPOINT_KIND,
@@ -24,10 +26,12 @@ from penstock.operations.audit.trail_parts import TrailGap, checkpoint_id, leaf_
 from penstock.operations.catalogue.capability import Capability, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
-from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.ports.audit import AuditQuery, AuditRecord
 
 __all__ = ["OPERATIONS"]
 
+# Records of redactions that are read at a time; each may name hundreds of records.
+_REDACTIONS = 20
 Size = Annotated[int, Meta(description="The size of a checkpoint; without one, the newest.", ge=1, le=2**53)]
 
 
@@ -43,6 +47,8 @@ class InclusionProof(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     record: AuditRecordView
+    redacted_in: int | None
+    """The record that says what was erased in this one, if something was. Ask for its proof, too."""
     leaf: str
     index: int
     """The number of the leaf: one less than that of the record."""
@@ -95,10 +101,13 @@ async def audit_proof(context: Context, given: ProveRecord) -> InclusionProof:
         raise NotFound("AUDIT_CHECKPOINT_NOT_FOUND", message, "sign the trail with audit.checkpoint first")
     (record,) = records
     proof = await _hashes(context, inclusion_ranges(given.seq - 1, checkpoint.size), checkpoint.size)
-    leaf = entry_leaf(record.entry, record.seq)
+    leaf = verified_leaf(context.services.pepper, record)
+    if leaf is None:
+        raise _broken(f"record {record.seq} is not what was sealed")
     return InclusionProof(
         tenant=tenant,
         record=record_view(record),
+        redacted_in=await _redacted_in(context, record),
         leaf=base64.b64encode(leaf).decode(),
         index=given.seq - 1,
         size=checkpoint.size,
@@ -157,8 +166,34 @@ async def _hashes(context: Context, ranges: list[tuple[int, int]], size: int) ->
             index += len(leaves)
         return [base64.b64encode(found).decode() for found in hasher.hashes()]
     except (TrailGap, ValueError) as error:
-        message = f"the trail is broken: {error}"
-        raise Conflict("AUDIT_TRAIL_BROKEN", message, "find out more with audit.verify") from error
+        raise _broken(str(error)) from error
+
+
+async def _redacted_in(context: Context, record: AuditRecord) -> int | None:
+    """Return the number of the record that says the last of what was erased; refuse if no record says so."""
+    if record.entry.redacted is None:
+        return None
+    ledger, after = RedactionLedger(), record.seq
+    ledger.add(record.seq, entry_fields(record.entry))
+    while True:
+        query = AuditQuery(
+            tenant=context.tenant, operation=REDACT_AUDIT, after_seq=after, oldest_first=True, limit=_REDACTIONS
+        )
+        page = await context.services.platform.audit(query)
+        for claim in page.records:
+            if verified_leaf(context.services.pepper, claim) is None:
+                raise _broken(f"record {claim.seq} is not what was sealed")
+            ledger.add(claim.seq, entry_fields(claim.entry))
+            after = claim.seq
+        found = ledger.redactions()[0]
+        if found.recorded_in is not None:
+            return found.recorded_in
+        if not page.has_more:
+            raise _broken(f"{', '.join(found.fields)} of record {record.seq} erased, and no record says so")
+
+
+def _broken(reason: str) -> Conflict:
+    return Conflict("AUDIT_TRAIL_BROKEN", f"the trail is broken: {reason}", "find out more with audit.verify")
 
 
 OPERATIONS: tuple[Capability, ...] = (audit_proof, audit_consistency)

@@ -229,13 +229,16 @@ async def _stamps_of(
 
 
 async def _checkpoints_between(platform: PlatformStore, tenant: str, after: int, last: int) -> list[StoredCheckpoint]:
-    """Return the checkpoints whose size is between two numbers, oldest first."""
+    """Return the checkpoints whose size is between two numbers, oldest first.
+
+    That of the first number is among them: it may have been signed after an export that ended with this record.
+    """
     found: list[StoredCheckpoint] = []
     cursor = None
     while True:
         page, cursor = await checkpoint_rows(platform, tenant, limit=limits.PLATFORM_PAGE_MAX, cursor=cursor)
-        found += [checkpoint for checkpoint in page if after < checkpoint.size <= last]
-        if cursor is None or page[-1].size <= after:
+        found += [checkpoint for checkpoint in page if (after or 1) <= checkpoint.size <= last]
+        if cursor is None or page[-1].size < after:
             return found[::-1]
 
 

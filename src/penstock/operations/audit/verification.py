@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, assert_never
+from typing import Annotated, NamedTuple, assert_never
 
 import msgspec
 from msgspec import Meta
@@ -20,14 +20,14 @@ from penstock.base.errors import Denied, Rejected
 from penstock.governance.audit.chain import ChainBroken, ChainHead, ChainVerified, RemovedRecords, verify_chain
 from penstock.governance.audit.checkpoints import Checkpoint, Note, VerifierKey, parse_notes, tenant_of, trusted_keys
 from penstock.governance.audit.leaves import entry_fields
-from penstock.governance.audit.trails import RemovedPart, TrailReport, TrailVerifier
+from penstock.governance.audit.trails import Allowances, RemovedPart, TrailReport, TrailVerifier
 from penstock.operations.audit.checkpoints import checkpoint_rows, key_statements
 from penstock.operations.audit.trail_parts import TrailGap, TrailPart, part_pages
 from penstock.operations.catalogue.capability import Capability, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.context import Context
-from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.ports.audit import AuditQuery, AuditRecordUnreadable
 
 __all__ = ["OPERATIONS"]
 
@@ -47,6 +47,13 @@ class VerifyAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         bool | None,
         Meta(description="The trails of all tenants; for the owner of the server, who gets them by default."),
     ] = None
+    allow_uncovered: Annotated[
+        bool, Meta(description="Accept that checkpoints are missing which records say were signed.")
+    ] = False
+    allow_unrecorded_redactions: Annotated[
+        bool,
+        Meta(description="Accept erased fields that no record names with their hashes, as earlier releases left them."),
+    ] = False
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +78,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """Records that retention removed, and whose hashes fit the checkpoints."""
     redacted: int = 0
     """Records in which personal data was erased."""
+    unrecorded_redactions: int = 0
+    """Those of them that no record names with the hashes of what was erased."""
     anchor_at: str | None = None
     """When the newest of the checkpoints that you gave was signed."""
 
@@ -99,9 +108,10 @@ async def audit_verify(context: Context, given: VerifyAudit) -> Verified:
     """Verify the audit trail.
 
     Recomputes the whole chain of your tenant, or of all tenants if you own the server, and says where it was altered,
-    cut or reordered, if it was. Its two ends are sealed, so that records which are missing there are found too. With
-    checkpoints that you kept elsewhere, or with `seq` and `hash` of an earlier answer, it also says whether the trail
-    was put back to an older state as a whole.
+    cut or reordered, if it was. Its two ends are sealed, so that records which are missing there are found too.
+    Personal data counts as erased only if a later record says so, and every checkpoint that was signed has to be there.
+    With checkpoints that you kept elsewhere, or with `seq` and `hash` of an earlier answer, it also says whether the
+    trail was put back to an older state as a whole.
     """
     if given.all_tenants and not context.is_operator:
         message = "only who owns everything in the default tenant may verify the trails of others"
@@ -116,7 +126,8 @@ async def audit_verify(context: Context, given: VerifyAudit) -> Verified:
     for tenant in tenants:
         trail = await _verified_trail(context, tenant, given if tenant == context.tenant else VerifyAudit())
         own = [item for item in anchors if tenant_of(item[0].origin) == tenant]
-        found.append((trail, await _compared(context, tenant, keys, own)))
+        allowed = Allowances(uncovered=given.allow_uncovered, unrecorded_redactions=given.allow_unrecorded_redactions)
+        found.append((trail, await _compared(context, _Comparison(tenant, keys, own, allowed))))
     return _summary(found, anchors)
 
 
@@ -132,6 +143,7 @@ def _summary(found: Sequence[tuple[_Trail, TrailReport]], anchors: Sequence[tupl
         checkpoints=sum(report.checkpoints for _, report in found),
         removed=sum(report.removed for _, report in found),
         redacted=sum(report.redacted for _, report in found),
+        unrecorded_redactions=sum(report.unrecorded_redactions for _, report in found),
         anchor_at=max((item.at for item, _ in anchors if item.at is not None), default=None),
     )
     for trail, report in found:
@@ -164,26 +176,34 @@ async def _trusted(context: Context) -> frozenset[VerifierKey]:
     return trusted_keys([(await keys.signing_key()).verifier], statements)
 
 
-async def _compared(
-    context: Context, tenant: str, keys: frozenset[VerifierKey], anchors: Sequence[tuple[Checkpoint, Note]]
-) -> TrailReport:
-    """Compare a trail with its checkpoints: those in the store and those that the caller kept."""
-    checkpoints = [*anchors]
+class _Comparison(NamedTuple):
+    """With what a trail is compared."""
+
+    tenant: str
+    keys: frozenset[VerifierKey]
+    anchors: Sequence[tuple[Checkpoint, Note]]
+    allowed: Allowances
+
+
+async def _compared(context: Context, given: _Comparison) -> TrailReport:
+    """Compare a trail with its checkpoints, in the store or kept by the caller, and with what its records say."""
+    checkpoints = [*given.anchors]
     cursor = None
     while True:
         page, cursor = await checkpoint_rows(
-            context.services.platform, tenant, limit=limits.PLATFORM_PAGE_MAX, cursor=cursor
+            context.services.platform, given.tenant, limit=limits.PLATFORM_PAGE_MAX, cursor=cursor
         )
         checkpoints += [(Checkpoint.parse(note.text), note) for item in page for note in parse_notes(item.note)]
         if cursor is None:
             break
-    verifier = TrailVerifier(tenant, keys, checkpoints)
-    if checkpoints:
-        try:
-            async for parts in part_pages(context.services.platform, tenant):
-                await asyncio.to_thread(_add_parts, verifier, parts)
-        except TrailGap:
-            pass  # the verifier misses what comes after it
+    verifier = TrailVerifier(given.tenant, given.keys, checkpoints, is_sealed=True, allowed=given.allowed)
+    try:
+        async for parts in part_pages(context.services.platform, given.tenant):
+            await asyncio.to_thread(_add_parts, verifier, parts)
+    except TrailGap:
+        pass  # the verifier misses what comes after it
+    except AuditRecordUnreadable as error:
+        verifier.add_unreadable(error.seq, error.reason)
     return verifier.report()
 
 
@@ -197,7 +217,10 @@ def _add_parts(verifier: TrailVerifier, parts: Sequence[TrailPart]) -> None:
 
 async def _verified_trail(context: Context, tenant: str, given: VerifyAudit) -> _Trail:
     head = await context.services.platform.audit_head(tenant)
-    walked = await _walked(context, tenant, given)
+    try:
+        walked = await _walked(context, tenant, given)
+    except AuditRecordUnreadable as error:
+        return _Trail(tenant=tenant, broken_at=error.seq, reason="unreadable")
     if walked.reason is not None:
         return walked
     reason = await _end_missing(context, head, walked)

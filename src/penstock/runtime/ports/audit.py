@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonValue
 from penstock.base.limits import AUDIT_REASON_CHARACTERS_MAX, AUDIT_REASONS_MAX
 from penstock.governance.audit.chain import ChainSeal
@@ -25,6 +26,7 @@ __all__ = [
     "AuditPage",
     "AuditQuery",
     "AuditRecord",
+    "AuditRecordUnreadable",
     "Seal",
     "bounded_reasons",
 ]
@@ -92,6 +94,15 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
 
 
+class AuditRecordUnreadable(CorruptHistory):
+    """A stored record cannot be read. It is the first such record among those that were asked for."""
+
+    def __init__(self, tenant: str, seq: int, reason: str) -> None:
+        message = f"audit record {seq:,} of {tenant!r} cannot be read: {reason}"
+        super().__init__("STORE_CORRUPT", message, "run `penstock check`, and restore a backup with `penstock restore`")
+        self.seq, self.reason = seq, reason
+
+
 Seal: TypeAlias = ChainSeal
 """Seals the entries that stores append, inside their transactions."""
 
@@ -134,6 +145,7 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     after_seq: int | None = None
     before_seq: int | None = None
     operation: str | None = None
+    not_operation: str | None = None
     principal: str | None = None
     subject: str | None = None
     outcome: str | None = None

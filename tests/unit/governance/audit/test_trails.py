@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +21,11 @@ from penstock.governance.audit.checkpoints import (
     sign_checkpoint,
 )
 from penstock.governance.audit.leaves import PERSONAL, entry_fields, leaf_hash, redact
+from penstock.governance.audit.redactions import REDACT_AUDIT, redaction_claim
 from penstock.governance.audit.trails import (
     FORGET_AUDIT,
+    SIGN_AUDIT,
+    Allowances,
     RemovedPart,
     TrailReport,
     TrailVerifier,
@@ -43,13 +48,12 @@ class Record:
 
 
 def entry(number: int, **changes: Any) -> AuditEntry:
-    said: dict[str, Any] = {"operation": "pay", "details": {"amount": number}, **changes}
+    said: dict[str, Any] = {"operation": "pay", "outcome": "allowed", "details": {"amount": number}, **changes}
     return AuditEntry(
         at=number,
         tenant="shop",
         principal=f"key:{number % 3}",
         surface="rest",
-        outcome="allowed",
         remote="192.0.2.7",
         salt=f"{number:032x}",
         **said,
@@ -74,9 +78,9 @@ def signed(records: list[Record], *sizes: int, key: SigningKey = KEY) -> list[No
     return notes
 
 
-def verified(parts: list[Record | RemovedPart], notes: list[Note]) -> TrailReport:
+def verified(parts: list[Record | RemovedPart], notes: list[Note], **choices: Any) -> TrailReport:
     checkpoints = checkpoints_by_tenant(notes).get("shop", [])
-    verifier = TrailVerifier("shop", frozenset({KEY.verifier}), checkpoints)
+    verifier = TrailVerifier("shop", frozenset({KEY.verifier}), checkpoints, **choices)
     for part in parts:
         if isinstance(part, RemovedPart):
             verifier.add_removed(part)
@@ -175,14 +179,76 @@ def test_removed_records_whose_leaves_were_changed_are_found() -> None:
         assert kinds(verified([wrong, *records[2:]], notes)) == ["malformed"]
 
 
-def test_records_whose_personal_data_was_erased_are_intact() -> None:
-    erased = redact(RECORDS[2].fields, PERSONAL)
+def redaction_of(number: int, names: Sequence[str] = PERSONAL, *, said_by: str = "allowed") -> list[Record]:
+    """Ten records of which one is redacted, and the record that says so."""
+    claims = {str(number): redaction_claim(entry(number - 1), names)}
+    says = entry(10, operation=REDACT_AUDIT, details={"commitments": claims}, outcome=said_by)
+    records = trail([*(entry(item) for item in range(10)), says])
+    erased = redact(records[number - 1].fields, names)
     assert erased is not None
     assert "192.0.2.7" not in str(erased)
-    changed = Record(3, erased, RECORDS[2].previous_hash, RECORDS[2].hash)
-    report = verified([*RECORDS[:2], changed, *RECORDS[3:]], NOTES)
-    assert report.intact
-    assert report.redacted == 1
+    place = records[number - 1]
+    return [*records[: number - 1], Record(number, erased, place.previous_hash, place.hash), *records[number:]]
+
+
+@pytest.mark.parametrize("said_by", ["allowed", "executed"])
+def test_a_redaction_is_intact_if_a_record_that_is_signed_says_so(said_by: str) -> None:
+    records = redaction_of(3, said_by=said_by)
+    report = verified([*records], signed(records, 4, 11))
+    assert report.intact, report.problems
+    assert (report.redacted, report.unrecorded_redactions) == (1, 0)
+    uncovered = verified([*records], signed(records, 4, 10))
+    assert kinds(uncovered) == ["uncovered"]
+    assert "record 11" in uncovered.problems[0].message
+    assert verified([*records], signed(records, 4, 10), allowed=Allowances(uncovered=True)).intact
+    assert verified([*records], [], is_sealed=True).intact, "who verified the seals needs no checkpoint"
+
+
+def test_a_redaction_that_no_record_names_is_reported_and_can_be_accepted() -> None:
+    records = redaction_of(3)[:10]
+    notes = signed(records, 10)
+    report = verified([*records], notes)
+    assert kinds(report) == ["redaction_unrecorded"]
+    assert (report.problems[0].seq, report.unrecorded_redactions) == (3, 1)
+    allowed = verified([*records], notes, allowed=Allowances(unrecorded_redactions=True))
+    assert (allowed.intact, allowed.unrecorded_redactions) == (True, 1)
+    assert kinds(verified([*redaction_of(3, said_by="refused")], signed(redaction_of(3, said_by="refused"), 11))) == [
+        "redaction_unrecorded"
+    ]
+
+
+def test_a_redaction_in_two_steps_needs_both_on_record() -> None:
+    first, second = (redaction_claim(entry(2), names) for names in (["remote"], ["principal"]))
+    says = [
+        entry(10 + n, operation=REDACT_AUDIT, details={"commitments": {"3": c}}) for n, c in enumerate((first, second))
+    ]
+    records = trail([*(entry(number) for number in range(10)), *says])
+    erased = redact(redact(records[2].fields, ["remote"]) or {}, ["principal"])
+    assert erased is not None
+    parts = [*records[:2], Record(3, erased, records[2].previous_hash, records[2].hash), *records[3:]]
+    assert verified([*parts], signed(records, 12)).intact
+    assert kinds(verified([*parts[:11]], signed(records, 11))) == ["redaction_unrecorded"]
+
+
+def test_a_trail_without_a_checkpoint_is_not_signed_unless_its_seals_were_verified() -> None:
+    assert kinds(verified([*RECORDS], [])) == ["unsigned"]
+    assert verified([*RECORDS], [], is_sealed=True).intact
+    assert verified([*RECORDS], [], allowed=Allowances(uncovered=True)).intact
+    assert verified([], []).intact, "nothing to sign"
+
+
+def test_a_checkpoint_that_records_name_and_that_is_gone_is_missed() -> None:
+    says = [entry(4, operation=SIGN_AUDIT, details={"size": 4}), entry(7, operation=SIGN_AUDIT, details={"size": 7})]
+    items = [entry(number) for number in range(9)]
+    records = trail([*items[:4], says[0], *items[4:6], says[1], *items[6:]])
+    both = signed(records, 4, 7)
+    assert verified([*records], both).intact
+    assert kinds(verified([*records], both[:1])) == ["checkpoint_missing"], "the last is gone"
+    assert verified([*records], both[1:]).intact, "a later one covers what an earlier one did"
+    for left in (both[:1], both[1:], []):
+        assert kinds(verified([*records], left, is_sealed=True)) == ["checkpoint_missing"]
+        assert verified([*records], left, is_sealed=True, allowed=Allowances(uncovered=True)).intact
+    assert verified([*records], both, is_sealed=True).intact
 
 
 def test_a_record_that_cannot_be_one_is_found() -> None:
@@ -211,7 +277,7 @@ def test_whatever_is_done_to_a_signed_trail_is_found(count: int, data: st.DataOb
         case "edit":
             fields = {**records[place].fields, **data.draw(CHANGES)}
             parts[place] = Record(place + 1, fields, records[place].previous_hash, records[place].hash)
-            if leaf_hash(fields, place + 1) == leaf_hash(records[place].fields, place + 1):
+            if fields == records[place].fields:
                 return
         case "delete":
             del parts[place]

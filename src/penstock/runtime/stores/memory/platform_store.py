@@ -18,6 +18,7 @@ from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.governance.audit.chain import ChainHead, RemovedRecords
 from penstock.governance.audit.leaves import redact_entry
+from penstock.governance.audit.redactions import removable
 from penstock.governance.quotas import UsageRow
 from penstock.runtime.ports.platform import (
     ANY_ETAG,
@@ -211,7 +212,8 @@ class MemoryPlatformStore:
         self.before_write("forget_audit")
         chain = self.calls.chains.get(tenant, [])
         older = (record for record in chain[:-1] if record.seq < before_seq and not _is_held(record, holds))
-        removed = list(islice(older, limits.AUDIT_REMOVED_AT_ONCE_MAX))
+        found = list(islice(older, limits.AUDIT_REMOVED_AT_ONCE_MAX))
+        removed = removable(found, {record.seq for record in chain}.__contains__)
         if removed:
             self.calls.check(call)
             self.calls.remove(tenant, removed, seal)
@@ -466,6 +468,7 @@ def _matches(record: AuditRecord, query: AuditQuery) -> bool:
         (query.after_seq is None or record.seq > query.after_seq)
         and (query.before_seq is None or record.seq < query.before_seq)
         and query.operation in (None, entry.operation)
+        and query.not_operation != entry.operation
         and query.principal in (None, entry.principal)
         and query.subject in (None, entry.subject)
         and query.outcome in (None, entry.outcome)

@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from penstock.base.errors import Rejected
+from penstock.base.errors import CorruptHistory, Rejected
 from penstock.governance.audit.chain import RemovedRecords
 from penstock.governance.audit.trails import RemovedPart
 from penstock.runtime.ports.audit import AuditRecord
 from penstock.runtime.stores.sqlite.errors import explain
-from penstock.runtime.stores.sqlite.platform.audit.records import COLUMNS, audit_tenants, record_of
+from penstock.runtime.stores.sqlite.platform.audit.records import audit_tenants, stored_records
 from penstock.runtime.stores.sqlite.platform.audit.removal import read_removed
 from penstock.runtime.stores.sqlite.schema.files import connect
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, identify
@@ -30,8 +30,7 @@ from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, ide
 __all__ = ["StoredTrails", "open_trails"]
 
 _BODY = msgspec.json.Decoder(dict[str, Any])
-_NOTES = "SELECT body FROM resources WHERE kind = ? AND tenant = ? ORDER BY resource_id"
-_RECORDS = f"SELECT {COLUMNS} FROM audit WHERE tenant = ? ORDER BY seq"
+_NOTES = "SELECT resource_id, body FROM resources WHERE kind = ? AND tenant = ? ORDER BY resource_id"
 
 StoredPart: TypeAlias = AuditRecord | RemovedPart
 
@@ -52,13 +51,12 @@ class StoredTrails:
 
     def bodies(self, kind: str, tenant: str) -> list[dict[str, Any]]:
         """The bodies of what a tenant has under a kind of resource."""
-        return [_BODY.decode(body) for (body,) in self.connection.execute(_NOTES, (kind, tenant))]
+        return [_decode_body(kind, tenant, *row) for row in self.connection.execute(_NOTES, (kind, tenant))]
 
     def parts(self, tenant: str) -> Iterator[StoredPart]:
-        """The records of a trail, and what stands for removed ones."""
+        """The records of a trail, and what stands for removed ones; raise `AuditRecordUnreadable` at a damaged one."""
         position = 0
-        for columns in self.connection.execute(_RECORDS, (tenant,)):
-            record = record_of(columns)
+        for record in stored_records(self.connection, tenant):
             for part in self._removed_before(tenant, position, record.seq):
                 yield part
                 position = part.last_seq
@@ -77,6 +75,14 @@ class StoredTrails:
                 position = last
             else:
                 return  # records are missing, which shows in the numbers
+
+
+def _decode_body(kind: str, tenant: str, resource_id: object, body: object) -> dict[str, Any]:
+    try:
+        return _BODY.decode(body)  # type: ignore[arg-type]  # a damaged cell may have any type
+    except (ValueError, TypeError) as error:
+        message = f"{kind} {resource_id} of {tenant!r} cannot be read: {error}"
+        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from error
 
 
 def _part(stretch: RemovedRecords) -> RemovedPart:

@@ -17,7 +17,7 @@ import msgspec
 from penstock.governance.audit.chain import GENESIS_HASH, ChainHead
 from penstock.runtime.ports.platform import AuditChains, Seal
 
-__all__ = ["broken_heads", "move_first", "read_chains", "read_head", "sealed_end", "write_last"]
+__all__ = ["broken_heads", "end_after_gap", "move_first", "read_chains", "read_head", "sealed_end", "write_last"]
 
 _COUNT_MARK, _UNSEALED_MARK = "audit_chains", "audit_unsealed"
 _READ = "SELECT first_seq, first_previous_hash, last_seq, last_hash, seal FROM audit_heads WHERE tenant = ?"
@@ -64,14 +64,21 @@ def sealed_end(connection: sqlite3.Connection, tenant: str, seal: Seal) -> Chain
         head = read_head(connection, tenant)
     if head is not None and seal.holds(tenant, head):
         return head
-    first = connection.execute(_FIRST, (tenant,)).fetchone()
-    last = connection.execute(_LAST, (tenant,)).fetchone()
     if head is None:
         _count(connection, seal, 1)
-    if head is None and last is None:
+    if head is None and connection.execute(_LAST, (tenant,)).fetchone() is None:
         return seal.head(tenant, (1, GENESIS_HASH), (0, GENESIS_HASH))
-    # Somebody removed or altered the head. Skipping a number leaves a gap that is found as long as the records are
-    # kept.
+    return end_after_gap(connection, tenant, seal)
+
+
+def end_after_gap(connection: sqlite3.Connection, tenant: str, seal: Seal) -> ChainHead:
+    """The head for a chain whose end or head somebody altered.
+
+    It skips a number, which leaves a gap that is found as long as the records are kept.
+    """
+    head = read_head(connection, tenant)
+    first = connection.execute(_FIRST, (tenant,)).fetchone()
+    last = connection.execute(_LAST, (tenant,)).fetchone()
     known = max(last[0] if last else 0, head.last_seq if head else 0)
     return seal.head(tenant, first or (1, GENESIS_HASH), (known + 1, last[1] if last else GENESIS_HASH))
 

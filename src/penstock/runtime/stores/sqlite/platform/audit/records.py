@@ -10,18 +10,21 @@ Above it: `store`, `removal`, `call_records`, `maintenance`. Below it: `heads`, 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
+from penstock.base.errors import CorruptHistory
 from penstock.governance.audit.chain import ChainHead
+from penstock.runtime.ports.audit import AuditRecordUnreadable
 from penstock.runtime.ports.platform import AuditEntry, AuditHold, AuditPage, AuditQuery, AuditRecord, Seal
 from penstock.runtime.stores.rules.listings import platform_page_size
 from penstock.runtime.stores.rules.writes import audit_unavailable
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
-from penstock.runtime.stores.sqlite.platform.audit.heads import broken_heads, sealed_end, write_last
+from penstock.runtime.stores.sqlite.errors import is_busy
+from penstock.runtime.stores.sqlite.platform.audit.heads import broken_heads, end_after_gap, sealed_end, write_last
 
 __all__ = [
     "COLUMNS",
@@ -33,6 +36,7 @@ __all__ = [
     "probe_audit",
     "read_audit",
     "record_of",
+    "stored_records",
 ]
 
 # One column for each field of an entry: a new field needs only its column in `schema.migrations`.
@@ -65,17 +69,39 @@ _DETAILS = msgspec.json.Decoder(dict[str, Any])
 _TEXTS = msgspec.json.Decoder(tuple[str, ...])
 _REDACTED = msgspec.json.Decoder(dict[str, dict[str, str]])
 _INTEGER_MAX = 2**63 - 1
+EndOf: TypeAlias = Callable[[sqlite3.Connection, str, Seal], ChainHead]
+_ALL = f"SELECT {COLUMNS} FROM audit WHERE tenant = ? ORDER BY seq"
+_NEXT_SEQ = "SELECT min(seq) FROM audit WHERE tenant = ? AND seq > ?"
+# Cells in the order of `COLUMNS`; SQLite itself takes any type anywhere.
+_NUMBERS, _REQUIRED = ("at", "count", "seq"), ("tenant", "principal", "surface", "operation", "outcome")
+_TYPES = tuple(
+    frozenset({int} if name in _NUMBERS else {bytes, str, type(None)} if name in _ENCODED else {str})
+    | (frozenset() if name in (*_NUMBERS, *_REQUIRED, "previous_hash", "hash") else frozenset({type(None)}))
+    for name in _COLUMN_NAMES
+)
+UNREADABLE = (sqlite3.DatabaseError, CorruptHistory, TypeError, ValueError)
+"""What reading a damaged record raises."""
 
 
 def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], seal: Seal) -> None:
     """Number, seal and append entries: all of them, or none if the transaction is rolled back."""
+    try:
+        _append_after(connection, entries, seal, sealed_end)
+    except sqlite3.IntegrityError:
+        # Somebody else wrote a row after the sealed end. It stays, so that it is found, and records go on after a gap.
+        _append_after(connection, entries, seal, end_after_gap)
+    except sqlite3.Error as error:
+        raise _as_store_error(error) from error
+
+
+def _append_after(connection: sqlite3.Connection, entries: Sequence[AuditEntry], seal: Seal, end_of: EndOf) -> None:
     heads: dict[str, ChainHead] = {}
     ends: dict[str, tuple[int, str]] = {}
     rows: list[tuple[object, ...]] = []
     for entry in entries:
         tenant = entry.tenant
         if tenant not in ends:
-            head = heads[tenant] = sealed_end(connection, tenant, seal)
+            head = heads[tenant] = end_of(connection, tenant, seal)
             ends[tenant] = (head.last_seq, head.last_hash)
         last_seq, previous_hash = ends[tenant]
         seq = last_seq + 1
@@ -84,10 +110,12 @@ def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], 
         rows.append(_columns_of(entry, seq, previous_hash, sealed))
     try:
         connection.executemany(_INSERT, rows)
-        for tenant, head in heads.items():
-            write_last(connection, tenant, head, ends[tenant], seal)
-    except sqlite3.Error as error:
-        raise _as_store_error(error) from error
+    except sqlite3.IntegrityError:
+        own = [(entry.tenant, *columns[-3::2]) for entry, columns in zip(entries, rows, strict=True)]
+        connection.executemany("DELETE FROM audit WHERE tenant = ? AND seq = ? AND hash = ?", own)
+        raise
+    for tenant, head in heads.items():
+        write_last(connection, tenant, head, ends[tenant], seal)
 
 
 def _as_store_error(error: sqlite3.Error) -> Exception:
@@ -105,8 +133,46 @@ def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> AuditPage:
     """A page of records."""
     size = platform_page_size(query.limit)
     statement, parameters = audit_statement(query)
-    found = connection.execute(statement, (*parameters, size + 1)).fetchall()
-    return AuditPage(tuple(record_of(columns) for columns in found[:size]), len(found) > size)
+    try:
+        found = connection.execute(statement, (*parameters, size + 1)).fetchall()
+        return AuditPage(tuple(record_of(columns) for columns in found[:size]), len(found) > size)
+    except UNREADABLE as error:
+        raise _first_unreadable(connection, query.tenant, error) from error
+
+
+def _first_unreadable(connection: sqlite3.Connection, tenant: str, error: Exception) -> Exception:
+    """Return which record of a tenant cannot be read; the error itself if all can be read one by one."""
+    try:
+        for _ in stored_records(connection, tenant):
+            pass
+    except AuditRecordUnreadable as found:
+        return found
+    return error
+
+
+def stored_records(connection: sqlite3.Connection, tenant: str) -> Iterator[AuditRecord]:
+    """The records of a trail, oldest first; raise `AuditRecordUnreadable` at the first that cannot be read.
+
+    A damaged page or cell does not say where it is, so this knows the record by the one before it.
+    """
+    position = 0
+    try:
+        for columns in connection.execute(_ALL, (tenant,)):
+            record = record_of(columns)
+            yield record
+            position = record.seq
+    except UNREADABLE as error:
+        if is_busy(error):
+            raise
+        raise AuditRecordUnreadable(tenant, _seq_after(connection, tenant, position), str(error)) from error
+
+
+def _seq_after(connection: sqlite3.Connection, tenant: str, seq: int) -> int:
+    try:
+        ((found,),) = connection.execute(_NEXT_SEQ, (tenant, seq)).fetchall()
+    except sqlite3.DatabaseError:
+        found = None  # the page with the numbers is damaged
+    return found if type(found) is int else seq + 1
 
 
 def audit_statement(query: AuditQuery) -> tuple[str, tuple[object, ...]]:
@@ -117,6 +183,7 @@ def audit_statement(query: AuditQuery) -> tuple[str, tuple[object, ...]]:
         ("seq > ?", _bounded(query.after_seq)),
         ("seq < ?", _bounded(query.before_seq)),
         ("operation = ?", query.operation),
+        ("operation <> ?", query.not_operation),
         ("principal = ?", query.principal),
         ("subject = ?", query.subject),
         ("outcome = ?", query.outcome),
@@ -179,8 +246,14 @@ def probe_audit(connection: sqlite3.Connection) -> None:
 
 
 def audit_tenants(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Every tenant that has records, ordered by name."""
-    return tuple(str(tenant) for (tenant,) in connection.execute(_TENANTS).fetchall())
+    """Every tenant that has records, ordered by name; by the heads of their chains if the records are damaged."""
+    try:
+        found = connection.execute(_TENANTS).fetchall()
+    except sqlite3.DatabaseError as error:
+        if is_busy(error):
+            raise
+        found = connection.execute("SELECT tenant FROM audit_heads ORDER BY tenant").fetchall()
+    return tuple(str(tenant) for (tenant,) in found)
 
 
 def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
@@ -201,7 +274,10 @@ def broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def record_of(columns: Sequence[Any]) -> AuditRecord:
-    """The record in a row of `COLUMNS`."""
+    """The record in a row of `COLUMNS`; raise TypeError or `CorruptHistory` if a cell is damaged."""
+    for name, value, expected in zip(_COLUMN_NAMES, columns, _TYPES, strict=True):
+        if type(value) not in expected:
+            raise TypeError(f"{name} is not of its type")
     *plain, details, acting_for, reasons, redacted, seq, previous_hash, sealed = columns
     entry = AuditEntry(
         **dict(zip(_PLAIN, plain, strict=True)),

@@ -17,6 +17,7 @@ import msgspec
 from penstock.base import limits
 from penstock.governance.audit.chain import RemovedRecords
 from penstock.governance.audit.leaves import entry_leaf, redact_entry
+from penstock.governance.audit.redactions import removable
 from penstock.governance.audit.tree import HASH_BYTES
 from penstock.runtime.ports.audit import AuditEntry, AuditHold, AuditRecord, Seal
 from penstock.runtime.stores.sqlite.codec import encode_json
@@ -34,6 +35,7 @@ _ENDING_AT = (
     "SELECT first_seq, last_seq, previous_hash, last_hash, leaves, seal FROM audit_removed"
     " WHERE tenant = ? AND last_seq = ?"
 )
+_EXISTS = "SELECT 1 FROM audit WHERE tenant = ? AND seq = ?"
 _KEEP = "INSERT OR REPLACE INTO audit_removed VALUES (?,?,?,?,?,?,?)"
 _ERASE = (
     "UPDATE audit SET principal = :principal, principal_name = :principal_name, acting_for = :acting_for,"
@@ -53,7 +55,8 @@ def forget_audit(
     statement = f"SELECT {COLUMNS} FROM audit WHERE tenant = ? AND seq < ?{condition} ORDER BY seq LIMIT ?"
     before = min(before_seq, last)
     rows = connection.execute(statement, (tenant, before, *parameters, limits.AUDIT_REMOVED_AT_ONCE_MAX))
-    records = [record_of(columns) for columns in rows.fetchall()]
+    found = [record_of(columns) for columns in rows.fetchall()]
+    records = removable(found, lambda seq: bool(connection.execute(_EXISTS, (tenant, seq)).fetchall()))
     for removed in _in_rows(records):
         _keep(connection, tenant, removed, seal)
         span = (tenant, removed.first_seq, removed.last_seq)
