@@ -17,6 +17,7 @@ from unittest.mock import patch
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.engine.walk import questions
+from penstock.governance.audit.leaves import PERSONAL, redact
 from penstock.operations.agent_profile import ledger
 from penstock.operations.drafts.preflight import DraftDeskAtGate
 from penstock.operations.gate import authentication
@@ -224,6 +225,30 @@ def _loses_record(scope: Scope, answer: _Answer) -> None:
         answer.replace(json.dumps(body).encode())
 
 
+def _made_up_redaction(record: dict[str, Any], **shown: str) -> None:
+    """Write other values into a record, beside the commitments to the real ones."""
+    fields = {name: value for name, value in record.items() if value is not None}
+    erased = redact(fields, PERSONAL)
+    assert erased is not None
+    record.update({name: None for name in PERSONAL if name not in erased})
+    record.update(salt=None, redacted=erased["redacted"], principal=erased["principal"])
+    record.update(shown)
+
+
+def _shows_values_beside_commitments(scope: Scope, answer: _Answer) -> None:
+    if scope["path"].endswith("/audit/export") and answer.status == 200:
+        body = json.loads(answer.body)
+        _made_up_redaction(body["data"]["items"][-1], principal="key:somebody", principal_name="Somebody Else")
+        answer.replace(json.dumps(body).encode())
+
+
+def _erases_without_a_record(scope: Scope, answer: _Answer) -> None:
+    if scope["path"].endswith("/audit/export") and answer.status == 200:
+        body = json.loads(answer.body)
+        _made_up_redaction(body["data"]["items"][-1])
+        answer.replace(json.dumps(body).encode())
+
+
 def _puts_messages_into_codes(scope: Scope, answer: _Answer) -> None:
     if scope["path"].endswith("/audit") and answer.status == 200:
         body = json.loads(answer.body)
@@ -330,6 +355,18 @@ BREAKAGES: tuple[Breakage, ...] = (
         about="A record is missing in the middle of the audit trail.",
         caught_by=("audit.records-are-a-chain",),
         applied=_rewriting(_loses_record),
+    ),
+    Breakage(
+        name="forged-name-beside-a-commitment",
+        about="A record shows another caller beside the commitment to the real one.",
+        caught_by=("audit.redaction-is-on-record",),
+        applied=_rewriting(_shows_values_beside_commitments),
+    ),
+    Breakage(
+        name="redaction-without-a-record",
+        about="A caller is erased from the trail, and no record says so.",
+        caught_by=("audit.redaction-is-on-record",),
+        applied=_rewriting(_erases_without_a_record),
     ),
     Breakage(
         name="messages-in-codes",

@@ -8,6 +8,7 @@ from penstock.cli.verify.checks import CheckFailed, NotApplicable, expect
 from penstock.cli.verify.kit import Kit
 from penstock.cli.verify.profiles.audit.table import AUDIT
 from penstock.cli.verify.target import Json, expect_data, expect_refused
+from penstock.governance.audit.redactions import RedactionLedger
 
 __all__: list[str] = []
 
@@ -50,6 +51,23 @@ async def deletion_is_noticed(kit: Kit) -> None:
 async def reordering_is_noticed(kit: Kit) -> None:
     records = await _chain(kit)
     expect(_broken_at(records[::-1]) is not None, "a broken chain", "an unbroken one")
+
+
+@AUDIT.check(
+    "A field of a record is erased only if a later record says so, and shows no value.",
+    "Anybody can compute what stands for an erased field, and could write another name beside it.",
+)
+async def redaction_is_on_record(kit: Kit) -> None:
+    ledger = RedactionLedger()
+    for record in await _chain(kit):
+        try:
+            ledger.add(int(record.get("seq", 0)), {name: value for name, value in record.items() if value is not None})
+        except ValueError as error:
+            raise CheckFailed(
+                "a record as it was made, or redacted on record", {**record, "error": str(error)}
+            ) from error
+    loose = [item.seq for item in ledger.redactions() if item.recorded_in is None]
+    expect(not loose, "a record of every redaction", f"none for the records {loose[:3]}")
 
 
 @AUDIT.check("The server verifies its own trail.", "An administrator must be able to ask at any time.")
