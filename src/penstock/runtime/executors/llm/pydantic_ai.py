@@ -53,6 +53,7 @@ from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
@@ -253,6 +254,11 @@ class PydanticProvider:
             tokens_known=request.reader is None or usage.has_values(),
             thoughts=thoughts_of(response, self.name, request.model),
         )
+
+    def price(self, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Return what so many tokens of a model cost, in US dollars; None if that is unknown."""
+        usage = RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+        return self._cost(ModelResponse(parts=[], usage=usage, model_name=model, provider_name=self.config.kind))
 
     def _cost(self, response: ModelResponse) -> Decimal | None:
         prices, usage = self.config.prices, response.usage
