@@ -57,6 +57,7 @@ from pydantic_ai.usage import RequestUsage
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.lazy_import import importing_alone
 from penstock.base.traces import current_traceparent
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmMessage, LlmReply, LlmRequest, LlmToolCall
@@ -223,8 +224,12 @@ class PydanticProvider:
                     transport=transport,
                 )
             # In a thread, because the first client of a kind imports the library of its provider.
-            self._clients[model] = made = await asyncio.to_thread(self._make, model, self._http)
+            self._clients[model] = made = await asyncio.to_thread(self._make_alone, model, self._http)
             return made
+
+    def _make_alone(self, model: str, http: httpx2.AsyncClient) -> Model[Any]:
+        with importing_alone():
+            return self._make(model, http)
 
     def _make(self, model: str, http: httpx2.AsyncClient) -> Model[Any]:
         config = self.config
