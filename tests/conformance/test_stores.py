@@ -11,7 +11,9 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.model import AgentLimits
 from penstock.runtime.ports.runs import Appended, RunPosition, RunQuery, RunRow, RunStore, SequenceConflict, StoredRun
+from penstock.runtime.spending import CALLER_LABEL, RunSpending, Spent
 from tests.conformance.stores import (
     AT,
     contents,
@@ -971,3 +973,72 @@ def test_the_defaults_of_a_row_are_those_of_a_run_that_nobody_works_on() -> None
         terminal=False,
         tenant="default",
     )
+
+
+# --- spending ------------------------------------------------------------------------------------
+
+
+async def _tree(store: RunStore) -> None:
+    """A run, one that a node of it called, and a child of that."""
+    await store.append(start("r_top"))
+    await store.append(start("r_called", labels={CALLER_LABEL: "r_top"}))
+    await store.append(start("r_called:child", parent_run_id="r_called", labels={CALLER_LABEL: "r_top"}))
+
+
+@on_every_store
+async def test_what_a_run_spends_counts_for_every_run_above_it(store: RunStore) -> None:
+    await _tree(store)
+    assert await store.spending("r_top") is None
+    assert await store.spend("r_called:child", Spent(turns=1, requests=1, input_tokens=7, cost=5), at=AT) is None
+    assert await store.spend("r_called:child", Spent(input_tokens=-2, output_tokens=3, unpriced=1), at=AT) is None
+    used = Spent(turns=1, requests=1, input_tokens=5, output_tokens=3, cost=5, unpriced=1)
+    assert await store.spending("r_called:child") == RunSpending(own=used, below=Spent())
+    assert await store.spending("r_called") == RunSpending(own=Spent(), below=used)
+    assert await store.spending("r_top") == RunSpending(own=Spent(), below=used)
+
+
+@on_every_store
+async def test_a_limit_above_refuses_and_counts_nothing(store: RunStore) -> None:
+    once = Spent(turns=1, requests=1, input_tokens=10, cost=10)
+    for kind, given in (
+        ("turns", AgentLimits(turns=2)),
+        ("tokens", AgentLimits(tokens=20)),
+        ("cost", AgentLimits(cost=20)),
+        ("time", AgentLimits(time_ms=2)),
+    ):
+        top, called = f"r_{kind}", f"r_{kind}_called"
+        await store.append(start(top))
+        await store.append(start(called, labels={CALLER_LABEL: top}))
+        assert await store.spend(top, once, at=AT, limits=given, checked=True) is None
+        assert await store.spend(called, once, at=AT + 1, checked=True) is None
+        refused = await store.spend(called, once, at=AT + 2, checked=True)
+        assert refused is not None
+        assert (refused.run_id, refused.kind, refused.limits, refused.used.turns) == (top, kind, given, 2)
+        assert await store.spending(top) == RunSpending(own=once, below=once)
+
+
+@on_every_store
+async def test_of_many_runs_at_once_only_as_many_turns_are_taken_as_there_are(store: RunStore) -> None:
+    await store.append(start("r_top"))
+    await store.spend("r_top", Spent(turns=1), at=AT, limits=AgentLimits(turns=6), checked=True)
+    for number in range(20):
+        await store.append(start(f"r_{number}", labels={CALLER_LABEL: "r_top"}))
+    asked = [store.spend(f"r_{number}", Spent(turns=1), at=AT, checked=True) for number in range(20)]
+    assert sum(found is None for found in await asyncio.gather(*asked)) == 5
+
+
+@on_every_store
+async def test_the_limits_of_a_deleted_run_hold_as_long_as_a_run_below_it_goes_on(store: RunStore) -> None:
+    top = start("r_top")
+    below = start("r_called", labels={CALLER_LABEL: "r_top"})
+    await store.append(top)
+    await store.append(below)
+    await store.spend("r_top", Spent(turns=1), at=AT, limits=AgentLimits(turns=2), checked=True)
+    await store.spend("r_called", Spent(turns=1), at=AT, checked=True)
+    await store.append(step(top, status="completed", terminal=True))
+    assert await store.delete_runs(["r_top"]) == 1
+    assert await store.spend("r_called", Spent(turns=1), at=AT, checked=True) is not None
+    await store.append(step(below, status="completed", terminal=True))
+    assert await store.delete_runs(["r_called"]) == 1
+    assert await store.spending("r_called") is None
+    assert await store.spending("r_top") is None

@@ -23,7 +23,7 @@ def _names(listed: str) -> frozenset[str]:
 CHANGING: dict[str, frozenset[str]] = {
     "Store": _names(
         "append claim set_work register_worker heartbeat remove_worker put_definition put_definitions delete_definition"
-        " put_schedule delete_schedule delete_runs delete_ended"
+        " put_schedule delete_schedule delete_runs delete_ended spend"
     ),
     "PlatformStore": _names(
         "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit redact_audit"
@@ -39,7 +39,7 @@ READING: dict[str, frozenset[str]] = {
     "Store": _names(
         "open close load history row positions change_mark changes list_runs due next_wake_at timers_ahead"
         " has_unclaimed owned workers definition definition_named definition_versions definitions list_definitions"
-        " schedules ended_runs"
+        " schedules ended_runs spending"
     ),
     "PlatformStore": _names(
         "key change_mark keys audit audit_tenants resource resources all_resources due_deliveries next_delivery_at"

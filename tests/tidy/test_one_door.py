@@ -34,6 +34,7 @@ MACHINERY = {
     "runtime/host/writes.py": "Store.append",
     "runtime/host/definitions.py": "Store.put_definition",
     "runtime/host/driver.py": "Host.release Host.send Host.try_move Store.claim Store.remove_worker Store.set_work",
+    "runtime/activities/budgets.py": "Store.spend",
     "runtime/chains.py": "Host.start",
     "runtime/host/effects.py": "Host.send Host.start",
     "runtime/host/timers.py": "Host.send",

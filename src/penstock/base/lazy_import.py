@@ -13,16 +13,47 @@ Use it for modules that few calls need and that take long to import: checks of d
 `cryptography.exceptions`), searches the disk at start, puts a stand-in into `sys.modules` where others find it, and in
 some releases of Python 3.11 two threads may both load the module.
 
+Modules of a library that import each other in a circle cannot be imported by two threads at once: Python breaks the
+deadlock, and one of the threads finds a module that is half there. So every import that happens while a program runs
+goes through `import_alone`, or through the block `importing_alone`: one thread imports, the others wait.
+
 Above it: whatever must start fast. Below it: the standard library.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
+from threading import RLock
+from types import ModuleType
 
-__all__ = ["LazyModule", "lazy_exports", "lazy_import"]
+__all__ = ["LazyModule", "import_alone", "importing_alone", "lazy_exports", "lazy_import"]
+
+_IMPORTING = RLock()
+# Longer than any import. A thread that imports without the lock, and needs it in the middle, must not wait for ever.
+_WAIT_SECONDS = 30.0
+
+
+@contextmanager
+def importing_alone() -> Iterator[None]:
+    """Import, in the block, while no other thread does."""
+    held = _IMPORTING.acquire(timeout=_WAIT_SECONDS)
+    try:
+        yield
+    finally:
+        if held:
+            _IMPORTING.release()
+
+
+def import_alone(name: str) -> ModuleType:
+    """Import a module while no other thread imports one. A module that is there is returned at once."""
+    known = sys.modules.get(name)
+    if known is not None and not getattr(getattr(known, "__spec__", None), "_initializing", False):
+        return known
+    with importing_alone():
+        return import_module(name)
 
 
 class LazyModule:
@@ -32,7 +63,7 @@ class LazyModule:
         self._lazy_name = name
 
     def __getattr__(self, attribute: str) -> object:
-        value: object = getattr(import_module(self._lazy_name), attribute)
+        value: object = getattr(import_alone(self._lazy_name), attribute)
         # Python calls this method only for attributes that the instance lacks, so the next read costs nothing extra.
         setattr(self, attribute, value)
         return value
@@ -57,7 +88,7 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], ob
         module = modules.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(module), name)
+        value: object = getattr(import_alone(module), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -358,6 +358,15 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     declared: bool = False
 
 
+class AgentLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent, and everything that its run starts, may use of models. None: as much as it takes."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    cost: int | None = None  # in billionths of a US dollar
+    time_ms: int | None = None  # from the first turn on
+
+
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     """A compiled document, identified by its hash."""
 
@@ -385,6 +394,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     triggers: tuple[JsonObject, ...] = ()
     tests: tuple[JsonObject, ...] = ()
     initial_state: JsonValue = None
+    limits: AgentLimits | None = None  # of an agent
 
     @property
     def native(self) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
 
+from penstock.base.lazy_import import import_alone
 from penstock.operations import (
     audit,
     drafts,
@@ -123,7 +123,7 @@ def _operations() -> tuple[Capability, ...]:
 
 def _modules(resource: ModuleType) -> Iterator[ModuleType]:
     for found in iter_modules(resource.__path__, f"{resource.__name__}."):
-        yield import_module(found.name)
+        yield import_alone(found.name)
 
 
 def _place(module: ModuleType) -> int:

@@ -8,7 +8,6 @@ records that, as for every call. Tenants other than the default one get figures 
 from __future__ import annotations
 
 import asyncio
-import importlib
 from typing import TYPE_CHECKING
 
 from starlette.routing import BaseRoute
@@ -16,6 +15,7 @@ from starlette.types import Scope
 
 from penstock.asgi import HttpOrigin, remote_of, request_id_of
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.lazy_import import import_alone
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall
@@ -43,7 +43,7 @@ class Metrics:
     async def exposition(self) -> PrometheusRenderer:
         """Return the renderer, importing its module on first use."""
         if self._exposition is None:
-            module = await asyncio.to_thread(importlib.import_module, "penstock.rest.prometheus")
+            module = await asyncio.to_thread(import_alone, "penstock.rest.prometheus")
             self._exposition = module.PrometheusRenderer(self._telemetry)
         return self._exposition
 

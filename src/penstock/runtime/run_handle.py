@@ -7,7 +7,7 @@ so two objects for the same run are interchangeable.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -369,8 +369,18 @@ class Run(msgspec.Struct, frozen=True):
             raise Rejected("JQ_FAILED", outcome.message)
         return outcome.value
 
-    async def fork(self, *, at_seq: int, run_id: str | None = None, by: Initiator | None = None) -> Run:
-        """Start a new run from the history of this one up to a record, with the same labels and its full timeout."""
+    async def fork(
+        self,
+        *,
+        at_seq: int,
+        run_id: str | None = None,
+        by: Initiator | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> Run:
+        """Start a new run from the history of this one up to a record, with its full timeout.
+
+        It has the same labels, and `labels` beside or instead of them.
+        """
         row = await self.host.row(self.id)
         if row is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
@@ -379,7 +389,9 @@ class Run(msgspec.Struct, frozen=True):
             await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by, untrusted=self.untrusted
         )
         state = await self.host.fold(records)
-        refused = await self.host.adopt(state, records, labels=own_labels(row.labels), call=self.call)
+        refused = await self.host.adopt(
+            state, records, labels={**own_labels(row.labels), **(labels or {})}, call=self.call
+        )
         if refused is not None:
             raise refusal_error(refused)
         return replace(self, id=state.run_id)

@@ -15,7 +15,9 @@ import msgspec
 from msgspec.structs import replace
 
 from penstock.app.executors.lazy_executor import ClosableExecutor
+from penstock.base.ids import PERSON_AGENT
 from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.activities.budgets import tokens_in
 from penstock.runtime.activities.performing import (
     ActivityCall,
     ActivityDone,
@@ -24,6 +26,7 @@ from penstock.runtime.activities.performing import (
     AsyncPerformer,
 )
 from penstock.runtime.executors.mcp.config import OWN_SERVER
+from penstock.runtime.spending import Spent
 
 __all__ = ["DelegateExecutor"]
 
@@ -45,13 +48,36 @@ class DelegateExecutor:
         """Perform one attempt."""
         named = (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id"))
         if self.agents is not None and (named in self.protocols or self.calls is None):
-            return await self.agents.perform(call)
+            return await _paid(self.agents, call)
         if call.withdraws:
             return ActivityDone(None)  # a run of this server is cancelled with the run that waits for it
         if self.calls is None:
             message = f"the agent {named} is not configured, and no gate can reach it"
             return ActivityError(message, "DELEGATE_AGENT_NOT_FOUND", retryable=False)
         return await self.calls.perform(_call_of_agent(call, named))
+
+
+async def _paid(agents: AsyncPerformer, call: ActivityCall) -> ActivityOutcome:
+    """Give a task to an agent outside, if the runs above have room for it.
+
+    It counts as one turn, with as many tokens as the task and the answer have. What it costs is not known, so it is not
+    asked below a limit of cost. The agent that asks a person costs nothing.
+    """
+    budget, named = call.budget, (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id"))
+    if budget is None or call.withdraws or call.activity.round > 0 or named == PERSON_AGENT:
+        return await agents.perform(call)
+    given = (call.activity.delegate or {}).get("delegateInput", call.activity.arguments)
+    refused = await budget.take(Spent(turns=1, requests=1, input_tokens=_tokens(given), unpriced=1))
+    if refused is not None:
+        return ActivityError(refused.message, refused.code, retryable=False)
+    outcome = await agents.perform(call)
+    if isinstance(outcome, ActivityDone):
+        await budget.settle(Spent(output_tokens=_tokens(outcome.result)))
+    return outcome
+
+
+def _tokens(value: JsonValue) -> int:
+    return tokens_in(len(msgspec.json.encode(value)))
 
 
 def _call_of_agent(call: ActivityCall, name: JsonValue) -> ActivityCall:

@@ -8,12 +8,12 @@ libraries take seconds to import and tens of megabytes on disk, so nothing else 
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
 
 from penstock.base.errors import Rejected, Unavailable
+from penstock.base.lazy_import import import_alone
 
 __all__ = ["EXTRA_EXECUTORS", "ExtraExecutor", "load_executor", "require_extra"]
 
@@ -50,7 +50,7 @@ def load_executor(name: str) -> ModuleType:
     """Import the module of an executor. If its libraries are missing, the error says what to install."""
     wanted = _named(name)
     try:
-        return importlib.import_module(wanted.module)
+        return import_alone(wanted.module)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing and missing not in wanted.libraries:

@@ -1,7 +1,8 @@
 """Executors that are created when an activity first needs them.
 
 Importing a library and reading a secret take time. Neither delays the start, or runs that need neither. Both happen in
-a thread.
+a thread. If something unexpected goes wrong with that, it is tried again and again, until it succeeds or the attempt is
+not wanted any more: nothing was done yet, and it says nothing about the run.
 
 Above it: `Penstock`, `configured`. Below it: executors of any kind.
 """
@@ -9,6 +10,7 @@ Above it: `Penstock`, `configured`. Below it: executors of any kind.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,6 +19,10 @@ from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
 
 __all__ = ["ClosableExecutor", "LazyExecutor"]
+
+_LOGGER = logging.getLogger("penstock.executors")
+_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS_MAX = 30.0
 
 
 class ClosableExecutor(AsyncPerformer, Protocol):
@@ -42,12 +48,21 @@ class LazyExecutor:
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt."""
-        try:
-            executor = await self.ready(str(self.name_of(call)))
-        except PenstockError as error:
-            message = f"{error.message}; {error.hint}" if error.hint else error.message
-            return ActivityError(message, error.code, retryable=isinstance(error, Unavailable))
-        return await executor.perform(call)
+        pause = _PAUSE_SECONDS
+        while True:
+            try:
+                executor = await self.ready(str(self.name_of(call)))
+            except PenstockError as error:
+                message = f"{error.message}; {error.hint}" if error.hint else error.message
+                return ActivityError(message, error.code, retryable=isinstance(error, Unavailable))
+            except Exception:  # whatever a library raises while it is imported
+                _LOGGER.exception("what performs %s cannot be made; trying again", call.activity.node_type)
+                async with call.waiting():
+                    await asyncio.sleep(pause)
+                pause = min(pause * 2, _PAUSE_SECONDS_MAX)
+                await call.confirm()  # it has waited
+            else:
+                return await executor.perform(call)
 
     async def close(self) -> None:
         """Close the executor if it was created."""

@@ -24,7 +24,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.executors.llm.mock import MockProvider, script_from_json
-from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmProvider, LlmRequest
+from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmProvider, LlmRequest, price_of
 from penstock.runtime.ports.models import COMPATIBLE, MOCK, ConfiguredModels, ModelLimits, ModelRules
 
 __all__ = ["configured_models", "model_providers", "model_rules"]
@@ -119,6 +119,10 @@ class _ProviderOnDemand:
             message = f"{error.message}; {error.hint}" if error.hint else error.message
             return LlmFailure(error=f"{self.called}: {message}", code="LLM_CREDENTIALS_MISSING")
         return await self._made.ask(request)
+
+    def price(self, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Return what so many tokens of a model cost; None if that is unknown, or before the first request."""
+        return price_of(self._made, model, input_tokens, output_tokens)
 
     async def close(self) -> None:
         """Close the provider if it was created."""

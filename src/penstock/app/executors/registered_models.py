@@ -191,6 +191,10 @@ class _KeptProvider:
             self._in_flight -= 1
             await self._close_if_unused()
 
+    def price(self, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Return what so many tokens of a model cost; None if that is unknown."""
+        return port.price_of(self.provider, model, input_tokens, output_tokens)
+
     async def close(self) -> None:
         """Close the connections."""
         await self.provider.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib
 from contextlib import suppress
 from types import ModuleType
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.lazy_import import import_alone
 from penstock.mcp_surface.answer_page.page import AnswerPage
 from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
 from penstock.mcp_surface.options import GRAPH_PATH, MESSAGES_PATH, SSE_PATH, McpOptions
@@ -90,7 +90,7 @@ def load_mcp() -> ModuleType:
     # collections.
     gc.disable()
     try:
-        return importlib.import_module(_MODULE)
+        return import_alone(_MODULE)
     finally:
         gc.freeze()
         gc.enable()

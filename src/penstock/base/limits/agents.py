@@ -13,6 +13,7 @@ __all__ = [
     "AGENT_RESULT_CHARACTERS_MAX",
     "AGENT_SUMMARY_SHARE",
     "AGENT_TOOLS_MAX",
+    "AGENT_TREE_TURNS_DEFAULT",
     "AGENT_TURNS_DEFAULT",
     "AGENT_TURNS_MAX",
     "CHAT_LOOK_SECONDS",
@@ -53,6 +54,9 @@ A2A_PAGE_DEFAULT = 50
 A2A_PAGE_MAX = 100
 # Turns of an agent whose block does not say: most work is done in five, and a model that goes in circles stops soon.
 AGENT_TURNS_DEFAULT = 10
+# Turns of an agent and all agents below it, if its block does not say how many: enough for a hundred agents that take
+# ten each, and an end to agents that call each other for ever.
+AGENT_TREE_TURNS_DEFAULT = 1_000
 # More than this is no conversation any more; a workflow calls several agents, or one of them several times.
 AGENT_TURNS_MAX = 200
 # Calls of one turn that are under way at a time, unless the block says otherwise.

@@ -14,11 +14,14 @@ __all__ = [
     "HTTP_TIMEOUT_MS_DEFAULT",
     "LLM_ANSWER_BYTES_MAX",
     "LLM_ANSWER_TOKENS_MAX",
+    "LLM_COST_BELIEVED_MAX",
     "LLM_FALLBACKS_MAX",
     "LLM_MODELS_CACHED_MAX",
+    "LLM_OUTPUT_TOKENS_ESTIMATED",
     "LLM_REGISTERED_PROVIDERS_MAX",
     "LLM_THOUGHTS_CHARACTERS_MAX",
     "LLM_TIMEOUT_MS_DEFAULT",
+    "LLM_TOKENS_BELIEVED_MAX",
     "LLM_TOOLS_MAX",
     "LLM_TOOL_CALLS_MAX",
     "LLM_TOOL_CALL_ID_CHARACTERS_MAX",
@@ -73,6 +76,11 @@ LLM_MODELS_CACHED_MAX = 64
 LLM_REGISTERED_PROVIDERS_MAX = 64
 # Models that are tried after the first, with the fallbacks of fallbacks; after more, the answer comes too late.
 LLM_FALLBACKS_MAX = 8
+# What a reply counts as until it is there: a usual turn of an agent. A lost request keeps this count.
+LLM_OUTPUT_TOKENS_ESTIMATED = 256
+# More tokens or dollars than one request can use with any model that is sold: a provider that reports more is wrong.
+LLM_TOKENS_BELIEVED_MAX = 100_000_000
+LLM_COST_BELIEVED_MAX = 10_000
 # Models that are read to find out whether the fallbacks of a registered one lead back to it.
 MODEL_FALLBACKS_FOLLOWED_MAX = 100
 # Violations of an output schema that a model is shown for its one repair; more confuse it.

@@ -29,7 +29,6 @@ from penstock.cli.run.source import AsyncCall
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.jq.expressions import Evaluator
-from penstock.operations.runs.starting import CALLER_LABEL
 from penstock.runtime.simulation.dry_run import nth_scripted
 
 __all__ = ["NOT_RUN", "Bounds", "CaseRunner"]
@@ -257,16 +256,11 @@ class CaseRunner:
         return view
 
     async def _spent_by(self, run_id: str, depth: int = 0) -> Spent:
-        """Return what a run used, with its children, those that it called and those that it continues."""
+        """Return what a run used, with everything below it, and with the runs that it continues."""
         view = await self.call("execution.status", {"execution_id": run_id})
         spent = spent_of(view.get("usage"))
-        if depth >= _DEPTH_MAX:
-            return spent
-        others: list[str] = [view["continued_from"]] if view.get("continued_from") else []
-        for chosen in ({"parent_id": run_id}, {"label": f"{CALLER_LABEL}={run_id}"}):
-            others += [item["execution_id"] for item in await self.runs.listed(dict(chosen))]
-        for other in others:
-            spent += await self._spent_by(other, depth + 1)
+        if depth < _DEPTH_MAX and view.get("continued_from"):
+            spent += await self._spent_by(view["continued_from"], depth + 1)
         return spent
 
     def _not_run(self, case: Case) -> CaseResult:

@@ -146,7 +146,9 @@ def _usage_text(usage: Mapping[str, Any]) -> str:
     counted = f"{requests} request{'' if requests == 1 else 's'}"
     tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
     price = f"{cost['amount']} {cost['currency']}" if cost else "cost unknown"
-    return f"{counted}, {tokens}, {price}"
+    own = usage.get("own")
+    below = "" if own is None else f"; {own['requests']} of these by itself, the others by runs below it"
+    return f"{counted}, {tokens}, {price}{below}"
 
 
 def _waits(view: Mapping[str, Any], context: RunContext) -> Iterator[Sequence[str | Text]]:

@@ -7,19 +7,23 @@ errors gets `Rejected`, with the advice to validate first.
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, Decimal
+
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.base.limits import AGENT_TREE_TURNS_DEFAULT
 from penstock.definitions.agents.expansion import expanded
 from penstock.definitions.build.nodes import NodeBuilder
 from penstock.definitions.canonical import definition_hash
-from penstock.definitions.model import Checkpointing, Format, Node, RunBody, Workflow
+from penstock.definitions.model import AgentLimits, Checkpointing, Format, Node, RunBody, Workflow
 from penstock.definitions.node_parts.compiling import build_error_routes, duration_of, optional_schema
 from penstock.definitions.outline.document import Outline, begins_run, outline_of
 from penstock.definitions.schemas.compiled import apply_defaults
 
 __all__ = ["build_workflow"]
 
+_NANOS = 1_000_000_000
 _CHECKPOINT_STRATEGIES = {"off": "disabled", "none": "disabled", "interval": "every_n_nodes"}
 
 
@@ -30,8 +34,23 @@ def build_workflow(document: JsonObject) -> Workflow:
     nodes = NodeBuilder(outline=outline, defaults=object_or_empty(document.get("defaults"))).build()
     if outline.native:
         built = _native(whole, outline, nodes)
-        return built if whole is document else replace(built, document=document, hash=definition_hash(document))
+        if whole is document:
+            return built
+        limits = _limits(object_or_empty(object_or_empty(document.get("agent")).get("limits")))
+        return replace(built, document=document, hash=definition_hash(document), limits=limits)
     return _published(document, outline, nodes)
+
+
+def _limits(given: JsonObject) -> AgentLimits:
+    """Return the limits of an agent and of everything below it. Without a number of turns there is a generous one."""
+    turns, tokens, cost = given.get("turns"), given.get("tokens"), given.get("cost")
+    priced = isinstance(cost, int | float) and not isinstance(cost, bool)
+    return AgentLimits(
+        turns=turns if isinstance(turns, int) else AGENT_TREE_TURNS_DEFAULT,
+        tokens=tokens if isinstance(tokens, int) else None,
+        cost=int((Decimal(str(cost)) * _NANOS).to_integral_value(ROUND_CEILING)) if priced else None,
+        time_ms=duration_of(given.get("time")),
+    )
 
 
 def _text(value: JsonValue) -> str | None:

@@ -46,12 +46,12 @@ _TOOL = Shape(
 _LIMITS = Shape(
     name="agent_limits",
     title="Limits of an agent",
-    description="When an agent has to stop: decided after each turn, before anything else is paid for or called.",
+    description="When an agent has to stop, counted with everything that its run starts or calls.",
     fields=(
         optional(
             "turns",
             {**COUNT, "maximum": AGENT_TURNS_MAX, "default": AGENT_TURNS_DEFAULT},
-            "How often the model is asked.",
+            "How often models are asked. Without it, 1,000 with everything below.",
         ),
         optional("tokens", COUNT, "Tokens of all turns together, those that the model reads and those that it writes."),
         optional("cost", {"type": "number", "exclusiveMinimum": 0, "examples": [0.5]}, "US dollars of all turns."),

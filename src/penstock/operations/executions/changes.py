@@ -30,7 +30,7 @@ from penstock.operations.permissions.admission import admit_restart
 from penstock.operations.runs.handles import changeable_run, find_changeable, handle_after
 from penstock.operations.runs.held_access import refuse_settling
 from penstock.operations.runs.held_calls import HELD_LABEL
-from penstock.operations.runs.starting import new_run_id, refuse_restart
+from penstock.operations.runs.starting import called_by, new_run_id, refuse_restart
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.ports.runs import RunQuery, RunRow
 
@@ -202,7 +202,9 @@ async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None
             return
         await admit_restart(context, row)
         try:
-            await context.run(row.run_id).fork(at_seq=at_seq, run_id=run_id, by=context.initiator)
+            await context.run(row.run_id).fork(
+                at_seq=at_seq, run_id=run_id, by=context.initiator, labels=called_by(context)
+            )
         except Conflict as error:
             if error.code != "DUPLICATE_EXECUTION_ID":
                 raise

@@ -36,8 +36,10 @@ from penstock.operations.runs.views import (
     HistoryPage,
     QueryAnswer,
     record_view,
+    starts_runs,
     summary_of_row,
     view_of_run,
+    with_runs_below,
 )
 from penstock.operations.runs.waits import HELD_PREFIX
 from penstock.runtime.ports.runs import RunQuery, RunRow, StoredRun
@@ -52,6 +54,11 @@ def _view_key(row: RunRow) -> Hashable:
 
 async def execution_view(context: Context, row: RunRow) -> ExecutionView:
     """Return the whole view of an execution; it is built again only when the execution has moved."""
+    return await _with_runs_below(context, row, await _own_view(context, row))
+
+
+async def _own_view(context: Context, row: RunRow) -> ExecutionView:
+    """Return the view of an execution without what runs below it used."""
     services = context.services
     known = known_view(context, row)
     if known is not None:
@@ -88,7 +95,16 @@ async def ended_view(context: Context, stored: StoredRun, state: RunState) -> Ex
     workflow = await services.host.workflow(stored.row.definition_hash)
     if workflow is None:
         return await execution_view(context, stored.row)
-    return view_of_run(stored.row, workflow, stored.records, services.base_path, state=state)
+    view = view_of_run(stored.row, workflow, stored.records, services.base_path, state=state)
+    return await _with_runs_below(context, stored.row, view)
+
+
+async def _with_runs_below(context: Context, row: RunRow, view: ExecutionView) -> ExecutionView:
+    """Return a view with what the runs below its run have used so far. They may go on after it has ended."""
+    counted = await context.services.store.spending(row.run_id) if starts_runs(view.nodes) else None
+    if counted is None or not counted.below.requests:
+        return view
+    return replace(view, usage=with_runs_below(view.usage, counted.below))
 
 
 _LOOKED_AHEAD = 10  # runs that are read to say whether an agent may see anything further down
@@ -211,7 +227,8 @@ async def execution_status(context: Context, given: NamedExecution) -> Reply[Exe
     with execution.answer, activities to submit, signals, timers and child executions.
     """
     view = await _view_now(context, given.execution_id)
-    return Reply(value=view, etag=f"{view.sequence}-{view.definition_hash[:12]}")
+    below = "" if view.usage is None or view.usage.own is None else f"-{view.usage.requests}"
+    return Reply(value=view, etag=f"{view.sequence}-{view.definition_hash[:12]}{below}")
 
 
 async def _view_now(context: Context, execution_id: str) -> ExecutionView:

@@ -38,6 +38,7 @@ from penstock.operations.runs.fields import ChosenId, Labels, ShortText, Text, W
 from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
+from penstock.runtime.spending import CALLER_LABEL
 
 __all__ = [
     "CALLER_LABEL",
@@ -46,6 +47,7 @@ __all__ = [
     "UNTRUSTED",
     "ExecuteWorkflow",
     "StartedRun",
+    "called_by",
     "find_startable",
     "new_run_id",
     "refuse_restart",
@@ -76,8 +78,6 @@ class ExecuteWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 _OUR_LABELS = "penstock."
-CALLER_LABEL = "penstock.caller"
-"""The label of a run that a node of another run started with a call: the id of that other run."""
 DEPTH_LABEL = "penstock.depth"
 """Its label that says how many runs called each other to get there."""
 UNTRUSTED = "untrusted"
@@ -162,7 +162,7 @@ async def start_or_find(
         starter=context.initiator.to_json(),
         untrusted=untrusted or context.request.from_outside,
     )
-    labels = with_origin(context, {**given.labels, **(marks or {}), **_called_by(context), **_traced()})
+    labels = with_origin(context, {**given.labels, **(marks or {}), **called_by(context), **_traced()})
     context.call.note(run_id=id_for_callers(context.tenant, run_id))
     decision = await services.host.start(
         start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call
@@ -248,7 +248,7 @@ def _traced() -> dict[str, str]:
     return {} if traceparent is None else {TRACE_LABEL: traceparent}
 
 
-def _called_by(context: Context) -> dict[str, str]:
+def called_by(context: Context) -> dict[str, str]:
     """Return the labels of a run that a node of another run starts with a call."""
     caller = context.request.visit
     if caller is None:

@@ -16,7 +16,7 @@ import msgspec
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonValue
 from penstock.definitions.durations import format_instant
-from penstock.definitions.model import Workflow
+from penstock.definitions.model import OUTSIDE_TYPES, NodeType, Workflow
 from penstock.engine.inputs import Initiator
 from penstock.engine.records import Record, events
 from penstock.engine.state import RunState
@@ -25,8 +25,10 @@ from penstock.engine.transitions import RunStatus
 from penstock.engine.visits import NodeVisits, RunVisits, Visit, VisitStatus, fold_with_state, visits_of
 from penstock.operations.catalogue.fields import instant
 from penstock.operations.runs.waits import WaitingFor, waiting_for
+from penstock.runtime.activities.budgets import dollars_of
 from penstock.runtime.chains import own_labels
 from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.spending import Spent
 
 __all__ = [
     "Cost",
@@ -46,13 +48,17 @@ __all__ = [
     "handle_of_state",
     "node_views",
     "record_view",
+    "starts_runs",
     "summary_of_row",
     "usage_of",
     "view_of_run",
+    "with_runs_below",
 ]
 
 
 _NEVER = NodeVisits()
+_STARTING = OUTSIDE_TYPES | {NodeType.SUBWORKFLOW}
+_DOLLARS = "USD"
 
 
 # Compared for every node; looking up a member of an enum each time is slow.
@@ -81,14 +87,21 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the models of an execution used so far, failed attempts included."""
+class UsageShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What models used so far, failed attempts included."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     requests: int = 0
     cost: Cost | None = None
     """None if there was none, or if some of it is unknown."""
+
+
+class Usage(UsageShare, frozen=True, kw_only=True):
+    """What the models of an execution used so far, with those of all executions that it started or called."""
+
+    own: UsageShare | None = None
+    """Its own share; None if there is no other."""
 
 
 def node_views(workflow: Workflow, visits: RunVisits) -> list[NodeView]:
@@ -144,6 +157,31 @@ def usage_of(visits: RunVisits) -> Usage | None:
         output_tokens=sum(_whole(item.get("output_tokens")) for item in used),
         requests=sum(_whole(item.get("requests")) for item in used),
         cost=_cost([item.get("cost") for item in used]),
+    )
+
+
+def starts_runs(nodes: Sequence[NodeView]) -> bool:
+    """Whether a run with these nodes can have runs below it."""
+    return any(node.type in _STARTING for node in nodes)
+
+
+def with_runs_below(usage: Usage | None, below: Spent | None) -> Usage | None:
+    """Return what a run used together with what all runs below it used."""
+    if below is None or not below.requests:
+        return usage
+    own = usage or Usage()
+    known = below.unpriced == 0 and (not own.requests or own.cost is not None)
+    known = known and (own.cost is None or own.cost.currency == _DOLLARS)
+    before = Decimal(own.cost.amount) if own.cost is not None else Decimal(0)
+    total = Decimal(dollars_of(below.cost)) + before
+    return Usage(
+        input_tokens=own.input_tokens + below.input_tokens,
+        output_tokens=own.output_tokens + below.output_tokens,
+        requests=own.requests + below.requests,
+        cost=Cost(amount=f"{total:f}", currency=_DOLLARS) if known else None,
+        own=UsageShare(
+            input_tokens=own.input_tokens, output_tokens=own.output_tokens, requests=own.requests, cost=own.cost
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from penstock.engine.effects import PerformActivity
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
 from penstock.engine.values import NOT_JSON
+from penstock.runtime.activities.budgets import RunBudget
 
 __all__ = [
     "ActivityAsks",
@@ -213,6 +214,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The span that the run was started in, as W3C Trace Context writes it; None if it was not traced."""
     labels: Mapping[str, str] = {}
     """The labels of its run, which no run changes."""
+    budget: RunBudget | None = None
+    """What the run may still spend on models; without it, neither the run nor one above it has a limit."""
     withdraws: bool = False
     """Whether nothing is to be done but to cancel what the attempt began: it asked, and nobody answers any more."""
 

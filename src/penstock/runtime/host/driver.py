@@ -29,7 +29,7 @@ from penstock.runtime.activities.performing import (
     input_of,
     unfit_outcome,
 )
-from penstock.runtime.host.effects import ChildStarter, RunEffects, activity_call
+from penstock.runtime.host.effects import ChildStarter, RunEffects, SpendingClock, activity_call
 from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
 from penstock.runtime.host.timers import Escalate, TimerLoop
 from penstock.runtime.host.watchdog import AbandonedRuns, unattended
@@ -112,6 +112,7 @@ class Driver:
     _draining: bool = False
     _loops: set[asyncio.Task[None]] = field(default_factory=set)
     _effects: RunEffects = field(init=False)
+    _spending: SpendingClock = field(init=False)
     _lease: WorkerLease = field(init=False)
     _ownership: HeldLease = field(init=False)  # of the last attempt; nearly always also that of the next one
     _dead_workers: DeadWorkerDetector = field(init=False)
@@ -121,6 +122,7 @@ class Driver:
     def __post_init__(self, escalate: Escalate | None) -> None:
         self._effects = RunEffects(self.host, self.start_child, self.performer)
         host = self.host
+        self._spending = SpendingClock(host.store, host.clock)
         self._lease = WorkerLease(
             store=host.store,
             clock=host.clock,
@@ -347,7 +349,7 @@ class Driver:
         if live.row.owner != ownership.holder:
             ownership = self._ownership = HeldLease(self._lease, live.row.owner or "")
         slot = _Slot(self._slots, self._only_waiting, effect.effect_id)
-        call = activity_call(live, effect, ownership, slot, self.host.progress)
+        call = activity_call(live, effect, ownership, slot, self.host.progress, self._spending)
         try:
             if not self._slots.try_acquire():
                 await self._slots.acquire()

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from penstock.base.clock import Clock
 from penstock.base.ids import chain_of, id_in_tenant
 from penstock.base.traces import TRACE_LABEL
 from penstock.definitions.model import Workflow
@@ -32,6 +33,7 @@ from penstock.engine.effects import (
 )
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
+from penstock.runtime.activities.budgets import RunBudget
 from penstock.runtime.activities.performing import (
     ActivityCall,
     ActivityError,
@@ -42,16 +44,26 @@ from penstock.runtime.activities.performing import (
 )
 from penstock.runtime.chains import own_labels, start_successor
 from penstock.runtime.ports.host import RunHost, RunSnapshot
+from penstock.runtime.spending import SpendingStore, caller_of
 
 __all__ = [
     "ChildRuns",
     "ChildStarted",
     "ChildStarter",
     "RunEffects",
+    "SpendingClock",
     "activity_call",
     "child_start",
     "child_workflow",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingClock:
+    """Where what models cost is counted, and the time."""
+
+    store: SpendingStore
+    clock: Clock
 
 
 class ChildStarted(msgspec.Struct, frozen=True):
@@ -68,8 +80,12 @@ def activity_call(
     ownership: Ownership | None = None,
     slot: Slot | None = None,
     readers: TextReaders | None = None,
+    spending: SpendingClock | None = None,
 ) -> ActivityCall:
-    """Build the call of an activity for its executor; pass `ownership` if another process could take over the run."""
+    """Build the call of an activity for its executor; pass `ownership` if another process could take over the run.
+
+    With `spending`, what it spends on models counts for its run and the runs above it.
+    """
     state = run.state
     return ActivityCall(
         run_id=state.run_id,
@@ -85,7 +101,18 @@ def activity_call(
         readers=readers,
         trace=run.row.labels.get(TRACE_LABEL) if run.row.labels else None,
         labels=run.row.labels,
+        budget=None if spending is None else _budget(run, spending),
     )
+
+
+def _budget(run: RunSnapshot, spending: SpendingClock) -> RunBudget | None:
+    """Return the budget of a run; None if nothing limits it, and no run above it counts what it spends."""
+    row, limits = run.row, run.workflow.limits
+    if limits is None and not row.labels and row.parent_run_id is None:
+        return None  # most activities, at no cost
+    if limits is None and caller_of(row.tenant, row.parent_run_id, row.labels) is None:
+        return None
+    return RunBudget(store=spending.store, clock=spending.clock, run_id=row.run_id, tenant=row.tenant, limits=limits)
 
 
 async def child_workflow(host: RunHost, tenant: str, effect: StartChild) -> Workflow | Refused:

@@ -23,6 +23,7 @@ from penstock.engine.pages import Move
 from penstock.engine.records import Record
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.usage import RunUsage, StartQuota
+from penstock.runtime.spending import SpendingStore
 
 __all__ = [
     "ANY",
@@ -353,7 +354,7 @@ class StoredRunChanges(Protocol):
         """
 
 
-class WorkStore(ChangeMark, Protocol):
+class WorkStore(ChangeMark, SpendingStore, Protocol):
     """Who performs the work of which run, which processes are alive, and when the next timer is due."""
 
     async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ __all__ = [
     "TimerView",
     "UpdateAnswer",
     "Usage",
+    "UsageShare",
     "WaitingFor",
 ]
 
@@ -262,13 +263,23 @@ class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
     children: list[ChildView]
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the models of an execution used so far, failed attempts included."""
+class UsageShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What models used so far, failed attempts included."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     requests: int = 0
     cost: Cost | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the models of an execution used so far, with those of all executions that it started or called."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    requests: int = 0
+    cost: Cost | None = None
+    own: UsageShare | None = None
 
 
 class StartedBy(msgspec.Struct, frozen=True, kw_only=True):

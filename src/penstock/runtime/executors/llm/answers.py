@@ -53,6 +53,7 @@ class Usage:
     requests: int = 0
     cost: Decimal | None = Decimal(0)
     tokens_known: bool = True
+    estimated: bool = False
 
     def add(self, reply: LlmReply) -> None:
         """Add the usage of a reply."""
@@ -61,6 +62,7 @@ class Usage:
         self.input_tokens += reply.input_tokens
         self.output_tokens += reply.output_tokens
         self.tokens_known = self.tokens_known and reply.tokens_known
+        self.estimated = self.estimated or reply.estimated
         # A sum with an unknown part is unknown: a wrong price is worse than none.
         self.cost = None if self.cost is None or reply.cost is None else self.cost + reply.cost
 
@@ -77,6 +79,8 @@ class Usage:
             "model": self.model,
             "provider": self.provider,
         }
+        if self.estimated:
+            used["estimated"] = True
         if self.cost is not None and self.requests:
             used["cost"] = {"amount": f"{self.cost:f}", "currency": "USD"}
         return used

@@ -22,6 +22,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.executors.llm.answers import PreparedRequest, Usage
 from penstock.runtime.executors.llm.live_text import LiveText, is_read
+from penstock.runtime.executors.llm.metering import MeteredProvider
 from penstock.runtime.executors.llm.models import ModelMeter, ServedModel, model_action
 from penstock.runtime.executors.llm.port import LlmFailure, LlmProvider
 from penstock.runtime.executors.outbound.error_text import truncated
@@ -141,7 +142,7 @@ class Attempts:
         bound = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
         try:
             async with bound, self.ways.meter.place(served):
-                outcome = await self.ways.converse(served.provider, prepared, usage)
+                outcome = await self.ways.converse(self._metered(served), prepared, usage)
                 if live is not None and isinstance(outcome, ActivityDone):
                     live.finish()
                 return outcome
@@ -150,6 +151,11 @@ class Attempts:
                 return ActivityError(f"{served.provider_name} did not answer in time", "LLM_PROVIDER_ERROR")
             message = f"{served.provider_name} did not answer within {timeout_ms} ms"
             return ActivityError(message, "ACTIVITY_TIMEOUT" if own_ms is None else "LLM_TIMEOUT")
+
+    def _metered(self, served: ServedModel) -> MeteredProvider:
+        turn = self.prepared.turn
+        is_summary = turn is not None and turn.summarizing is not None
+        return MeteredProvider(served.provider, self.call.budget, 0 if is_summary else 1)
 
     def _settings(self, served: ServedModel) -> JsonObject:
         settings = {**served.rules.parameters, **self.prepared.request.settings}
@@ -212,4 +218,5 @@ def _total(parts: list[Usage]) -> Usage:
         if any(cost is None for cost in costs)
         else sum((cost for cost in costs if cost is not None), Decimal(0)),
         tokens_known=all(part.tokens_known for part in answered),
+        estimated=any(part.estimated for part in answered),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from penstock.base.json import JsonObject
 
@@ -21,7 +21,9 @@ __all__ = [
     "LlmRequest",
     "LlmTool",
     "LlmToolCall",
+    "PricedProvider",
     "TextReader",
+    "price_of",
 ]
 
 
@@ -103,6 +105,8 @@ class LlmReply:
     tool_calls: tuple[LlmToolCall, ...] = ()
     tokens_known: bool = True
     """Whether the provider said how many tokens it used."""
+    estimated: bool = False
+    """Whether the tokens, and so the cost, are our estimate: the provider reports none that can be true."""
     thoughts: JsonObject | None = None
     """What the provider wants back in later turns, as it wrote it: only the adapter that made it understands it."""
 
@@ -131,3 +135,16 @@ class LlmProvider(Protocol):
 
     async def close(self) -> None:
         """Close the connections."""
+
+
+@runtime_checkable
+class PricedProvider(Protocol):
+    """A provider that knows what its models cost."""
+
+    def price(self, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Return what so many tokens of a model cost, in US dollars; None if that is unknown."""
+
+
+def price_of(provider: object, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+    """Return what so many tokens of a model cost, if its provider knows."""
+    return provider.price(model, input_tokens, output_tokens) if isinstance(provider, PricedProvider) else None

@@ -53,9 +53,11 @@ from pydantic_ai.providers import infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.lazy_import import importing_alone
 from penstock.base.traces import current_traceparent
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmMessage, LlmReply, LlmRequest, LlmToolCall
@@ -222,8 +224,12 @@ class PydanticProvider:
                     transport=transport,
                 )
             # In a thread, because the first client of a kind imports the library of its provider.
-            self._clients[model] = made = await asyncio.to_thread(self._make, model, self._http)
+            self._clients[model] = made = await asyncio.to_thread(self._make_alone, model, self._http)
             return made
+
+    def _make_alone(self, model: str, http: httpx2.AsyncClient) -> Model[Any]:
+        with importing_alone():
+            return self._make(model, http)
 
     def _make(self, model: str, http: httpx2.AsyncClient) -> Model[Any]:
         config = self.config
@@ -253,6 +259,11 @@ class PydanticProvider:
             tokens_known=request.reader is None or usage.has_values(),
             thoughts=thoughts_of(response, self.name, request.model),
         )
+
+    def price(self, model: str, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Return what so many tokens of a model cost, in US dollars; None if that is unknown."""
+        usage = RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+        return self._cost(ModelResponse(parts=[], usage=usage, model_name=model, provider_name=self.config.kind))
 
     def _cost(self, response: ModelResponse) -> Decimal | None:
         prices, usage = self.config.prices, response.usage

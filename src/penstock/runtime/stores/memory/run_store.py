@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.ids import chain_of, in_run_tree
+from penstock.definitions.model import AgentLimits
 from penstock.engine.records import Record
 from penstock.runtime.ports.commits import settled
 from penstock.runtime.ports.platform import CallRecord
@@ -38,8 +39,10 @@ from penstock.runtime.ports.runs import (
     StoredRun,
     WorkerRow,
 )
+from penstock.runtime.spending import RunSpending, Spent, SpentLimit
 from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.memory.definitions import MemoryDefinitions
+from penstock.runtime.stores.memory.spending import MemorySpending
 from penstock.runtime.stores.rules.listings import (
     cut_page,
     number_cursor,
@@ -79,8 +82,10 @@ class MemoryRunStore:
     _workers: dict[str, WorkerRow] = field(default_factory=dict)
     _numbered: int = 0
     _mark: int = 0
+    _spending: MemorySpending = field(init=False)
 
     def __post_init__(self) -> None:
+        self._spending = MemorySpending(lambda run_id: kept.row if (kept := self._runs.get(run_id)) else None)
         self.calls.usage.open_runs = lambda tenant: {
             run_id for run_id, kept in self._runs.items() if kept.row.tenant == tenant and not kept.row.terminal
         }
@@ -242,6 +247,17 @@ class MemoryRunStore:
         kept.row = replace(kept.row, has_work=has_work, owner=owner)
         return True
 
+    async def spend(
+        self, run_id: str, amount: Spent, *, at: int, limits: AgentLimits | None = None, checked: bool = False
+    ) -> SpentLimit | None:
+        """Count what a run uses, for it and for every run above it."""
+        self.before_write("spend")
+        return self._spending.spend(run_id, amount, at=at, limits=limits, checked=checked)
+
+    async def spending(self, run_id: str) -> RunSpending | None:
+        """What was counted for a run."""
+        return self._spending.of(run_id)
+
     async def register_worker(self, worker_id: str, *, at: int) -> None:
         """Register a worker."""
         self.before_write("register_worker")
@@ -387,6 +403,7 @@ class MemoryRunStore:
         if kept is None or not self._is_deletable(kept.row, chains):
             return False
         del self._runs[run_id]
+        self._spending.drop(run_id)
         return True
 
     def _is_deletable(self, row: RunRow, chains: set[str]) -> bool:

@@ -23,6 +23,7 @@ from penstock.runtime.stores.sqlite.history.shapes import ShapeNumbers
 from penstock.runtime.stores.sqlite.platform.call_records import keep_calls
 from penstock.runtime.stores.sqlite.platform.usage import add_usage, count_start
 from penstock.runtime.stores.sqlite.runs.row_keys import KeyMaker
+from penstock.runtime.stores.sqlite.runs.spending import drop_spending
 from penstock.runtime.stores.sqlite.runs.text_index import TextIndexQueue
 from penstock.runtime.stores.sqlite.schema.sql_functions import indexed_text
 
@@ -326,6 +327,7 @@ def delete_run(connection: sqlite3.Connection, statement: str, name: str | int, 
         state.texts.forget(key, indexed_text(tenant, run_id, workflow_name, labels.values()))
         connection.execute("DELETE FROM history WHERE run = ?", (key,))
         drop_uses(connection, key)
+        drop_spending(connection, run_id)
         for label, value in labels.items():
             connection.execute(
                 "DELETE FROM labels WHERE folded = ? AND name = ? AND run = ?", (folded(value), label, key)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from penstock.base import limits
 from penstock.base.ids import chain_of
+from penstock.definitions.model import AgentLimits
 from penstock.engine.records import Record
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
@@ -40,6 +41,7 @@ from penstock.runtime.ports.runs import (
     StoredRun,
     WorkerRow,
 )
+from penstock.runtime.spending import RunSpending, Spent, SpentLimit
 from penstock.runtime.stores.rules.writes import check_write
 from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, encode_json, run_of
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
@@ -47,7 +49,7 @@ from penstock.runtime.stores.sqlite.history.reader import load_run, read_history
 from penstock.runtime.stores.sqlite.history.shapes import ShapeReader
 from penstock.runtime.stores.sqlite.platform.call_records import change
 from penstock.runtime.stores.sqlite.runs import definitions as stored_definitions
-from penstock.runtime.stores.sqlite.runs import schedules, workers
+from penstock.runtime.stores.sqlite.runs import schedules, spending, workers
 from penstock.runtime.stores.sqlite.runs.appending import (
     DELETED_COLUMNS,
     WriterState,
@@ -390,6 +392,17 @@ class SqliteRunStore:
             return count
 
         return await self.database.writer.submit(apply, is_long=True)
+
+    async def spend(
+        self, run_id: str, amount: Spent, *, at: int, limits: AgentLimits | None = None, checked: bool = False
+    ) -> SpentLimit | None:
+        """Count what a run uses, for it and for every run above it."""
+        job = partial(spending.spend, run_id=run_id, amount=amount, at=at, limits=limits, checked=checked)
+        return await self.database.writer.submit(job)
+
+    async def spending(self, run_id: str) -> RunSpending | None:
+        """What was counted for a run."""
+        return await self.database.read(partial(spending.read_spending, run_id=run_id))
 
     async def _execute(self, statement: str, parameters: Sequence[object]) -> int:
         return await self.database.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)

@@ -22,7 +22,7 @@ from penstock.runtime.stores.sqlite.schema.starters import add_starters
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
-SCHEMA_VERSION = 20
+SCHEMA_VERSION = 21
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -331,6 +331,31 @@ _POLICY_TABLES = """
     CREATE INDEX policy_uses_by_action ON policy_uses (tenant, action, field, at, principal, resource, run, amount);
     CREATE INDEX policy_uses_by_time ON policy_uses (at);
     """
+# What models cost, for each run that has a limit or is below another run. Trees from before have spent nothing here.
+_SPENDING_TABLES = """
+    CREATE TABLE run_spending (
+        run_id TEXT PRIMARY KEY,
+        above TEXT,
+        turns_max INTEGER,
+        tokens_max INTEGER,
+        cost_max INTEGER,
+        time_ms_max INTEGER,
+        ends_at INTEGER,
+        own_turns INTEGER NOT NULL DEFAULT 0,
+        own_requests INTEGER NOT NULL DEFAULT 0,
+        own_input_tokens INTEGER NOT NULL DEFAULT 0,
+        own_output_tokens INTEGER NOT NULL DEFAULT 0,
+        own_cost INTEGER NOT NULL DEFAULT 0,
+        own_unpriced INTEGER NOT NULL DEFAULT 0,
+        below_turns INTEGER NOT NULL DEFAULT 0,
+        below_requests INTEGER NOT NULL DEFAULT 0,
+        below_input_tokens INTEGER NOT NULL DEFAULT 0,
+        below_output_tokens INTEGER NOT NULL DEFAULT 0,
+        below_cost INTEGER NOT NULL DEFAULT 0,
+        below_unpriced INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+    CREATE INDEX run_spending_by_caller ON run_spending (above) WHERE above IS NOT NULL;
+    """
 MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
     2: _PAYLOAD_TABLES,
@@ -352,6 +377,7 @@ MIGRATIONS: dict[int, str] = {
     18: MEMORY_TABLES,
     19: "",
     20: "",
+    21: _SPENDING_TABLES,
 }
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {

@@ -17,7 +17,8 @@ LARGE = "x" * 100_000
 
 
 def without_starters(connection: sqlite3.Connection) -> None:
-    """Make a file one of the format before."""
+    """Make a file one of the format before runs had starters."""
+    connection.execute("DROP TABLE run_spending")
     connection.execute("DROP INDEX runs_by_starter")
     connection.execute("ALTER TABLE runs DROP COLUMN started_by")
 

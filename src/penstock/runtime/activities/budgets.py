@@ -1,0 +1,102 @@
+"""The budget of an attempt: what its run and all runs above it may still spend on models.
+
+`take` is called directly before a request that costs something, `settle` when it is known what it did cost. Both write
+to the store, and only for runs that have limits, or a run above them.
+
+Above it: the executors of `llm_call` and `agent_delegate`; hosts make the budget of an attempt. Below it: the run
+store's port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+
+from penstock.base.clock import Clock
+from penstock.base.errors import PenstockError, Unavailable
+from penstock.base.ids import id_for_callers
+from penstock.definitions.model import AgentLimits
+from penstock.runtime.spending import SpendingStore, Spent, SpentLimit
+
+__all__ = ["BudgetRefusal", "RunBudget", "dollars_of", "nanodollars", "tokens_in"]
+
+_LOGGER = logging.getLogger("penstock.budgets")
+_NANOS = 1_000_000_000
+_CHARACTERS_PER_TOKEN = 4
+_RETRY_SECONDS = 0.1
+_RETRY_SECONDS_MAX = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRefusal:
+    """Why nothing more may be spent."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBudget:
+    """What one attempt may spend."""
+
+    store: SpendingStore
+    clock: Clock
+    run_id: str
+    tenant: str
+    limits: AgentLimits | None = None
+
+    async def take(self, amount: Spent) -> BudgetRefusal | None:
+        """Enter what is about to be spent, or return why it must not be. Waits while the store is unavailable."""
+        pause = _RETRY_SECONDS
+        while True:
+            try:
+                found = await self.store.spend(
+                    self.run_id, amount, at=self.clock.now_ms(), limits=self.limits, checked=True
+                )
+            except Unavailable:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _RETRY_SECONDS_MAX)
+            else:
+                return None if found is None else _refusal(found, self.tenant)
+
+    async def settle(self, change: Spent) -> None:
+        """Correct what was entered. The request is over: if the store fails, the estimate goes on counting."""
+        try:
+            await self.store.spend(self.run_id, change, at=self.clock.now_ms(), limits=self.limits)
+        except PenstockError as error:
+            _LOGGER.warning("what a model used counts as it was estimated for run %s: %s", self.run_id, error.code)
+
+
+def _refusal(found: SpentLimit, tenant: str) -> BudgetRefusal:
+    limits, used = found.limits, found.used
+    who = f"the agent of run {id_for_callers(tenant, found.run_id)}, with everything below it,"
+    match found.kind:
+        case "turns":
+            return BudgetRefusal("AGENT_TURNS_SPENT", f"{who} has taken {used.turns} of {limits.turns} turns")
+        case "tokens":
+            return BudgetRefusal("AGENT_TOKENS_SPENT", f"{who} has used {used.tokens} of {limits.tokens} tokens")
+        case "cost":
+            spent, most = dollars_of(used.cost), dollars_of(limits.cost or 0)
+            return BudgetRefusal("AGENT_COST_SPENT", f"{who} has spent {spent} of {most} US dollars")
+        case "time":
+            return BudgetRefusal("AGENT_TIME_SPENT", f"{who} has worked for longer than {limits.time_ms} ms")
+        case "unknown cost":
+            message = f"{who} has a limit of cost, and the price of a model or agent that it uses is not known"
+            return BudgetRefusal("AGENT_COST_UNKNOWN", message)
+
+
+def nanodollars(cost: Decimal | None) -> int:
+    """Return an amount in billionths, rounded up; 0 if it is unknown."""
+    return 0 if cost is None else int((cost * _NANOS).to_integral_value(ROUND_CEILING))
+
+
+def dollars_of(nanos: int) -> str:
+    """Return an amount of billionths as decimal text."""
+    return f"{(Decimal(nanos) / _NANOS).normalize():f}"
+
+
+def tokens_in(characters: int) -> int:
+    """Estimate how many tokens a text has: one for four characters, and at least one."""
+    return max(1, -(-characters // _CHARACTERS_PER_TOKEN))
