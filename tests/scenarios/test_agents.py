@@ -160,6 +160,7 @@ def test_a_held_call_parks_the_agent_until_somebody_decides_after_a_restart(tmp_
             looked = {"execution_id": begun["execution_id"], "wait_seconds": 0}
             [told] = (await office.call("clerk", "execution.wait", **looked))["held_calls"]
             assert (told["draft_id"], told["operation"]) == (draft["id"], "workflow:erase_customer")
+            assert told["approvers"]["group"] == "approvers"
             # Another key of an agent knows nothing of it.
             await office.hire("robot", "agent", "execution:read")
             assert not (await office.call("robot", "execution.wait", **looked)).get("held_calls")
@@ -178,6 +179,25 @@ def test_a_held_call_parks_the_agent_until_somebody_decides_after_a_restart(tmp_
         assert len(model.requests) == 2
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
+def test_who_calls_an_agent_as_a_tool_learns_which_draft_its_call_waits_as(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        await office.hire("clerk", "person", "*")
+        document = {**agent("workflow:erase_customer"), "expose": {"tool": True}}
+        await office.call(office.owner, "workflow.create", document=document)
+        # The same call every time, which finds its run by the key.
+        more = {"surface": "mcp", "idempotency_key": "once", "patience_seconds": 0.05}
+
+        async def held() -> Any:
+            told = await office.call("clerk", "workflow:support", prompt="Erase C-7.", request=more)
+            return told.get("held_calls")
+
+        [told] = await until_found(held)
+        [draft] = (await office.call("ada", "draft.list"))["items"]
+        assert (told["draft_id"], told["approvers"]["group"]) == (draft["id"], "approvers")
+
+    in_office(tmp_path, test, executors=executors(ScriptedModel([ERASES, "Done."])))
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -17,6 +17,7 @@ from penstock.operations.catalogue.capability import Authorization
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import seconds_to_wait
+from penstock.operations.runs.held_access import with_held_calls
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, start_or_find
 from penstock.operations.runs.tool_schemas import WRAPPED, object_schema, takes_object
@@ -79,7 +80,8 @@ async def execute(workflow_id: str, definition_hash: str, context: Context, give
     idempotency.found_by_id(context)
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await wait_for_result(context, started.row.run_id, seconds, state=started.state)
+    result = await wait_for_result(context, started.row.run_id, seconds, state=started.state)
+    return await with_held_calls(context, result)
 
 
 _CLIENT = "client"
