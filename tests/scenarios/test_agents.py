@@ -91,6 +91,7 @@ def test_what_cannot_be_called_is_told_to_the_model(tmp_path: Path) -> None:
             {"name": "workflow.delete", "arguments": {"workflow_id": "find_order"}},
             {"name": "workflow:find_order", "arguments": "A-1"},
             {"name": "workflow:find_order", "arguments": {"id": 7}},
+            {"name": "find_orders", "arguments": {}},
         ]
     }
 
@@ -98,11 +99,13 @@ def test_what_cannot_be_called_is_told_to_the_model(tmp_path: Path) -> None:
         answer = await ended(office, agent("workflow:find_order"))
         said = await conversation(office, answer["execution_id"])
         errors = [entry["error"].partition(":")[0] for entry in said if entry["role"] == "tool"]
-        assert errors == ["TOOL_UNKNOWN", "TOOL_UNKNOWN", "TOOL_ARGUMENTS_INVALID", "INVALID_ARGUMENTS"]
+        assert errors == [*["TOOL_UNKNOWN"] * 2, "TOOL_ARGUMENTS_INVALID", "INVALID_ARGUMENTS", "TOOL_UNKNOWN"]
         await office.call(office.owner, "workflow.get", workflow_id="find_order")
 
     model = with_agent(tmp_path, [turn, "I cannot."], test)
-    assert [message.failed for message in model.requests[1].messages if message.role == "tool"] == [True] * 4
+    told = [message for message in model.requests[1].messages if message.role == "tool"]
+    assert [message.failed for message in told] == [True] * 5
+    assert "there is no tool find_orders; did you mean find_order?" in told[4].text
 
 
 def test_an_agent_has_the_rights_of_its_caller_and_no_others(tmp_path: Path) -> None:

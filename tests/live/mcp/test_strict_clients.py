@@ -66,7 +66,9 @@ CASES = {
     "a workflow waits": Case("refund_order", {"order": "A-1"}, ("May I refund",), status="waiting_input"),
     "a workflow goes on": Case("nap", {}, ("penstock_execution_wait",), status="waiting_timer"),
     "a workflow fails": Case("stumble", {}, ("FELL",), status="failed", is_error=True),
-    "a workflow is unfit": Case("greet", {"nome": "Ada"}, ("INVALID_ARGUMENTS",), is_error=True),
+    "a workflow is unfit": Case(
+        "greet", {"nome": "Ada"}, ("INVALID_ARGUMENTS", "unknown member `nome`; did you mean `name`?"), is_error=True
+    ),
     "a workflow says much": Case("big", {}, ("shown in part",), status="completed"),
     "an imported tool is done": Case(
         "shop_search", {"query": "tea"}, ("tea 1",), structured={"items": ["tea 1", "tea 2"]}

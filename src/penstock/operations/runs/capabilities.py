@@ -12,6 +12,7 @@ import msgspec
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, load_schema, violations
+from penstock.definitions.schemas.misfits import tell_violations, unfit_message
 from penstock.definitions.secret_answers import secrets_in, without_values_of
 from penstock.operations.catalogue.capability import Authorization
 from penstock.operations.gate import idempotency
@@ -44,15 +45,10 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
     offered = object_schema(schema)
     compiled = load_schema(offered)
     if isinstance(compiled, CompiledSchema) and is_prompt(compiled, arguments, len(msgspec.json.encode(arguments))):
-        found: list[JsonValue] = [
-            {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
-            for item in without_values_of(violations(compiled, arguments), secrets_in(compiled, arguments))
-        ]
-        if found:
-            first = found[0]
-            place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            message = f"the arguments do not fit: {place}{more}"
+        unfit = without_values_of(violations(compiled, arguments), secrets_in(compiled, arguments))
+        if unfit:
+            found = tell_violations(offered, unfit)
+            message = unfit_message("the arguments do not fit:", found)
             raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": found})
     return arguments if takes_object(schema) else arguments.get(WRAPPED)
 
