@@ -91,6 +91,7 @@ def test_what_cannot_be_called_is_told_to_the_model(tmp_path: Path) -> None:
             {"name": "workflow.delete", "arguments": {"workflow_id": "find_order"}},
             {"name": "workflow:find_order", "arguments": "A-1"},
             {"name": "workflow:find_order", "arguments": {"id": 7}},
+            {"name": "find_orders", "arguments": {}},
         ]
     }
 
@@ -98,11 +99,13 @@ def test_what_cannot_be_called_is_told_to_the_model(tmp_path: Path) -> None:
         answer = await ended(office, agent("workflow:find_order"))
         said = await conversation(office, answer["execution_id"])
         errors = [entry["error"].partition(":")[0] for entry in said if entry["role"] == "tool"]
-        assert errors == ["TOOL_UNKNOWN", "TOOL_UNKNOWN", "TOOL_ARGUMENTS_INVALID", "INVALID_ARGUMENTS"]
+        assert errors == [*["TOOL_UNKNOWN"] * 2, "TOOL_ARGUMENTS_INVALID", "INVALID_ARGUMENTS", "TOOL_UNKNOWN"]
         await office.call(office.owner, "workflow.get", workflow_id="find_order")
 
     model = with_agent(tmp_path, [turn, "I cannot."], test)
-    assert [message.failed for message in model.requests[1].messages if message.role == "tool"] == [True] * 4
+    told = [message for message in model.requests[1].messages if message.role == "tool"]
+    assert [message.failed for message in told] == [True] * 5
+    assert "there is no tool find_orders; did you mean find_order?" in told[4].text
 
 
 def test_an_agent_has_the_rights_of_its_caller_and_no_others(tmp_path: Path) -> None:
@@ -160,6 +163,7 @@ def test_a_held_call_parks_the_agent_until_somebody_decides_after_a_restart(tmp_
             looked = {"execution_id": begun["execution_id"], "wait_seconds": 0}
             [told] = (await office.call("clerk", "execution.wait", **looked))["held_calls"]
             assert (told["draft_id"], told["operation"]) == (draft["id"], "workflow:erase_customer")
+            assert told["approvers"]["group"] == "approvers"
             # Another key of an agent knows nothing of it.
             await office.hire("robot", "agent", "execution:read")
             assert not (await office.call("robot", "execution.wait", **looked)).get("held_calls")
@@ -178,6 +182,25 @@ def test_a_held_call_parks_the_agent_until_somebody_decides_after_a_restart(tmp_
         assert len(model.requests) == 2
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
+def test_who_calls_an_agent_as_a_tool_learns_which_draft_its_call_waits_as(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        await office.hire("clerk", "person", "*")
+        document = {**agent("workflow:erase_customer"), "expose": {"tool": True}}
+        await office.call(office.owner, "workflow.create", document=document)
+        # The same call every time, which finds its run by the key.
+        more = {"surface": "mcp", "idempotency_key": "once", "patience_seconds": 0.05}
+
+        async def held() -> Any:
+            told = await office.call("clerk", "workflow:support", prompt="Erase C-7.", request=more)
+            return told.get("held_calls")
+
+        [told] = await until_found(held)
+        [draft] = (await office.call("ada", "draft.list"))["items"]
+        assert (told["draft_id"], told["approvers"]["group"]) == (draft["id"], "approvers")
+
+    in_office(tmp_path, test, executors=executors(ScriptedModel([ERASES, "Done."])))
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.operations.builtin import builtin_operations
+from penstock.operations.runs.results import ExecutionResult, HeldView
 from penstock.rest.openapi.document import openapi_document
 
 OPERATIONS = builtin_operations()
@@ -68,6 +71,21 @@ def plain(schema: Any) -> Any:
             return plain({**only, **{key: item for key, item in kept.items() if key != "anyOf"}})
         case _:
             return {key: plain(item) for key, item in kept.items()}
+
+
+def test_the_schema_of_every_tool_admits_a_call_that_is_held_or_goes_on() -> None:
+    held = HeldView(
+        draft_id="r_1", operation="x", reason="risk", digest="d", expires_at="2026-01-01", look="/drafts/r_1"
+    )
+    result = ExecutionResult(execution_id="r_1", workflow_id="held:x", status="waiting_approval", sequence=5, held=held)
+    standing = (result, msgspec.structs.replace(result, status="running", held=None))
+    unfit = []
+    for name, listed in TOOLS.items():
+        compiled = compile_schema(listed["outputSchema"])
+        assert isinstance(compiled, CompiledSchema), name
+        assert listed["outputSchema"]["type"] == "object", name
+        unfit += [name for value in standing if violations(compiled, msgspec.to_builtins(value))]
+    assert not unfit
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))

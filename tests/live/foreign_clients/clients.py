@@ -93,7 +93,7 @@ class Client:
 
 
 def _path(kind: str) -> str:
-    return "/mcp/sse" if kind == "sse" else "/mcp"
+    return "/mcp/sse" if kind in ("sse", "sse:auto", "sse:legacy") else "/mcp"
 
 
 def _run(arguments: Sequence[str], place: Place) -> subprocess.CompletedProcess[str]:
@@ -183,7 +183,7 @@ def _answered_elsewhere(call: Callable[[], dict[str, Any]], place: Place) -> dic
 
 
 _SDK = "@modelcontextprotocol/sdk"
-_ERAS = ("http:auto", "http:legacy", "pipe:auto", "pipe:legacy")
+_ERAS = ("http:auto", "http:legacy", "pipe:auto", "pipe:legacy", "sse:auto", "sse:legacy")
 CLIENTS = (
     Client("typescript-1.11", "typescript_v1.mjs", "sdk-1.11", ("http", "pipe", "sse", "sse-first")),
     Client("typescript-1.20", "typescript_v1.mjs", "sdk-1.20", ("http", "pipe", "sse", "sse-first")),
@@ -201,5 +201,5 @@ CLIENTS = (
     Client("fastmcp-4", "fastmcp_client.py", "fastmcp-4"),
     Client("langchain", "langchain_tools.py", "langchain"),
     Client("pydantic-ai", "pydantic_ai_toolset.py", "pydantic-ai"),
-    Client("openai-agents", "openai_agents_server.py", "openai-agents"),
+    Client("openai-agents", "openai_agents_server.py", "openai-agents", ("http", "pipe", "sse")),
 )

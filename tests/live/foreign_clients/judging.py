@@ -49,7 +49,7 @@ CHECKS: dict[str, Callable[[Seen], bool]] = {
     "list": lambda seen: set(seen["list"]) >= _TOOLS,
     "hang_up": lambda seen: seen["hang_up"]["server"] == "ok" and seen["hang_up"]["status"] == "waiting_timer",
     "right": lambda seen: _is_answer(seen["right"], "Hello, Ada"),
-    "wrong": lambda seen: _is_refused(seen["wrong"], "INVALID_ARGUMENTS", "/tone", "additional properties"),
+    "wrong": lambda seen: _is_refused(seen["wrong"], "INVALID_ARGUMENTS", "/tone", "unknown member `more`"),
     "unknown": lambda seen: _is_refused(seen["unknown"], "nothing"),
     "failing": lambda seen: _is_refused(seen["failing"], "FELL", "it fell over"),
     "waiting": lambda seen: _is_answer(seen["waiting"], "waiting_input", "May I refund this order?"),

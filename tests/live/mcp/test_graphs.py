@@ -80,7 +80,7 @@ async def test_the_queries_of_the_only_graph_are_tools(server: LiveServer, era: 
         assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, False)
         assert tool.input_schema["properties"]["params"]["required"] == ["owner"]
         assert tool.output_schema is not None
-        assert "slug" in tool.output_schema["properties"]["rows"]["items"]["properties"]
+        assert "slug" in tool.output_schema["anyOf"][0]["properties"]["rows"]["items"]["properties"]
         result = await client.call_tool("tasks_of", {"params": {"owner": "ada"}})
         assert result.structured_content is not None
         assert result.structured_content["row_count"] == 2

@@ -30,7 +30,8 @@ def server(streaming_server: LiveServer) -> LiveServer:
 @asynccontextmanager
 async def old_client(server: LiveServer, query: str = "", **more: Any) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {server.key}"}
-    async with Client(sse_client(f"{server.url}/mcp/sse{query}", headers=headers), mode="legacy", **more) as client:
+    chosen = {"mode": "legacy", **more}
+    async with Client(sse_client(f"{server.url}/mcp/sse{query}", headers=headers), **chosen) as client:
         yield client
 
 
@@ -50,6 +51,13 @@ async def test_an_old_client_lists_calls_and_is_asked(server: LiveServer) -> Non
     assert result.structured_content["output"] == {"text": "Hello, Ada"}
     assert asked.structured_content["output"]["approved"] is True
     assert heard
+
+
+async def test_a_client_that_probes_for_the_newest_era_falls_back_at_once(server: LiveServer) -> None:
+    async with old_client(server, mode="auto") as client:
+        assert client.protocol_version == "2025-11-25"
+        result = await client.call_tool("greet", {"name": "Ada"})
+    assert result.structured_content["output"] == {"text": "Hello, Ada"}
 
 
 async def test_the_address_says_which_tools_there_are(server: LiveServer) -> None:

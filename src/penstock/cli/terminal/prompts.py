@@ -18,6 +18,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 from penstock.cli.terminal.values import parse_json
 from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema, violations
+from penstock.definitions.schemas.misfits import tell_violation
 from penstock.runtime.simulation.tracing import shorten
 
 __all__ = ["AnswerAbandoned", "AnswerGiven", "Conversation", "ask_answer"]
@@ -269,5 +270,5 @@ def _misfit(schema: JsonObject, value: JsonValue) -> str | None:
     compiled = compile_schema(schema)
     if isinstance(compiled, SchemaProblem):
         return None  # the server checks the answer again
-    found = [f"{item.instance_path} {item.message}".strip() for item in violations(compiled, value)]
-    return "; ".join(found[:3]) or None
+    found = [f"{item.instance_path} {tell_violation(item, schema)}".strip() for item in violations(compiled, value)[:3]]
+    return "; ".join(found) or None

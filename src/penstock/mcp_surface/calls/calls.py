@@ -24,7 +24,7 @@ from penstock.mcp_surface.questions.signing import state_signer
 from penstock.mcp_surface.rates import RequestRates
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import CATALOGUE, Tool, ToolList, listed_tool
-from penstock.mcp_surface.tools.toolsets import described, found_tools, inner_call
+from penstock.mcp_surface.tools.toolsets import described, found_tools, inner_call, meant
 from penstock.mcp_surface.wire.codes import INVALID_PARAMS
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.pipeline import Gate
@@ -53,7 +53,7 @@ class ToolCalls:
             self._rates.charge_lookup(caller)
         if tool is None:
             record_refusal(self._gate, caller, name, "OPERATION_NOT_FOUND")
-            raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}", on_record=True)
+            raise ProtocolFault(INVALID_PARAMS, f"Unknown tool: {name[:200]}{meant(tool_list, name)}", on_record=True)
         if tool.capability.populator == CATALOGUE:
             try:
                 looked_up = _catalogue_answer(tool, tool_list, arguments)

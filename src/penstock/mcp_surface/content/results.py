@@ -19,7 +19,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.blocks import ERROR_META, content_blocks, marked, plain_text
 from penstock.mcp_surface.content.upstream_results import upstream_result
-from penstock.mcp_surface.content.waiting_text import waiting_text, where_answered, who_answers
+from penstock.mcp_surface.content.waiting_text import held_text, waiting_text, where_answered, who_answers
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.exposed.workflows import WORKFLOW_PREFIX
 from penstock.operations.registered_tools.capabilities import TOOL_PREFIX
@@ -264,7 +264,9 @@ def _execution_text(result: ExecutionResult, tool_list: ToolList, characters_max
         )
     if result.questions:
         return _question_text(result, tool_list, page)
-    return f"The execution {result.execution_id} goes on (status: {result.status}).\n" + _advice(
+    held = [f"It waits for approval: {held_text(call)}" for call in result.held_calls]
+    standing = f"The execution {result.execution_id} goes on (status: {result.status})."
+    return "\n".join((standing, *held, "")) + _advice(
         tool_list,
         result.execution_id,
         ("execution.wait", "wait for its end"),
@@ -275,9 +277,11 @@ def _execution_text(result: ExecutionResult, tool_list: ToolList, characters_max
 
 def _question_text(result: ExecutionResult, tool_list: ToolList, page: str | None) -> str:
     lines = [f"The execution {result.execution_id} waits for an answer (status: {result.status})."]
+    if result.held is not None:
+        lines = [f"Nothing was done yet (status: {result.status}). {held_text(result.held)}"]
     for question in result.questions:
         lines.append(f"Question {question.interrupt_id}: {plain_text(question.prompt)}")
-        if question.answer_schema:
+        if question.answer_schema and result.held is None:
             lines.append(f"The answer must fit {plain_text(question.answer_schema)}")
         lines.append(_how_to_answer(result, question, tool_list, page))
     ways = (("execution.wait", "wait until it goes on"), ("execution.cancel", "stop it"))

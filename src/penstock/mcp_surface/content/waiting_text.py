@@ -11,10 +11,19 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from penstock.mcp_surface.content.blocks import plain_text
+from penstock.operations.runs.results import HeldView
 from penstock.operations.runs.views import ExecutionView
 from penstock.operations.runs.waits import QuestionView
 
-__all__ = ["answer_address", "is_for_person", "status_line", "waiting_text", "where_answered", "who_answers"]
+__all__ = [
+    "answer_address",
+    "held_text",
+    "is_for_person",
+    "status_line",
+    "waiting_text",
+    "where_answered",
+    "who_answers",
+]
 
 # One line for somebody who looks at a list of tasks; the execution has the whole question.
 _ASKED_CHARACTERS_MAX = 200
@@ -69,21 +78,32 @@ def who_answers(question: QuestionView) -> str:
     """Say who can answer a question."""
     if question.ask is not None:
         return "That client answers, or a person."
-    approvers = question.approvers
-    if approvers is not None:
-        named = approvers if isinstance(approvers, dict) else {}
-        group, groups, users, count = (named.get(name) for name in ("group", "groups", "users", "count"))
-        listed = [group, *(groups if isinstance(groups, list) else []), *(users if isinstance(users, list) else [])]
-        whom = " or ".join(name for name in listed if isinstance(name, str))
-        many = f"{count} of " if isinstance(count, int) and count > 1 else ""
-        by = f" by {many}{whom or 'people'}" if whom or many else ""
-        but = ", but not by whoever started the execution" if named.get("not_requester") is True else ""
+    if question.approvers is not None:
+        by = _by_whom(question.approvers)
         since = f" It was escalated at {question.escalated_at}." if question.escalated_at else ""
         others = f" If nobody decides, others are asked at {question.escalates_at}." if question.escalates_at else ""
-        return f"This is an approval{by}{but}: a person gives it, never a call of a tool.{since}{others}"
+        return f"This is an approval{by}: a person gives it, never a call of a tool.{since}{others}"
     if question.answered_by == "anyone":
         return "Anybody may answer who may answer questions of this execution."
     return "A person answers this, never a call of a tool."
+
+
+def _by_whom(approvers: object) -> str:
+    named = approvers if isinstance(approvers, dict) else {}
+    group, groups, users, count = (named.get(name) for name in ("group", "groups", "users", "count"))
+    listed = [group, *(groups if isinstance(groups, list) else []), *(users if isinstance(users, list) else [])]
+    whom = " or ".join(name for name in listed if isinstance(name, str))
+    many = f"{count} of " if isinstance(count, int) and count > 1 else ""
+    by = f" by {many}{whom or 'people'}" if whom or many else ""
+    return f"{by}, but not by whoever started the execution" if named.get("not_requester") is True else by
+
+
+def held_text(held: HeldView) -> str:
+    """Say which call waits, as which draft, and who decides until when."""
+    by = _by_whom(held.approvers) or " by a person"
+    return (
+        f"The call of {held.operation} is held as draft {held.draft_id} until {held.expires_at}, for an approval{by}."
+    )
 
 
 def where_answered(execution_id: str, question: QuestionView, page: str | None) -> str:

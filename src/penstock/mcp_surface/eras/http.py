@@ -215,11 +215,12 @@ class SdkHttpBackend:
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
         version = header(scope, _VERSION)
         if scope["method"] == "POST" and (version is None or version in HANDSHAKE_PROTOCOL_VERSIONS):
-            lists = version in (None, BATCHING) and not self._legacy.serves(_path(scope), scope)
+            is_old = self._legacy.serves(_path(scope), scope)
             frames = HttpMessages(
                 dispatch=self._dispatch,
                 bytes_max=self._bytes_max,
-                takes_lists=lists,
+                takes_lists=version in (None, BATCHING) and not is_old,
+                takes_envelopes=is_old,
                 refused=partial(self._refused, scope["state"][CALLER_STATE]),
                 limited=partial(self._limited, scope["state"][CALLER_STATE], scope["state"]),
             )

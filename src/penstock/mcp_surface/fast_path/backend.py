@@ -26,7 +26,7 @@ from penstock.mcp_surface.apps.views import declares_apps, view_of
 from penstock.mcp_surface.audit import record_error
 from penstock.mcp_surface.callers import Caller, ProtocolFault, plain_value
 from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META
-from penstock.mcp_surface.content.results import answer_result, error_result, is_untrusted
+from penstock.mcp_surface.content.results import answer_result, error_result, execution_result, is_untrusted
 from penstock.mcp_surface.content.waiting_text import waiting_text
 from penstock.mcp_surface.endpoint import CALLER_STATE, HEADERS_STATE, McpBackend
 from penstock.mcp_surface.fast_path.requests import FastRequest, fast_headers, parse_request
@@ -52,6 +52,7 @@ from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.pipeline import Gate, RefusedCall
+from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import ExecutionView
 
 __all__ = ["FastPath"]
@@ -227,6 +228,11 @@ class FastPath:
             return call_bytes(error_result(outcome.error, tool_list, tool), added)
         self._metrics.called(tool, "ok")
         value = plain_value(outcome)
+        if isinstance(value, ExecutionResult):  # a policy has it wait for approval
+            held = execution_result(
+                value, tool_list, options.result_characters, page=options.answer_page(caller.address), asked_for=True
+            )
+            return call_bytes(held, added)
         shown, untrusted = self._encoded_value(value), is_untrusted(operation, value)
         if shown is not None:
             return answer_bytes(shown, added, _UNTRUSTED if untrusted else None)

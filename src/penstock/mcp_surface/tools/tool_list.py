@@ -11,6 +11,7 @@ from penstock.base.json import JsonObject
 from penstock.mcp_surface.tools.naming import UNCHANGED, ToolNaming
 from penstock.operations.catalogue.capability import QUERY, REGISTERED_TOOL, Capability
 from penstock.operations.catalogue.profile_names import short_metadata
+from penstock.operations.runs.tool_schemas import or_standing
 
 __all__ = [
     "BYTES_PER_TOKEN",
@@ -30,6 +31,8 @@ CATALOGUE = "catalogue"
 """The populator of tools that the surface itself answers."""
 
 _META = "penstock/"
+# Who makes capabilities whose calls start executions.
+_STARTS = frozenset({"workflow", "upstream", REGISTERED_TOOL})
 # The version of the workflow that a call runs, and a digest of its schemas; both change only with the workflow.
 _PINNED = ("workflow", "version", "hash", "schema_hash")
 
@@ -60,7 +63,7 @@ class Tool:
     @property
     def starts_execution(self) -> bool:
         """Whether a call starts an execution: of a workflow, or of a registered or imported tool."""
-        return self.capability.populator in ("workflow", "upstream", REGISTERED_TOOL)
+        return self.capability.populator in _STARTS
 
     @property
     def follows_execution(self) -> bool:
@@ -131,7 +134,9 @@ def listed_tool(name: str, capability: Capability, *, output_schemas: bool, nami
         "annotations": _hints(capability),
     }
     if capability.output_schema is not None and (output_schemas or not capability.is_builtin):
-        listed["outputSchema"] = wording.of_schema(capability.output_schema)
+        own = wording.of_schema(capability.output_schema)
+        # Those that start executions say by themselves that they may have no result yet.
+        listed["outputSchema"] = own if capability.populator in _STARTS else or_standing(own)
     if capability.metadata.get("icons"):
         listed["icons"] = capability.metadata["icons"]
     if capability.populator == "workflow":

@@ -29,9 +29,20 @@ from penstock.operations.catalogue.capability import (
     Capability,
     Governance,
 )
+from penstock.operations.runs.tool_schemas import or_standing
 from penstock.operations.stored_queries.tool_names import PAIR
 
-__all__ = ["EVERYDAY", "FOLLOWING", "TOOLSETS", "described", "found_tools", "inner_call", "toolset_list", "trio_names"]
+__all__ = [
+    "EVERYDAY",
+    "FOLLOWING",
+    "TOOLSETS",
+    "described",
+    "found_tools",
+    "inner_call",
+    "meant",
+    "toolset_list",
+    "trio_names",
+]
 
 TOOLSETS = ("default", "management", "workflows", "queries", "tools", "upstream", "operations", "all", "search")
 EVERYDAY = frozenset(
@@ -138,7 +149,9 @@ def described(tool_list: ToolList, arguments: JsonObject) -> JsonObject:
     """Return a tool as a list would show it, with its schemas."""
     tool = _named(tool_list, arguments)
     output = tool.capability.output_schema
-    return tool.listed if output is None else {"outputSchema": tool_list.naming.of_schema(output), **tool.listed}
+    if output is None:
+        return tool.listed
+    return {"outputSchema": or_standing(tool_list.naming.of_schema(output)), **tool.listed}
 
 
 def inner_call(tool_list: ToolList, arguments: JsonObject) -> tuple[Tool, JsonObject]:
@@ -155,10 +168,20 @@ def _named(tool_list: ToolList, arguments: JsonObject) -> Tool:
     if not isinstance(name, str):
         raise Rejected(_INVALID, "`name` is missing: the name of a tool", "search for a tool and use its name")
     if found is None or found.capability.populator == CATALOGUE:
-        near = get_close_matches(name[:100], [tool.name for tool in _callable(tool_list)], n=1)
-        hint = f"did you mean {near[0]}? Otherwise search for one" if near else "search for one and use its name"
+        near = _nearest(tool_list, name)
+        hint = f"did you mean {near}? Otherwise search for one" if near else "search for one and use its name"
         raise Rejected(_INVALID, f"there is no tool {name[:100]!r}", hint)
     return found
+
+
+def meant(tool_list: ToolList, name: str) -> str:
+    """Return a question that offers the tool whose name is most like an unknown one; empty if none is."""
+    near = _nearest(tool_list, name)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _nearest(tool_list: ToolList, name: str) -> str | None:
+    return next(iter(get_close_matches(name[:100], [tool.name for tool in _callable(tool_list)], n=1)), None)
 
 
 def _callable(tool_list: ToolList) -> list[Tool]:

@@ -44,6 +44,12 @@ class HttpMessages:
     dispatch: Handle
     bytes_max: int
     takes_lists: bool
+    takes_envelopes: bool
+    """Whether a message may say that it is of the newest era without a header that says so.
+
+    HTTP+SSE has no such header. A client that probes for the newest era there is answered on its stream that there is
+    no such method, and falls back; it does not read the answer to its POST.
+    """
     refused: Callable[[JsonObject], None]
     """Called for refused messages in a batch; for other messages the HTTP status shows the refusal."""
     limited: Callable[[Any], tuple[JsonObject, Headers] | None]
@@ -60,7 +66,7 @@ class HttpMessages:
         if isinstance(value, list) and value and self.takes_lists:
             await _Batch(self, scope, receive, send).answer(value)
             return
-        refused = _refusal(value, has_version=any(name == _VERSION for name, _ in scope["headers"]))
+        refused = self._refusal(value, has_version=any(name == _VERSION for name, _ in scope["headers"]))
         if refused is not None:
             await _send_json(send, refused)
             return
@@ -70,16 +76,15 @@ class HttpMessages:
             return
         await self.dispatch(scope, replayed(received, receive), send)
 
-
-def _refusal(value: Any, *, has_version: bool) -> JsonObject | None:
-    if isinstance(value, list):
-        why = f"only revision {BATCHING} has lists of messages" if value else "the list is empty"
-        return error_message(None, INVALID_REQUEST, f"Invalid Request: {why}")
-    refused = refusal_of(value)
-    if refused is None and brings_envelope(value):
-        message = "does not match the request's envelope" if has_version else "is missing"
-        return error_message(value.get("id"), HEADER_MISMATCH, f"The header MCP-Protocol-Version {message}")
-    return refused
+    def _refusal(self, value: Any, *, has_version: bool) -> JsonObject | None:
+        if isinstance(value, list):
+            why = f"only revision {BATCHING} has lists of messages" if value else "the list is empty"
+            return error_message(None, INVALID_REQUEST, f"Invalid Request: {why}")
+        refused = refusal_of(value)
+        if refused is None and brings_envelope(value) and not self.takes_envelopes:
+            message = "does not match the request's envelope" if has_version else "is missing"
+            return error_message(value.get("id"), HEADER_MISMATCH, f"The header MCP-Protocol-Version {message}")
+        return refused
 
 
 async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG, more: Headers | None = None) -> None:

@@ -59,7 +59,7 @@ class Catalogue:
         found = self.get(name)
         if found is not None:
             return found
-        near = get_close_matches(name, self._by_name, n=3)
+        near = get_close_matches(name[:100], self._by_name, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "list what there is with `penstock operations`"
         raise NotFound(UNKNOWN_OPERATION, f"there is no operation {name[:100]}", hint)
 

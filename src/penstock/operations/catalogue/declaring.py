@@ -24,6 +24,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, compile_schema, violations
+from penstock.definitions.schemas.misfits import tell_violations, unfit_message
 from penstock.governance.holds import Approval
 from penstock.operations.catalogue.capability import (
     Annotations,
@@ -165,17 +166,13 @@ def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
         listed = _listed(input_type, arguments)
         if not listed:
             return given
-    first = listed[0]
-    place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
-    message = f"the arguments do not fit: {place}" + (f" (and {len(listed) - 1} more)" if len(listed) > 1 else "")
+    message = unfit_message("the arguments do not fit:", listed)
     raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": listed})
 
 
 def _listed(input_type: Any, arguments: JsonObject) -> list[JsonValue]:
-    return [
-        {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
-        for item in violations(_compiled(input_type), arguments)
-    ]
+    compiled = _compiled(input_type)
+    return tell_violations(compiled.schema, violations(compiled, arguments))
 
 
 def _are_plain(arguments: JsonObject) -> bool:

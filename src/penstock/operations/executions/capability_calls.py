@@ -59,6 +59,8 @@ TOOLS_CALL, TOOLS_LIST = "tools/call", "tools/list"
 _PASSING = frozenset({"BRANCH_BUSY", "RATE_LIMITED", "STORE_BUSY", "STORE_UNAVAILABLE"})
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
 _LOOK_AGAIN_SECONDS = 1.0
+# Of arguments that do not fit.
+_MISTAKES_TOLD = 10
 # How long one wait for a run lasts before it is read again: a commit of any process ends it sooner.
 _WAIT_SECONDS = 30.0
 
@@ -323,6 +325,17 @@ def _done(reply: Reply[Any] | EventStream) -> ActivityOutcome:
     return ActivityDone(msgspec.to_builtins(reply.value))
 
 
+def _told(error: PenstockError) -> str:
+    """Return a refusal with all that is wrong: whoever reads the error of a node has its text only."""
+    listed = error.details.get("errors")
+    found = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    if len(found) < 2:  # noqa: PLR2004  # the message has one
+        hint = None if found else error.hint
+        return f"{error.message}; {hint}" if hint else error.message
+    named = "; ".join(f"{item.get('pointer') or '/'} {item.get('message')}" for item in found[:_MISTAKES_TOLD])
+    more = f"; and {len(found) - _MISTAKES_TOLD} more" if len(found) > _MISTAKES_TOLD else ""
+    return f"{error.message.partition(':')[0]}: {named}{more}"
+
+
 def _failed(call: ActivityCall, error: PenstockError) -> ActivityError:
-    message = f"{error.message}; {error.hint}" if error.hint else error.message
-    return ActivityError(call.masked(message), error.code, retryable=error.code in _PASSING)
+    return ActivityError(call.masked(_told(error)), error.code, retryable=error.code in _PASSING)

@@ -5,9 +5,6 @@ Above it: the catalogue. Below it: `runs.starting`, `runs.results`.
 
 from __future__ import annotations
 
-import msgspec
-
-from penstock.base import limits
 from penstock.base.ids import id_for_callers
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
@@ -18,12 +15,10 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.witnesses import workflow_witness
 from penstock.operations.runs.handles import handle, seconds_to_wait, visible_run
-from penstock.operations.runs.held_access import may_see_run
-from penstock.operations.runs.held_calls import HELD_LABEL, held_view
-from penstock.operations.runs.results import ExecutionResult, HeldView, wait_for_result
+from penstock.operations.runs.held_access import with_held_calls
+from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.secret_arguments import secret_inputs
 from penstock.operations.runs.starting import (
-    CALLER_LABEL,
     ExecuteWorkflow,
     find_startable,
     new_run_id,
@@ -31,11 +26,9 @@ from penstock.operations.runs.starting import (
     started_run,
 )
 from penstock.operations.runs.views import ExecutionHandle, ExecutionView
-from penstock.runtime.ports.runs import RunQuery, RunRow
+from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["OPERATIONS"]
-
-_ACTIVITY = "waiting_activity"
 
 
 @operation(
@@ -113,29 +106,7 @@ async def execution_wait(context: Context, given: WaitForExecution) -> Execution
     asked, patience = given.wait_seconds, context.request.patience_seconds
     seconds = patience if asked is None and patience is not None else seconds_to_wait(context, asked)
     result = await wait_for_result(context, row.run_id, seconds, after_sequence=given.after_sequence or 0)
-    if result.status != _ACTIVITY:
-        return result
-    return msgspec.structs.replace(result, held_calls=await _held_calls(context, result.execution_id))
-
-
-async def _held_calls(context: Context, execution_id: str) -> list[HeldView]:
-    """Return the calls of an execution that wait for approval, as far as the caller may know of them."""
-    services = context.services
-    query = RunQuery(
-        statuses=("waiting_approval", "waiting_input"),
-        label=(CALLER_LABEL, execution_id),
-        tenant=context.tenant,
-        limit=limits.LLM_TOOL_CALLS_MAX,
-    )
-    found: list[HeldView] = []
-    for row in (await services.host.list_runs(query)).rows:
-        if HELD_LABEL not in row.labels or not await may_see_run(services, context.principal, row):
-            continue
-        state = await services.host.read(row.run_id)
-        view = None if state is None or state.terminal else held_view(services, state)
-        if view is not None:
-            found.append(view)
-    return found
+    return await with_held_calls(context, result)
 
 
 OPERATIONS: tuple[Capability, ...] = (workflow_execute, execution_wait)

@@ -14,6 +14,7 @@ from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, load_schema
+from penstock.definitions.schemas.misfits import tell_violations
 from penstock.definitions.secret_answers import secrets_in, without_values_of
 from penstock.engine.outcomes import Accepted
 from penstock.engine.records import commands, events
@@ -221,12 +222,8 @@ async def _violations(context: Context, question: OpenQuestion, answer: JsonValu
     schema = load_schema(question.answer_schema) if isinstance(question.answer_schema, dict) else None
     if not isinstance(schema, CompiledSchema):
         return []
-    return [
-        {"pointer": f"/answer{item.instance_path}", "keyword": item.keyword, "message": item.message}
-        for item in without_values_of(
-            await context.services.host.violations(schema, answer, tenant=context.tenant), secrets_in(schema, answer)
-        )
-    ]
+    found = await context.services.host.violations(schema, answer, tenant=context.tenant)
+    return tell_violations(schema.schema, without_values_of(found, secrets_in(schema, answer)), "/answer")
 
 
 @operation(

@@ -24,6 +24,7 @@ from penstock.operations.registered_tools.documents import READING_METHODS, docu
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.runs.capabilities import converted
 from penstock.operations.runs.handles import seconds_to_wait
+from penstock.operations.runs.held_access import with_held_calls
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, ImportedTools
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
@@ -209,4 +210,4 @@ async def _execute(
         )
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await wait_for_result(context, row.run_id, seconds)
+    return await with_held_calls(context, await wait_for_result(context, row.run_id, seconds))

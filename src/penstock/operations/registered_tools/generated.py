@@ -18,6 +18,7 @@ from penstock.operations.gate.context import Context, Request
 from penstock.operations.gate.internal_callers import system_principal
 from penstock.operations.gate.outcomes import RefusedCall
 from penstock.operations.runs.handles import handle, seconds_to_wait
+from penstock.operations.runs.held_access import with_held_calls
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, row_of, started_run
 from penstock.operations.runs.views import ExecutionHandle
@@ -86,7 +87,9 @@ async def started_reply(
         return _handle(context, await started_run(context, given, definition_hash=definition_hash))
     with context.services.host.progress.starting():
         row = await started_run(context, given, definition_hash=definition_hash)
-    result = await wait_for_result(context, row.run_id, seconds_to_wait(context, given.wait_seconds))
+    result = await with_held_calls(
+        context, await wait_for_result(context, row.run_id, seconds_to_wait(context, given.wait_seconds))
+    )
     return _reply(context, row, result, ended=result.status in _ENDED)
 
 

@@ -30,6 +30,7 @@ from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.registries.registry import resource_id_type
 from penstock.operations.runs.fields import ChosenId, Labels, Text, Wait
 from penstock.operations.runs.handles import handle, patience
+from penstock.operations.runs.held_access import with_held_calls
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, row_of, started_run
 from penstock.operations.runs.streams.reader import open_stream
@@ -194,7 +195,9 @@ async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[Executio
         return _handle(context, await started_run(context, start.given, definition_hash=start.definition_hash))
     with context.services.host.progress.starting():
         row = await started_run(context, start.given, definition_hash=start.definition_hash)
-    result = await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
+    result = await with_held_calls(
+        context, await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
+    )
     return _reply(context, row, result, ended=result.status in _ENDED)
 
 

@@ -47,6 +47,7 @@ from penstock.operations.registries.session_runs import (
 )
 from penstock.operations.runs.fields import CHOSEN_ID, Wait
 from penstock.operations.runs.handles import patience
+from penstock.operations.runs.held_access import with_held_calls
 from penstock.operations.runs.results import ExecutionResult, result_of, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, started_run
 from penstock.operations.runs.streams.reader import open_stream
@@ -229,7 +230,9 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
         begun = StreamEvent(event="begun", data={**told, "execution_id": id_for_callers(context.tenant, row.run_id)})
         return open_stream(context, row, first=begun)  # type: ignore[return-value]  # the gate takes both
     if given.sync or given.wait_seconds:
-        result = await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
+        result = await with_held_calls(
+            context, await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
+        )
         return _reply(session, turn, result)
     if answer is not None and answer.reply is not None:
         return answer.reply

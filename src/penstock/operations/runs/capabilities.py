@@ -12,11 +12,13 @@ import msgspec
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, load_schema, violations
+from penstock.definitions.schemas.misfits import tell_violations, unfit_message
 from penstock.definitions.secret_answers import secrets_in, without_values_of
 from penstock.operations.catalogue.capability import Authorization
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.handles import seconds_to_wait
+from penstock.operations.runs.held_access import with_held_calls
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, start_or_find
 from penstock.operations.runs.tool_schemas import WRAPPED, object_schema, takes_object
@@ -43,15 +45,10 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
     offered = object_schema(schema)
     compiled = load_schema(offered)
     if isinstance(compiled, CompiledSchema) and is_prompt(compiled, arguments, len(msgspec.json.encode(arguments))):
-        found: list[JsonValue] = [
-            {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message}
-            for item in without_values_of(violations(compiled, arguments), secrets_in(compiled, arguments))
-        ]
-        if found:
-            first = found[0]
-            place = f"{first['pointer'] or '/'} {first['message']}" if isinstance(first, dict) else ""
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            message = f"the arguments do not fit: {place}{more}"
+        unfit = without_values_of(violations(compiled, arguments), secrets_in(compiled, arguments))
+        if unfit:
+            found = tell_violations(offered, unfit)
+            message = unfit_message("the arguments do not fit:", found)
             raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": found})
     return arguments if takes_object(schema) else arguments.get(WRAPPED)
 
@@ -79,7 +76,8 @@ async def execute(workflow_id: str, definition_hash: str, context: Context, give
     idempotency.found_by_id(context)
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await wait_for_result(context, started.row.run_id, seconds, state=started.state)
+    result = await wait_for_result(context, started.row.run_id, seconds, state=started.state)
+    return await with_held_calls(context, result)
 
 
 _CLIENT = "client"

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
+from penstock.base import limits
 from penstock.base.errors import Denied
 from penstock.base.ids import id_for_callers
 from penstock.engine.state import RunState
@@ -19,18 +22,24 @@ from penstock.governance.principals import Principal
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.permissions.answering import may_approve
 from penstock.operations.permissions.apps import app_id_of
-from penstock.operations.runs.held_calls import HELD_LABEL, HeldCall, held_call_of
+from penstock.operations.runs.held_calls import HELD_LABEL, HeldCall, held_call_of, held_view
+from penstock.operations.runs.results import ExecutionResult, HeldView
+from penstock.operations.runs.starting import CALLER_LABEL
 from penstock.operations.runs.waits import question_views
-from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.ports.runs import RunQuery, RunRow
 
 __all__ = [
     "may_see_held",
     "may_see_run",
     "refuse_settling",
     "refuse_withdrawing",
+    "with_held_calls",
     "withdrawal_refusal",
     "without_unseen",
 ]
+
+# While a node waits for a call that is held, this is the status of its run.
+_WAITS = "waiting_activity"
 
 
 def may_see_held(principal: Principal, held: HeldCall) -> bool:
@@ -55,6 +64,28 @@ async def without_unseen(services: Services, principal: Principal, rows: Iterabl
     if principal.kind != "agent":
         return list(rows)
     return [row for row in rows if await may_see_run(services, principal, row)]
+
+
+async def with_held_calls(context: Context, result: ExecutionResult) -> ExecutionResult:
+    """Return a result with the calls of the execution that wait for approval, as far as the caller may know of them."""
+    if result.status != _WAITS:
+        return result
+    services = context.services
+    query = RunQuery(
+        statuses=("waiting_approval", "waiting_input"),
+        label=(CALLER_LABEL, result.execution_id),
+        tenant=context.tenant,
+        limit=limits.LLM_TOOL_CALLS_MAX,
+    )
+    found: list[HeldView] = []
+    for row in (await services.host.list_runs(query)).rows:
+        if HELD_LABEL not in row.labels or not await may_see_run(services, context.principal, row):
+            continue
+        state = await services.host.read(row.run_id)
+        view = None if state is None or state.terminal else held_view(services, state)
+        if view is not None:
+            found.append(view)
+    return msgspec.structs.replace(result, held_calls=found)
 
 
 def withdrawal_refusal(context: Context, state: RunState, held: HeldCall) -> Denied | None:

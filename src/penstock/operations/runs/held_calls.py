@@ -40,7 +40,7 @@ from penstock.operations.gate.context import Context, NodeVisit, Services
 from penstock.operations.gate.holds import PendingCall, argument_secrets
 from penstock.operations.runs.results import ExecutionResult, HeldView, result_of
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
-from penstock.operations.runs.waits import HELD_PREFIX
+from penstock.operations.runs.waits import HELD_PREFIX, question_views
 from penstock.runtime.secrets import AnswerSeals
 
 if TYPE_CHECKING:
@@ -386,6 +386,7 @@ def held_view(services: Services, state: RunState) -> HeldView | None:
         expires_at=instant(held.expires_at) or "",
         denied_code=held.denied_code,
         look=f"{services.base_path}/drafts/{public}",
+        approvers=next((item.approvers for item in question_views(state)), None),
     )
 
 

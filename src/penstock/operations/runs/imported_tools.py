@@ -25,7 +25,6 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
-from penstock.operations.catalogue.declaring import schema_of
 from penstock.operations.catalogue.exposure import ImportedResource
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
@@ -34,7 +33,7 @@ from penstock.operations.runs.capabilities import converted
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
-from penstock.operations.runs.tool_schemas import nested_schema, object_at, object_schema
+from penstock.operations.runs.tool_schemas import object_schema, or_standing
 from penstock.runtime.upstreams.tool_registry import DEFINE_CALL, QUARANTINED, ToolReview
 from penstock.runtime.upstreams.tools import READS_RESOURCES, ImportRules, ToolEffects, ToolRule, UpstreamTool
 
@@ -188,10 +187,7 @@ def _output_schema(tool: UpstreamTool) -> JsonObject | None:
     """Return the output schema: what the server promises, or the state of an execution that has not ended."""
     if tool.output_schema is None or not _is_object(tool.output_schema):
         return None
-    standing = schema_of(ExecutionResult)
-    nested, definitions = nested_schema(tool.output_schema)
-    plain = {name: member for name, member in standing.items() if name != "$defs"}
-    return {"type": "object", "anyOf": [nested, plain], "$defs": {**object_at(standing, "$defs"), **definitions}}
+    return or_standing(tool.output_schema)
 
 
 async def _refuse(server: str, tool: str, status: str, context: Context, given: JsonValue) -> None:

@@ -57,6 +57,8 @@ class HeldView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The path of the draft."""
     denied_code: str | None = None
     """Why it was not made at once, if it could have been."""
+    approvers: Any = None
+    """Who decides next."""
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

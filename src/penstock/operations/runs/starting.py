@@ -23,6 +23,7 @@ from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import Workflow
 from penstock.definitions.schemas.compiled import apply_defaults
+from penstock.definitions.schemas.misfits import tell_violations
 from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
 from penstock.engine import inputs
 from penstock.engine.outcomes import Refused
@@ -335,9 +336,7 @@ async def _input_violations(context: Context, workflow: Workflow | None, given: 
     found = await context.services.host.violations(workflow.input_schema, value, tenant=context.tenant)
     if found and has_marks(workflow.input_schema):
         found = without_values_of(found, secrets_in(workflow.input_schema, value))
-    return [
-        {"pointer": f"/input{item.instance_path}", "keyword": item.keyword, "message": item.message} for item in found
-    ]
+    return tell_violations(workflow.input_schema.schema, found, "/input")
 
 
 async def refuse_unfit_input(context: Context, workflow: Workflow, given: JsonValue) -> None:

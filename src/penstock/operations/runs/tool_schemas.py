@@ -23,6 +23,7 @@ __all__ = [
     "nested_schema",
     "object_at",
     "object_schema",
+    "or_standing",
     "result_schema",
     "settings_of",
     "strictest",
@@ -55,6 +56,12 @@ _STANDING: JsonObject = {
     "questions": {"type": "array"},
 }
 _ALWAYS: list[JsonValue] = ["execution_id", "status"]
+_STANDING_INSTEAD: JsonObject = {
+    "description": "No result yet: the call waits, or goes on as an execution. `held` names the draft.",
+    "type": "object",
+    "properties": {**_STANDING, "held": {"type": "object"}},
+    "required": _ALWAYS,
+}
 
 
 def settings_of(document: JsonObject, kind: str) -> JsonObject | None:
@@ -165,6 +172,16 @@ def result_schema(output: JsonObject) -> JsonObject:
     """Return the schema of a call's result: the state of the execution, with the output that is promised."""
     nested, definitions = nested_schema(output)
     schema: JsonObject = {"type": "object", "properties": {**_STANDING, "output": nested}, "required": _ALWAYS}
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def or_standing(output: JsonObject) -> JsonObject:
+    """Return the schema of an answer that may also be the state of an execution, since any call may have to wait.
+
+    Clients throw an answer away that does not fit the schema of its tool, so a held call must fit it as well.
+    """
+    nested, definitions = nested_schema(output)
+    schema: JsonObject = {"type": "object", "anyOf": [nested, _STANDING_INSTEAD]}
     return {**schema, "$defs": definitions} if definitions else schema
 
 

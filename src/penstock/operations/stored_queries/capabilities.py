@@ -17,6 +17,7 @@ from types import MappingProxyType
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.source.findings import nearest
 from penstock.governance.approvals import value_digest
 from penstock.governance.holds import Approval
 from penstock.graph.parameters.answers import output_schema
@@ -220,8 +221,13 @@ def _converted(checked: CheckedQuery, arguments: JsonObject) -> QueryCall:
     known = {"params", "branch", *(("if_graph_commit",) if checked.is_mutation else ("snapshot", "limit", "offset"))}
     for name in arguments:
         if name not in known:
-            hint = "parameters of the query go into `params`" if _has_parameter(checked, name) else "it is not known"
-            errors.append({"pointer": f"/{name}", "keyword": "additionalProperties", "message": hint})
+            meant = nearest(name[:64], known)
+            hint = f"; did you mean `{meant}`?" if meant else ""
+            if _has_parameter(checked, name):
+                hint = "; parameters of the query go into `params`"
+            errors.append(
+                {"pointer": "", "keyword": "additionalProperties", "message": f"unknown member `{name[:64]}`{hint}"}
+            )
     given = arguments.get("params")
     if given is not None and not isinstance(given, dict):
         errors.append({"pointer": "/params", "keyword": "type", "message": "must be an object"})

@@ -18,6 +18,7 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.schemas.misfits import unfit_message
 from penstock.graph.parameters.answers import column_descriptions, row_to_json
 from penstock.graph.parameters.calls import coerce_parameters
 from penstock.graph.typing.model import CheckedQuery, CheckedRead
@@ -97,10 +98,7 @@ def typed_params(query: CheckedQuery, given: JsonObject) -> Mapping[str, GraphVa
 
 def unfit_arguments(errors: list[JsonValue]) -> Rejected:
     """Return the refusal of arguments with these mistakes."""
-    first = errors[0]
-    place = f"{first['pointer']} {first['message']}" if isinstance(first, dict) else ""
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    message = f"the arguments do not fit: {place}{more}"
+    message = unfit_message("the arguments do not fit:", errors)
     return Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": errors})
 
 

@@ -17,6 +17,7 @@ from penstock.base.errors import Conflict, NotFound, Rejected, Unavailable
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.base.scopes import scope_allows
+from penstock.definitions.source.findings import suggestion
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, instant
@@ -167,8 +168,8 @@ def _tool_registry(context: Context, server: str) -> tuple[UpstreamToolRegistry,
 def _named(tool_reviews: list[ToolReview], server: str, tool: str) -> ToolReview:
     found = next((item for item in tool_reviews if item.name == tool), None)
     if found is None:
-        message = f"{server} has no tool {tool}"
-        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", message, "list what it has with upstream.tools")
+        hint = suggestion(tool[:100], [item.name for item in tool_reviews]) or "list what it has with upstream.tools"
+        raise NotFound("UPSTREAM_TOOL_NOT_FOUND", f"{server} has no tool {tool}", hint)
     return found
 
 

@@ -23,6 +23,7 @@ from penstock.base.traces import trace_id_of
 from penstock.definitions.canonical import canonical_json
 from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator, Expression
 from penstock.definitions.jq.templates import render
+from penstock.definitions.schemas.misfits import tell_violations, unfit_message
 from penstock.definitions.webhooks import WebhookTrigger
 from penstock.operations.runs.fields import CHOSEN_ID
 
@@ -175,10 +176,8 @@ def _check_body(trigger: WebhookTrigger, body: JsonValue, evaluator: Evaluator) 
         return
     found = evaluator.violations(trigger.schema, body)
     if found:
-        listed: list[JsonValue] = [
-            {"pointer": item.instance_path, "keyword": item.keyword, "message": item.message} for item in found
-        ]
-        message = f"the body does not fit: {found[0].instance_path or '/'} {found[0].message}"
+        listed = tell_violations(trigger.schema.schema, found)
+        message = unfit_message("the body does not fit:", listed)
         raise Rejected("WEBHOOK_BODY_INVALID", message, "see `errors` for every mistake", {"errors": listed})
 
 

@@ -1,6 +1,6 @@
 """MCP servers of the OpenAI Agents SDK.
 
-python openai_agents_server.py observe|hang http URL           with the key in PENSTOCK_API_KEY
+python openai_agents_server.py observe|hang http|sse URL       with the key in PENSTOCK_API_KEY
 python openai_agents_server.py observe|hang pipe COMMAND ARGUMENT...
 """
 
@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from agents.mcp import MCPServerStdio, MCPServerStreamableHttp
+from agents.mcp import MCPServerSse, MCPServerStdio, MCPServerStreamableHttp
 from observing import Answer, answer_of, headers, observe
 
 
@@ -36,7 +36,8 @@ async def main(mode: str, kind: str, *where: str) -> None:
         server: Any = MCPServerStdio(parameters, client_session_timeout_seconds=60)
     else:
         parameters = {"url": where[0], "headers": headers()}
-        server = MCPServerStreamableHttp(parameters, client_session_timeout_seconds=60)
+        made = MCPServerSse if kind == "sse" else MCPServerStreamableHttp
+        server = made(parameters, client_session_timeout_seconds=60)
     async with server:
         await observe(mode, _Server(server))
 

@@ -1,6 +1,6 @@
 """The Python SDK 2.x, in an era.
 
-python python_v2.py observe|hang http:auto|http:legacy|… URL       with the key in PENSTOCK_API_KEY
+python python_v2.py observe|hang http:auto|sse:auto|http:legacy|… URL       with the key in PENSTOCK_API_KEY
 python python_v2.py observe|hang pipe:auto|pipe:legacy|… COMMAND ARGUMENT...
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx2
 from mcp.client.client import Client
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from observing import Answer, answer_of, headers, observe
@@ -41,6 +42,8 @@ async def main(mode: str, kind: str, *where: str) -> None:
         if transport_kind == "pipe":
             started = StdioServerParameters(command=where[0], args=list(where[1:]), env=dict(os.environ))
             transport: Any = stdio_client(started)
+        elif transport_kind == "sse":
+            transport = sse_client(where[0], headers=headers())
         else:
             http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers(), timeout=60))
             transport = streamable_http_client(where[0], http_client=http)

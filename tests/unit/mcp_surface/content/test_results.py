@@ -18,7 +18,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.builtin import builtin_operations
-from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.results import ExecutionResult, HeldView
 from penstock.operations.runs.views import ErrorView
 from penstock.operations.runs.waits import QuestionView
 
@@ -109,6 +109,26 @@ def test_a_question_that_this_client_cannot_answer_says_who_can_and_where() -> N
     assert "an approval by leads: a person gives it, never a call of a tool" in text
     assert "`penstock runs answer r_1`" in text
     assert 'To wait until it goes on: penstock_execution_wait {"execution_id":"r_1"}' in text
+
+
+def test_a_held_call_names_its_draft_and_who_decides_also_inside_of_an_agent() -> None:
+    held = HeldView(
+        draft_id="r_9",
+        operation="workflow:erase",
+        reason="risk",
+        digest="d",
+        expires_at="2026-01-02T00:00:00Z",
+        look="/drafts/r_9",
+        approvers={"group": "finance", "count": 2},
+    )
+    asked = QuestionView(interrupt_id="approve:1", node_id="approve", visit=1, prompt="May they?", answer_schema={})
+    own = ended(status="waiting_approval", held=held, questions=[asked])
+    inside = ended(status="waiting_activity", held_calls=[held])
+    for one in (own, inside):
+        text = shown(one, "data")["content"][0]["text"]
+        assert "workflow:erase is held as draft r_9 until 2026-01-02T00:00:00Z" in text
+        assert "an approval by 2 of finance" in text
+        assert one.status in text
 
 
 def test_what_tells_how_to_go_on_is_never_cut_off() -> None:

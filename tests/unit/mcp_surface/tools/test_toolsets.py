@@ -11,6 +11,7 @@ from penstock.mcp_surface.tools.registry import build_tool_list
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.mcp_surface.tools.toolsets import EVERYDAY, FOLLOWING, described, found_tools, inner_call, toolset_list
 from penstock.operations.builtin import builtin_operations
+from penstock.operations.runs.tool_schemas import or_standing
 
 WHOLE = build_tool_list(builtin_operations(), McpOptions())
 
@@ -93,7 +94,7 @@ def test_a_description_has_both_schemas() -> None:
     tool = WHOLE.find("schedule.pause")
     assert tool is not None
     assert told["inputSchema"] == tool.capability.input_schema
-    assert told["outputSchema"] == WHOLE.naming.of_schema(tool.capability.output_schema or {})
+    assert told["outputSchema"] == or_standing(WHOLE.naming.of_schema(tool.capability.output_schema or {}))
 
 
 def test_a_call_names_its_tool_and_arguments() -> None:
@@ -123,4 +124,5 @@ def test_lists_leave_out_what_operations_answer_with_unless_asked() -> None:
     assert not [tool for tool in WHOLE.tools if "outputSchema" in tool.listed]
     full = build_tool_list(builtin_operations(), McpOptions(output_schemas=True))
     for tool in full.tools:
-        assert tool.listed["outputSchema"] == full.naming.of_schema(tool.capability.output_schema or {})
+        own = full.naming.of_schema(tool.capability.output_schema or {})
+        assert tool.listed["outputSchema"] == or_standing(own)

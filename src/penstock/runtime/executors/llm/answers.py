@@ -7,7 +7,7 @@ it: `port`, `turns`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 import msgspec
@@ -16,6 +16,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.base.text import clean
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation, is_prompt, violations
+from penstock.definitions.schemas.misfits import tell_violation
 from penstock.runtime.activities.performing import ActivityDone, ActivityError
 from penstock.runtime.activities.progress import value_without
 from penstock.runtime.executors.llm.port import LlmReply, LlmRequest, LlmToolCall
@@ -121,8 +122,9 @@ def check_answer(schema: CompiledSchema, reply: LlmReply) -> ValidAnswer | tuple
         return (Violation("", "type", f"must not be nested deeper than {limits.JSON_DEPTH_MAX} levels"),)
     if not is_prompt(schema, value, len(reply.text)):
         return ValidAnswer(value)  # the engine validates it when it arrives, off the hot path
-    found = violations(schema, value)
-    return found or ValidAnswer(value)
+    found = violations(schema, value)[: limits.LLM_VIOLATIONS_SHOWN_MAX]
+    named = tuple(replace(item, message=tell_violation(item, schema.schema)) for item in found)
+    return named or ValidAnswer(value)
 
 
 def done(result: JsonValue, prepared: PreparedRequest, account: Usage, reply: LlmReply) -> ActivityDone:

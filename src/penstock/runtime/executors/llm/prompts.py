@@ -36,6 +36,8 @@ __all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
 # Values that cannot contain an instruction, so there is no need to mark them.
 _HARMLESS = re.compile(r"(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?")
 # The user message if there are only system instructions (as in the published engine).
+# What is said of tools that a model may not call, or that there are not.
+_NO_TOOL = ("TOOL_UNKNOWN", "TOOL_NOT_ALLOWED", "OPERATION_NOT_FOUND")
 _NOTHING_TO_ADD = "Proceed as instructed."
 
 
@@ -205,7 +207,7 @@ def _entry(entry: JsonObject, names: ToolNames) -> _Draft | None:
             return _Draft("assistant", (said,), tool_calls=said_calls(entry, names), thoughts=said_thoughts(entry))
         case "tool" if isinstance(entry.get("name"), str) and isinstance(entry.get("id"), str):
             name, failed = str(entry["name"]), entry.get("error") is not None
-            content = text_of(entry["error"] if failed else entry.get("content"))
+            content = _error_text(entry["error"], name, names) if failed else text_of(entry.get("content"))
             return _Draft(
                 "tool",
                 (Segment(content, trusted=entry.get("person") is True, source=f"tool {name}"),),
@@ -215,6 +217,13 @@ def _entry(entry: JsonObject, names: ToolNames) -> _Draft | None:
             )
         case _:
             return None
+
+
+def _error_text(error: JsonValue, name: str, names: ToolNames) -> str:
+    """Return why a call failed; for a tool that does not exist, with the name that may be meant."""
+    text = text_of(error)
+    meant = names.nearest(name) if name not in names.wire and text.startswith(_NO_TOOL) else None
+    return f"{text}; did you mean {meant}?" if meant else text
 
 
 def _fence(drafts: list[_Draft], turn: Turn | None, beginning: int) -> Fence:

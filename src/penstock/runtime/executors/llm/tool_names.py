@@ -7,7 +7,7 @@
 The part before the last `:` is left out if what remains is unique. The same list gives the same names, so that a
 conversation that goes on after a restart uses those that it began with.
 
-Above it: `turns`. Below it: nothing.
+Above it: `turns`. Below it: the comparison of names.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from penstock.definitions.source.findings import nearest
 
 __all__ = ["ANSWER_TOOL", "ToolNames"]
 
@@ -47,6 +49,11 @@ class ToolNames:
             wire[name] = text if plain else _digested(name, text, taken)
             taken.add(wire[name].casefold())
         return cls(wire)
+
+    def nearest(self, name: str) -> str | None:
+        """Return the name on the wire that is most like one that is on no list."""
+        short = name.rpartition(":")[2][:_CHARACTERS_MAX]
+        return nearest(short, self.wire.values())
 
     def canonical(self, name: str) -> str:
         """Return the tool that a model means; a name that is on no list is returned as it is."""
