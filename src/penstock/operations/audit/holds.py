@@ -20,6 +20,7 @@ from penstock.governance.audit.leaves import PERSONAL
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, instant, milliseconds
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.platform import AuditHold, AuditQuery, PlatformStore, ResourceRow
@@ -224,10 +225,14 @@ async def audit_redact(context: Context, given: RedactAudit) -> Redacted:
     seqs = [record.seq for record in page.records]
     context.call.about(None, fields=[*given.fields], records=len(seqs))
     holds = await audit_holds(platform, context.tenant)
-    erased = await platform.redact_audit(
-        tenant=context.tenant, seqs=seqs, names=given.fields, holds=holds, call=context.call
+
+    def answer(erased: int) -> Redacted:
+        return Redacted(erased=erased, kept=len(seqs) - erased, next_after_seq=seqs[-1] if page.has_more else None)
+
+    call = idempotency.answered_from(context, lambda erased: Reply(value=answer(erased)))
+    return answer(
+        await platform.redact_audit(tenant=context.tenant, seqs=seqs, names=given.fields, holds=holds, call=call)
     )
-    return Redacted(erased=erased, kept=len(seqs) - erased, next_after_seq=seqs[-1] if page.has_more else None)
 
 
 OPERATIONS: tuple[Capability, ...] = (audit_hold, list_holds, audit_release, audit_redact)
