@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from http.client import HTTPException
 from typing import Any
 
 import mcp_types as types
@@ -257,7 +258,7 @@ def test_the_command_line_shows_and_approves(server: LiveServer, robot: str) -> 
     assert runs(server) == before + 1
 
 
-def test_a_held_call_that_is_killed_after_its_approval_happens_at_most_once(
+def test_a_held_call_that_is_killed_after_its_approval_is_made_once(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     script = """
@@ -266,11 +267,11 @@ from penstock.operations.drafts import making
 
 make = making.make_held_call
 
-async def die(gate, run_id):
+async def die(gate, run_id, attempt):
     if not os.path.exists("died"):
         open("died", "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
-    return await make(gate, run_id)
+    return await make(gate, run_id, attempt)
 
 making.make_held_call = die
 sys.argv = ["penstock", *sys.argv[1:]]
@@ -280,13 +281,15 @@ runpy.run_module("penstock", run_name="__main__")
         server.call("POST", "workflows", {"document": ERASE})
         robot = server.call("POST", "keys", {"name": "robot", "kind": "agent", "scopes": ["*"]})["secret"]
         draft_id = held_over_rest(server, robot)["held"]["draft_id"]
-        with suppress(OSError):
-            server.request("POST", f"drafts/{draft_id}/approve", {})
+        once = {"Idempotency-Key": "approve-once"}
+        with suppress(OSError, HTTPException):
+            server.request("POST", f"drafts/{draft_id}/approve", {}, headers=once)
         server.running.wait(SECONDS_MAX)
         server.start()
-        assert server.call("GET", f"drafts/{draft_id}")["status"] == "ambiguous"
-        assert runs(server) == 0
-        server.call("POST", f"executions/{draft_id}/retry", {})
+        answers = [server.request("POST", f"drafts/{draft_id}/approve", {}, headers=once) for _ in range(2)]
+        assert [(answer.status, answer.json()["status"]) for answer in answers] == [(200, "executed")] * 2
+        assert answers[0].body == answers[1].body
+        assert answers[0].headers["idempotency-replayed"] == "true"
         ended = server.call("GET", f"executions/{draft_id}/wait?wait_seconds=240")
         assert ended["status"] == "completed"
         assert runs(server) == 1

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.governance.holds import Approval
 from penstock.operations.catalogue.capability import Reply
+from penstock.operations.drafts.making import make_held_call
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import HoldChoices, WriteIntent
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
-from tests.scenarios.office import ERASE, Office, in_office, open_office
+from penstock.operations.runs.held_calls import held_call_of, held_key
+from penstock.runtime.ports.platform import CallRecord, IdempotencyClaim
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from tests.scenarios.office import ERASE, Office, in_office, open_office, staff
+from tests.scenarios.test_repeated_calls import DyingWriter
 from tests.waiting import SECONDS_MAX, until
 
 LOW = {**ERASE, "name": "greet_customer", "governance": {"risk": "low"}}
@@ -550,37 +558,117 @@ def test_a_workflow_that_runs_a_dangerous_one_as_its_child_waits_as_long(tmp_pat
     in_office(tmp_path, test)
 
 
-def test_a_crash_between_approval_and_effect_leaves_doubt_that_a_person_settles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[str] = []
+async def crash_while_made(path: Path, die: Callable[[Office], None]) -> str:
+    """Approve a call, and let its process die while it is made; return the id of the draft."""
+    async with open_office(path) as office:
+        await staff(office)
+        draft_id = await office.propose()
+        die(office)
+        await office.call("ada", "draft.approve", draft_id=draft_id, wait_seconds=0)
 
-    async def crash(office: Office) -> None:
-        begun = asyncio.Event()
+        async def is_begun() -> bool:
+            return bool(office.people.get("died"))
 
-        async def stuck(run_id: str) -> Any:
-            begun.set()
+        await until(is_begun)
+        return draft_id
+
+
+@asynccontextmanager
+async def after_crash(path: Path) -> AsyncIterator[Office]:
+    async with open_office(path) as office:
+        for name in ("robot", "ada"):
+            page = await office.gate.services.platform.keys(tenant=None, limit=100)
+            office.people[name] = principal_of(next(row for row in page.rows if row.name == name))
+        yield office
+
+
+async def settled(office: Office, draft_id: str) -> str:
+    """How a held call stands once nothing happens by itself any more."""
+    told: list[str] = []
+
+    async def is_settled() -> bool:
+        told.append((await office.call("ada", "draft.get", draft_id=draft_id))["status"])
+        return told[-1] != "approved"
+
+    await until(is_settled)
+    return told[-1]
+
+
+def test_a_call_that_was_approved_and_never_made_is_made_after_a_crash(tmp_path: Path) -> None:
+    """The store has no key of it, so it changed nothing: nobody has to decide that."""
+
+    def stuck(office: Office) -> None:
+        async def wait(run_id: str, attempt: int) -> Any:
+            office.people["died"] = office.owner
             await asyncio.Event().wait()
 
-        office.penstock.held_calls.attach(stuck)
-        found.append(await office.propose())
-        await office.call("ada", "draft.approve", draft_id=found[0], wait_seconds=0)
-        await begun.wait()
+        office.penstock.held_calls.attach(wait)
 
-    in_office(tmp_path, crash)
+    async def test() -> None:
+        draft_id = await crash_while_made(tmp_path, stuck)
+        async with after_crash(tmp_path) as office:
+            assert await settled(office, draft_id) == "executed"
+            assert await office.erased() == ["C-7"]
 
-    async def later() -> None:
-        async with open_office(tmp_path) as office:
-            for name in ("robot", "ada"):
-                page = await office.gate.services.platform.keys(tenant=None, limit=100)
-                office.people[name] = principal_of(next(row for row in page.rows if row.name == name))
-            draft_id = found[0]
+    asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 
-            async def is_ambiguous() -> bool:
-                seen = await office.call("ada", "draft.get", draft_id=draft_id)
-                return bool(seen["status"] == "ambiguous")
 
-            await until(is_ambiguous)
+def test_a_call_whose_run_was_started_before_a_crash_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "IDEMPOTENCY_IN_FLIGHT_MS", 500)
+
+    def dies_after_commit(office: Office) -> None:
+        async def make_and_die(run_id: str, attempt: int) -> Any:
+            store = office.penstock.store
+            assert isinstance(store, SqliteRunStore)
+            dying = DyingWriter(store, lives=1)
+            making = asyncio.create_task(make_held_call(office.gate, run_id, attempt))
+            await dying.died.wait()
+            office.people["died"] = office.owner
+            await asyncio.wait([making])
+            await asyncio.Event().wait()
+
+        office.penstock.held_calls.attach(make_and_die)
+
+    async def test() -> None:
+        draft_id = await crash_while_made(tmp_path, dies_after_commit)
+        async with after_crash(tmp_path) as office:
+            assert await settled(office, draft_id) == "executed"
+            assert await office.erased() == ["C-7"]
+
+    asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
+def test_a_call_that_died_between_two_changes_leaves_doubt_that_a_person_settles(tmp_path: Path) -> None:
+    """Its key is stored, and no answer: nobody can know what else it would have done."""
+
+    def half_made(office: Office) -> None:
+        async def claim(run_id: str, attempt: int) -> Any:
+            state = await office.gate.services.host.read(run_id)
+            held = None if state is None else held_call_of(state)
+            assert held is not None
+            now = office.gate.services.clock.now_ms()
+            known = IdempotencyClaim(
+                tenant="default",
+                principal=held.principal.id,
+                operation=held.operation,
+                key=held_key(run_id),
+                digest="d",
+                now=now,
+                in_flight_until=now + 1,
+                keep_until=now + 1,
+            )
+            await office.gate.services.platform.record_call(CallRecord(claim=known))
+            office.people["died"] = office.owner
+            await asyncio.Event().wait()
+
+        office.penstock.held_calls.attach(claim)
+
+    async def test() -> None:
+        draft_id = await crash_while_made(tmp_path, half_made)
+        async with after_crash(tmp_path) as office:
+            assert await settled(office, draft_id) == "ambiguous"
             assert await office.erased() == []
             assert (await office.refusal("robot", "execution.retry", execution_id=draft_id)).code == "PERSON_REQUIRED"
             report = {"execution_id": draft_id, "node_id": "call", "ok": True, "result": {"result": None}}
@@ -590,7 +678,7 @@ def test_a_crash_between_approval_and_effect_leaves_doubt_that_a_person_settles(
             assert (await office.call("ada", "draft.get", draft_id=draft_id))["status"] == "executed"
             assert await office.erased() == ["C-7"]
 
-    asyncio.run(asyncio.wait_for(later(), SECONDS_MAX))
+    asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 
 
 @pytest.mark.parametrize("requirements", [1, 2])

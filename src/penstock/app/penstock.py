@@ -166,8 +166,7 @@ class Penstock:
                 router = (stand_in or _itself)(Router(executors=performers, secrets=penstock.secrets, seals=seals))
                 router, observe = _traced(penstock.observability, router, observe)
                 penstock.child_starts.governed = penstock.held_calls.governed = penstock.nodes.governed = governed
-                waits, starts = _not_yet if governed else None, penstock.child_starts.start
-                driver = Driver(host=host, performer=router, report=_report, escalate=waits, start_child=starts)
+                driver = penstock._driver(host, router, governed=governed)
                 driver.observe, penstock.driver = observe or driver.observe, driver
                 await driver.start(gone=gone_workers([worker.worker_id for worker in await kept.workers()]))
                 penstock.keeps_schedules = family is None
@@ -183,6 +182,16 @@ class Penstock:
             evaluator.close()
             query_evaluator.close()
             await kept.close()
+
+    def _driver(self, host: EmbeddedHost, performer: AsyncPerformer, *, governed: bool) -> Driver:
+        return Driver(
+            host=host,
+            performer=performer,
+            report=_report,
+            escalate=_not_yet if governed else None,
+            start_child=self.child_starts.start,
+            settles=self.held_calls.settles,
+        )
 
     def _import_tools_of(self, upstream: UpstreamLink | None) -> None:
         if upstream is not None:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from penstock.base import limits
+from penstock.engine.effects import PerformActivity
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
 from penstock.runtime.executors.mcp.config import OWN_SERVER
 
@@ -24,7 +25,8 @@ __all__ = ["HELD_SERVER", "HeldCallExecutor"]
 HELD_SERVER = "-gate"
 """As in `operations.runs.held_calls`, which is not imported by programs without a gate."""
 
-MakeCall = Callable[[str], Awaitable[ActivityOutcome]]
+MakeCall = Callable[[str, int], Awaitable[ActivityOutcome]]
+"""Makes the call that a run holds, in an attempt with this number."""
 DecideCall = Callable[[ActivityCall], Awaitable[ActivityError | None]]
 CallCapability = Callable[[ActivityCall], Awaitable[ActivityOutcome]]
 
@@ -51,6 +53,11 @@ class HeldCallExecutor:
         """The gate is closed."""
         self._make = self._decide = self._call = None
         self._open.clear()
+
+    @staticmethod
+    def settles(activity: PerformActivity) -> bool:
+        """Whether the store says what came of an attempt that a process left behind, so that it is asked again."""
+        return activity.config.get("server") == HELD_SERVER
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Perform one attempt."""
@@ -97,7 +104,7 @@ class HeldCallExecutor:
         if make is None:
             return _no_gate()
         await call.confirm()  # it may have waited
-        return await make(call.run_id)
+        return await make(call.run_id, call.activity.attempt)
 
 
 def _no_gate() -> ActivityError:

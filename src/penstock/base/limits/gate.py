@@ -38,6 +38,7 @@ __all__ = [
     "IDEMPOTENCY_IN_FLIGHT_MS",
     "IDEMPOTENCY_KEY_CHARACTERS_MAX",
     "IDEMPOTENCY_TTL_MS",
+    "IDEMPOTENCY_UNANSWERED_MS",
     "JUSTIFICATION_CHARACTERS_MAX",
     "KEYS_NAMED_MAX",
     "KEYS_PROVEN_KEPT",
@@ -110,6 +111,8 @@ IDEMPOTENCY_TTL_MS = 24 * 60 * 60 * 1000
 # After this an unfinished call counts as lost with its process, and may be made again. It may be short: whoever repeats
 # a call that still goes on joins its execution, and a change is stored only by whoever holds the claim then.
 IDEMPOTENCY_IN_FLIGHT_MS = 10_000
+# What a process left half done when it died is known for as long as an answer would be.
+IDEMPOTENCY_UNANSWERED_MS = 86_400_000
 # A key is an identifier, not a document.
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 # Waiting for a run: long enough for most, short enough for proxies that cut idle connections.

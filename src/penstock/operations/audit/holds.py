@@ -24,6 +24,7 @@ from penstock.governance.audit.redactions import REDACT_AUDIT, redaction_claim
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, instant, milliseconds
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.platform import AuditHold, AuditQuery, AuditRecord, PlatformStore, ResourceRow
@@ -230,10 +231,14 @@ async def audit_redact(context: Context, given: RedactAudit) -> Redacted:
     free = [record for record in page.records if not any(hold.covers(record.entry) for hold in holds)]
     claims = await asyncio.to_thread(_claims, context.services.pepper, free, given.fields)
     context.call.about(None, fields=[*given.fields], records=len(seqs), commitments=claims)
-    erased = await platform.redact_audit(
-        tenant=context.tenant, seqs=seqs, names=given.fields, holds=holds, call=context.call
+
+    def answer(erased: int) -> Redacted:
+        return Redacted(erased=erased, kept=len(seqs) - erased, next_after_seq=seqs[-1] if page.has_more else None)
+
+    call = idempotency.answered_from(context, lambda erased: Reply(value=answer(erased)))
+    return answer(
+        await platform.redact_audit(tenant=context.tenant, seqs=seqs, names=given.fields, holds=holds, call=call)
     )
-    return Redacted(erased=erased, kept=len(seqs) - erased, next_after_seq=seqs[-1] if page.has_more else None)
 
 
 def _claims(pepper: bytes, records: Sequence[AuditRecord], names: Sequence[str]) -> JsonObject:

@@ -179,6 +179,8 @@ class Capability:
 
     Without it, the stored answer is used.
     """
+    follow: Callable[[Any, Any, JsonObject], Awaitable[JsonValue]] | None = None
+    """Makes the final answer for a repeated call from the services, the request and an answer that was provisional."""
     policy_input: Callable[[JsonObject], JsonObject] | None = None
     """Makes what policies see from the arguments, if those are not it already: a prompt's arguments are all texts."""
     witness: Callable[[Any, Any], Awaitable[JsonValue]] | None = None

@@ -16,6 +16,7 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
+from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import commands, events
 from penstock.engine.state import RunState
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
@@ -23,7 +24,8 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.drafts.making import WITHHELD, withheld_result
 from penstock.operations.drafts.views import DraftPage, DraftView, draft_status, draft_view
-from penstock.operations.gate.context import Context, WriteIntent
+from penstock.operations.gate import idempotency
+from penstock.operations.gate.context import Context, Request, Services, WriteIntent
 from penstock.operations.gate.outcomes import RefusedCall
 from penstock.operations.permissions.answering import answerer_of, may_approve
 from penstock.operations.runs.fields import AnyId, Wait
@@ -90,13 +92,17 @@ class CancelDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     reason: Annotated[Annotated[str, Meta(max_length=1_000)] | None, Meta(description="Why, for the history.")] = None
 
 
-async def found_draft(context: Context, draft_id: str) -> tuple[RunRow, RunState, HeldCall]:
-    """Return a draft of the caller's tenant; raise NotFound if there is none."""
-    services, tenant = context.services, context.tenant
+async def _draft_row(services: Services, tenant: str, draft_id: str) -> RunRow | None:
     row = await services.store.row(id_in_tenant(tenant, draft_id))
     if row is None and tenant != DEFAULT_TENANT:
         row = await services.store.row(draft_id)
-    state = None
+    return row
+
+
+async def found_draft(context: Context, draft_id: str) -> tuple[RunRow, RunState, HeldCall]:
+    """Return a draft of the caller's tenant; raise NotFound if there is none."""
+    services, tenant, state = context.services, context.tenant, None
+    row = await _draft_row(services, tenant, draft_id)
     if row is not None and row.tenant == tenant and HELD_LABEL in row.labels:
         state = await services.host.read(row.run_id)
     held = None if state is None else held_call_of(state)
@@ -179,11 +185,37 @@ def _seen(context: Context, state: RunState, view: DraftView) -> DraftView:
     return msgspec.structs.replace(view, decidable=not voted and may_approve(context, state, question.approvers))
 
 
+def _outcome(tenant: str, draft_id: str, state: RunState, held: HeldCall) -> DraftView:
+    """Return what came of an approval; raise `Conflict` if the call could not be made any more."""
+    if draft_status(state) == "drifted":
+        message = "what the call would do had changed since it was proposed; it was not made"
+        raise Conflict("DRAFT_DRIFTED", message, "propose it again with draft.propose", {"draft_id": draft_id})
+    return draft_view(tenant, state, held)
+
+
+async def _follow(services: Services, request: Request, answer: JsonObject) -> JsonValue:
+    """Return what came of an approval, for a repeated call whose first answer came before the call was made."""
+    tenant = request.principal.tenant
+    if answer["status"] != "approved" or (row := await _draft_row(services, tenant, str(answer["id"]))) is None:
+        return answer
+    asked = request.arguments.get("wait_seconds")
+    longest = services.limits.sync_wait_max_seconds
+    seconds = min(asked, longest) if isinstance(asked, int | float) else services.limits.sync_wait_seconds
+    await services.host.wait_for_end(row.run_id, timeout_seconds=seconds)
+    state = await services.host.read(row.run_id)
+    held = None if state is None else held_call_of(state)
+    if state is None or held is None:
+        return answer
+    found: JsonValue = msgspec.to_builtins(_outcome(tenant, str(answer["id"]), state, held))
+    return found
+
+
 @operation(
     "draft.approve",
     route=Route(method="POST", path="/drafts/{draft_id}/approve"),
     scopes=("draft:approve",),
     holdable=False,
+    follow=_follow,
     subject="draft_id",
     errors=(
         _SEEN,
@@ -209,6 +241,7 @@ async def draft_approve(context: Context, given: DecideDraft) -> Reply[DraftView
     route=Route(method="POST", path="/drafts/{draft_id}/reject"),
     scopes=("draft:approve",),
     holdable=False,
+    follow=_follow,
     subject="draft_id",
     errors=(_SEEN, "APPROVER_REQUIRED", "DIGEST_MISMATCH", "DRAFT_FINAL", "PERSON_REQUIRED"),
     examples=(Example(arguments={"draft_id": EXAMPLE_ID, "note": "not this month"}),),
@@ -236,6 +269,10 @@ async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> R
     )
     context.call.about(None, digest=held.digest)
     run = context.run(row.run_id)
+    # What came of the call is known later. Until then a repeated call gets this answer, and `_follow` goes on from it.
+    idempotency.answered_by(
+        context, lambda decision: Reply(value=draft_view(context.tenant, decision.state, held)), provisional=True
+    )
     who = msgspec.structs.replace(answerer_of(context), note=given.note)
     try:
         asked = question_views(state)[0].interrupt_id
@@ -250,10 +287,7 @@ async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> R
             lambda: context.services.host.wait_for_end(row.run_id, timeout_seconds=seconds)
         )
     _, ended, _ = await found_draft(context, given.draft_id)
-    if draft_status(ended) == "drifted":
-        message = "what the call would do had changed since it was proposed; it was not made"
-        raise Conflict("DRAFT_DRIFTED", message, "propose it again with draft.propose", {"draft_id": given.draft_id})
-    return Reply(value=draft_view(context.tenant, ended, held))
+    return Reply(value=_outcome(context.tenant, given.draft_id, ended, held))
 
 
 def _final(draft_id: str, state: RunState) -> Conflict:
@@ -271,7 +305,7 @@ def _final(draft_id: str, state: RunState) -> Conflict:
     errors=(_SEEN, "DRAFT_FINAL", "DRAFT_NOT_YOURS"),
     examples=(Example(arguments={"draft_id": EXAMPLE_ID, "reason": "not needed any more"}),),
 )
-async def draft_cancel(context: Context, given: CancelDraft) -> DraftView:
+async def draft_cancel(context: Context, given: CancelDraft) -> Reply[DraftView]:
     """Withdraw a call that waits for approval.
 
     Whoever made the call can, and whoever may approve it.
@@ -283,8 +317,11 @@ async def draft_cancel(context: Context, given: CancelDraft) -> DraftView:
     if refusal is not None:
         raise refusal
     context.call.note(run_id=given.draft_id, draft_id=given.draft_id)
+    answer = idempotency.answered_by(
+        context, lambda decision: Reply(value=draft_view(context.tenant, decision.state, held))
+    )
     await context.run(row.run_id).cancel(given.reason)
-    return draft_view(context.tenant, await context.run(row.run_id).state(), held)
+    return answer.reply or Reply(value=draft_view(context.tenant, await context.run(row.run_id).state(), held))
 
 
 class CommitDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -301,6 +338,7 @@ class CommitDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     route=Route(method="POST", path="/drafts/{draft_id}/commit"),
     scopes=("draft:write",),
     holdable=False,
+    follow=_follow,
     subject="draft_id",
     errors=(
         _SEEN,
@@ -359,7 +397,8 @@ async def draft_propose(context: Context, given: OneDraft) -> Reply[DraftView]:
     outcome = await call(request)
     if isinstance(outcome, RefusedCall):
         raise outcome.error
-    again = outcome.reply.value.held.draft_id
+    # If it was made before, the answer is the stored one.
+    again = msgspec.to_builtins(outcome.reply.value)["held"]["draft_id"]
     _, proposed, fresh = await found_draft(context, again)
     context.call.note(draft_id=again)
     return Reply(value=draft_view(context.tenant, proposed, fresh), status=202, location=f"/drafts/{again}")

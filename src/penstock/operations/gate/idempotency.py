@@ -35,6 +35,7 @@ __all__ = [
     "IdempotentCalls",
     "answered",
     "answered_by",
+    "answered_from",
     "derived_id",
     "digest_arguments",
     "found_by_id",
@@ -73,6 +74,15 @@ def answered(context: Context, reply: Reply[Any]) -> CallRecord:
     """
     if context.call.claim is not None:
         context.call.answer = _answer_of(reply)
+    return context.call
+
+
+def answered_from(context: Context, make: Callable[[Any], Reply[Any]]) -> CallRecord:
+    """Return the call record, whose answer the store makes from the outcome of the change and keeps with it.
+
+    For answers that say what the store found, such as how much was deleted. The handler returns what `make` makes.
+    """
+    context.call.answer_from = lambda outcome: _answer_of(make(outcome))
     return context.call
 
 
@@ -144,7 +154,7 @@ class IdempotentCalls:
             raise _reused() if under_way.digest != claim.digest else _in_flight()
         self._under_way[_name_of(claim)] = claim
         try:
-            return await self._found(services, capability, claim, request.arguments)
+            return await self._found(services, capability, claim, request)
         except BaseException:
             self.end(claim)
             raise
@@ -168,19 +178,22 @@ class IdempotentCalls:
         return _in_flight()
 
     async def _found(
-        self, services: Services, capability: Capability, claim: IdempotencyClaim, arguments: JsonObject
+        self, services: Services, capability: Capability, claim: IdempotencyClaim, request: Request
     ) -> IdempotencyClaim | Reply[Any]:
         known = await services.platform.stored_call(claim)
         match known:
             case None:
                 return claim
-            case InFlight(digest=digest) | Finished(digest=digest) if not _is_of(digest, claim, arguments):
+            case InFlight(digest=digest) | Finished(digest=digest) if not _is_of(digest, claim, request.arguments):
                 raise _reused()
             case InFlight():
                 raise _in_flight()
             case Finished(answer=answer):
                 self.end(claim)
-                return _repeated(services, capability, answer)
+                reply = _repeated(services, capability, answer)
+                if capability.follow is None:
+                    return reply
+                return msgspec.structs.replace(reply, value=await capability.follow(services, request, reply.value))
             case _:
                 assert_never(known)
 

@@ -76,9 +76,12 @@ class Quotas:
     async def limits_of(self, tenant: str, subject: str) -> QuotaLimits:
         """Return the quotas of a tenant or of one of its principals."""
         await self._read()
+        return self.limits_with(subject, self._changed.get((tenant, subject), {}))
+
+    def limits_with(self, subject: str, changed: Mapping[str, object]) -> QuotaLimits:
+        """Return the quotas of a subject if these are changed."""
         default = self._chosen.tenant if subject == TENANT_SUBJECT else self._chosen.key
-        changed = self._changed.get((tenant, subject))
-        return default if changed is None else merged(default, changed)
+        return merged(default, changed) if changed else default
 
     def is_changed(self, tenant: str, subject: str) -> bool:
         """Whether the quotas of a subject were changed when they were last read."""

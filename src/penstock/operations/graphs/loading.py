@@ -31,6 +31,7 @@ from penstock.graph.versions.entities import LoadMode
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.graphs.views import CommitView, commit_view
 from penstock.operations.stored_queries.access import (
@@ -169,12 +170,17 @@ async def load(context: Context, given: LoadRecords) -> LoadAnswer:
         await included_call(context, "graph.branches_create", arguments)
     context.call.about(None, branch=given.branch)
     stamp = stamp_of(context, if_graph_commit=given.if_graph_commit, message=given.message)
+    derived = idempotency.derived_id(context.principal, context.request)
+    load_id = f"l_{derived or context.services.new_id().removeprefix('r_')}"
+    if derived is not None:
+        # A process that died may have left it half done, and nobody else can have begun it.
+        await graph.store.abandon_load(load_id)
     begun = await graph.store.begin_load(
         graph.ref,
         branch=given.branch,
         mode=LoadMode(given.mode),
         source=given.source,
-        load_id=f"l_{context.services.new_id().removeprefix('r_')}",
+        load_id=load_id,
         stamp=stamp,
     )
     if not isinstance(begun, LoadBegun):

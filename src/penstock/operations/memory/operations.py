@@ -23,7 +23,7 @@ from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.memory.spaces import memory_of, space_of
-from penstock.runtime.ports.memory import MemoryEntry, MemoryFull, MemoryRoom, MemoryScope
+from penstock.runtime.ports.memory import MemoryEntry, MemoryFull, MemoryPut, MemoryRoom, MemoryScope
 
 __all__ = ["OPERATIONS"]
 
@@ -228,10 +228,15 @@ async def memory_put(context: Context, given: PutEntry) -> KeptMemory:
         untrusted=context.request.from_outside,
     )
     room = MemoryRoom(entries_max=rules.entries_max, bytes_max=rules.bytes_max, tenant_bytes_max=rules.tenant_bytes_max)
-    outcome = await memory_of(context).put(space, entry, room=room, call=context.call)
+
+    def answer(made: MemoryPut) -> KeptMemory:
+        return KeptMemory(scope=given.scope, key=given.key, created=made.created, expires_at=instant(entry.expires_at))
+
+    call = idempotency.answered_from(context, lambda made: Reply(value=answer(made)))
+    outcome = await memory_of(context).put(space, entry, room=room, call=call)
     if isinstance(outcome, MemoryFull):
         raise _full(given.scope, outcome)
-    return KeptMemory(scope=given.scope, key=given.key, created=outcome.created, expires_at=instant(entry.expires_at))
+    return answer(outcome)
 
 
 def _size(value: Any) -> int:
@@ -338,8 +343,12 @@ async def memory_clear(context: Context, given: OneSpace) -> ErasedMemory:
     The bytes are overwritten in the file. Backups and histories of runs are not changed.
     """
     space = await space_of(context, given.scope, given.session_id)
-    count = await memory_of(context).clear(space, now=context.now_ms(), call=context.call)
-    return ErasedMemory(scope=given.scope, erased=count)
+
+    def answer(count: int) -> ErasedMemory:
+        return ErasedMemory(scope=given.scope, erased=count)
+
+    call = idempotency.answered_from(context, lambda count: Reply(value=answer(count)))
+    return answer(await memory_of(context).clear(space, now=context.now_ms(), call=call))
 
 
 OPERATIONS: tuple[Capability, ...] = (

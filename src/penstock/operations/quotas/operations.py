@@ -195,9 +195,11 @@ async def quota_set(context: Context, given: SetQuota) -> QuotaView:
         updated_at=now,
         updated_by=context.principal.id,
     )
-    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG, call=context.call)
+    view = await _view(context, tenant, given.subject, changed=body)
+    call = idempotency.answered(context, Reply(value=view))
+    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG, call=call)
     _quotas(context).outdated()
-    return await _view(context, tenant, given.subject)
+    return view
 
 
 async def _find_quota(context: Context, given: OneQuota) -> None:
@@ -274,9 +276,10 @@ def _body(given: SetQuota) -> JsonObject:
     return found
 
 
-async def _view(context: Context, tenant: str, named: str) -> QuotaView:
+async def _view(context: Context, tenant: str, named: str, changed: JsonObject | None = None) -> QuotaView:
+    """Return the quotas of a subject; `changed` is what they are about to be."""
     quotas, subject, now = _quotas(context), subject_named(named), context.now_ms()
-    allowed = await quotas.limits_of(tenant, subject)
+    allowed = await quotas.limits_of(tenant, subject) if changed is None else quotas.limits_with(subject, changed)
     used = await context.services.platform.usage(tenant, subject, at=now)
     of_tenant, counted = subject == TENANT_SUBJECT, allowed.bounds_starts
     bounded = of_tenant and allowed.storage_bytes is not None
@@ -292,7 +295,7 @@ async def _view(context: Context, tenant: str, named: str) -> QuotaView:
             storage_bytes=await quotas.stored_bytes(tenant) if bounded else None,
         ),
         resets_at=instant((day_of(now) + 1) * DAY_MS),
-        changed=quotas.is_changed(tenant, subject),
+        changed=changed is not None or quotas.is_changed(tenant, subject),
     )
 
 

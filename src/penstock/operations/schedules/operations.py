@@ -35,8 +35,9 @@ from penstock.operations.runs.secret_arguments import refuse_secret_input, secre
 from penstock.operations.runs.start_policies import refuse_by_policy
 from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, startable_definition
 from penstock.operations.runs.views import ExecutionHandle, ExecutionSummary, handle_of_state, summary_of_row
+from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import ScheduleRow
-from penstock.runtime.schedules.scheduler import origin_of, refusal_of
+from penstock.runtime.schedules.scheduler import RecordChange, origin_of, refusal_of
 
 __all__ = ["OPERATIONS", "Cron", "Zone"]
 
@@ -368,7 +369,17 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     changes.update({AUTHORITY: None, **schedule_authority(context), **_mark(context)})
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
-    return await _view(context, await context.services.scheduler.change(row.schedule_id, changes, call=context.call))
+    record = _recorded(context)
+    return await _view(context, await context.services.scheduler.change(row.schedule_id, changes, record=record))
+
+
+def _recorded(context: Context) -> RecordChange:
+    """Return what makes the record of a call for a schedule that it changes, with the answer."""
+
+    async def record(changed: ScheduleRow) -> CallRecord:
+        return idempotency.answered(context, Reply(value=await _view(context, changed)))
+
+    return record
 
 
 @operation(
@@ -433,8 +444,8 @@ async def _paused(context: Context, schedule_id: str, *, paused: bool) -> Schedu
     row = await _found(context, schedule_id)
     if not paused:
         await _refuse_start(context, row)
-    await context.services.scheduler.pause(row.schedule_id, paused=paused, call=context.call)
-    return await _view(context, await _found(context, schedule_id))
+    record = _recorded(context)
+    return await _view(context, await context.services.scheduler.pause(row.schedule_id, paused=paused, record=record))
 
 
 @operation(

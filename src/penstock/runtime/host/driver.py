@@ -103,6 +103,8 @@ class Driver:
     observe: Callable[[Committed], None] = lambda committed: None
     escalate: InitVar[Escalate | None] = None
     start_child: ChildStarter | None = None
+    settles: Callable[[PerformActivity], bool] = lambda activity: False
+    """Whether the performer finds out by itself what came of an at-most-once activity that another process began."""
     _slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _only_waiting: set[str] = field(default_factory=set)  # effects whose attempts left their slots
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -459,7 +461,7 @@ class Driver:
     async def _continue_run(self, live: LiveRun, maybe_done: Sequence[Effect]) -> None:
         run_id = live.state.run_id
         for effect in maybe_done:
-            if not isinstance(effect, PerformActivity) or not effect.at_most_once:
+            if not isinstance(effect, PerformActivity) or not effect.at_most_once or self.settles(effect):
                 continue
             unknown = inputs.ReportOutcomeUnknown(
                 at=self.host.clock.now_ms(), node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt

@@ -171,6 +171,9 @@ class CallRecord:
     answer: JsonObject | None = None
     answer_of: Callable[[Accepted], JsonObject | None] | None = None
     """Builds the answer of a call that changes a run from the run's decision; None if the decision is not enough."""
+    answer_from: Callable[[Any], JsonObject] | None = None
+    """Builds the answer from the outcome of the store, in its transaction. It may run in a thread, and again if the
+    transaction is repeated."""
     provisional: bool = False
     """Whether the answer is preliminary: it is replaced when the call knows its final one."""
     noted: dict[str, Any] = field(default_factory=dict)
@@ -187,6 +190,11 @@ class CallRecord:
         """Build the answer from a run's decision, to be stored with it. Every host calls this before it stores."""
         if self.answer_of is not None and not self.answered:
             self.answer = self.answer_of(decision)
+
+    def changed(self, outcome: object) -> None:
+        """Build the answer from the outcome of a change, to be stored with it. Every store calls this before that."""
+        if self.answer_from is not None and self.claim is not None and not self.answered:
+            self.answer = self.answer_from(outcome)
 
     @property
     def entries(self) -> tuple[AuditEntry, ...]:
@@ -358,7 +366,7 @@ class PlatformStore(UsageStore, Protocol):
         """Release the key of a call that did not happen, unless another call has it by now."""
 
     async def forget_calls(self, *, now: int, limit: int) -> int:
-        """Delete expired answers and lost calls, at most `limit`; return how many."""
+        """Delete expired answers, and claims without one that are a day older; at most `limit`. Return how many."""
 
     def append_audit(self, entries: Sequence[AuditEntry], *, seal: Seal) -> Awaitable[None]:
         """Append to the chains of the entries' tenants, all or none. Returns at once; done when durable.

@@ -39,6 +39,7 @@ __all__ = [
     "FireOutcome",
     "NotAllowed",
     "Postponed",
+    "RecordChange",
     "Scheduler",
     "Skipped",
     "Started",
@@ -83,6 +84,8 @@ class NotAllowed:
 
 FireOutcome: TypeAlias = Started | Skipped | Postponed | NotAllowed
 Fire: TypeAlias = Callable[[ScheduleRow, str], Awaitable[FireOutcome]]
+RecordChange: TypeAlias = Callable[[ScheduleRow], Awaitable[CallRecord]]
+"""Makes the record of the call that changes a schedule, with the schedule as it will be."""
 
 
 def _scheduled(workflow: Workflow, tenant: str) -> list[tuple[str, JsonObject]]:
@@ -225,7 +228,7 @@ class Scheduler:
             paused=paused,
         )
 
-    async def change(self, schedule_id: str, changes: JsonObject, *, call: CallRecord | None = None) -> ScheduleRow:
+    async def change(self, schedule_id: str, changes: JsonObject, *, record: RecordChange | None = None) -> ScheduleRow:
         """Change members of a schedule's current specification; None removes one."""
 
         def changed(row: ScheduleRow) -> ScheduleRow:
@@ -235,7 +238,7 @@ class Scheduler:
                 return row
             return replace(row, spec=spec, next_at=self._next_at(schedule_id, spec))
 
-        return await self._changed(schedule_id, changed, call)
+        return await self._changed(schedule_id, changed, record)
 
     def _next_at(self, schedule_id: str, spec: JsonObject) -> int | None:
         return next_fire_at(schedule_id, timetable_of(spec), self.host.clock.now_ms())
@@ -247,12 +250,12 @@ class Scheduler:
         return kept
 
     async def _changed(
-        self, schedule_id: str, change: Callable[[ScheduleRow], ScheduleRow], call: CallRecord | None
+        self, schedule_id: str, change: Callable[[ScheduleRow], ScheduleRow], record: RecordChange | None
     ) -> ScheduleRow:
         """Apply a change to a schedule as it is when it is stored."""
         while True:
             changed = change(row := await self._existing(schedule_id))
-            if changed == row or await self.keep(changed, row, call=call):
+            if changed == row or await self.keep(changed, row, call=None if record is None else await record(changed)):
                 return changed
 
     async def put_triggers(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> list[ScheduleRow]:
@@ -328,13 +331,13 @@ class Scheduler:
             if origin_of(row) == "document" or (origin_of(row) == "program" and row.schedule_id in asked_for):
                 await self.store.delete_schedule(row.schedule_id)
 
-    async def pause(self, schedule_id: str, *, paused: bool, call: CallRecord | None = None) -> None:
+    async def pause(self, schedule_id: str, *, paused: bool, record: RecordChange | None = None) -> ScheduleRow:
         """Pause a schedule, or resume it from now on."""
 
         def changed(row: ScheduleRow) -> ScheduleRow:
             return replace(row, paused=paused, next_at=self._next_at(schedule_id, row.spec))
 
-        await self._changed(schedule_id, changed, call)
+        return await self._changed(schedule_id, changed, record)
 
     async def run_now(
         self,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
+from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.governance.audit.chain import GENESIS_HASH, ChainHead, RemovedRecords
 from penstock.governance.audit.leaves import entry_leaf
@@ -63,10 +64,11 @@ class MemoryCallRecords:
         if self._sealed(call):
             self.before_audit()
 
-    def keep(self, call: CallRecord | None) -> None:
-        """Store the record of a call after its change was made."""
+    def keep(self, call: CallRecord | None, outcome: object = None) -> None:
+        """Store the record of a call after its change was made; `outcome` is what the change led to."""
         if call is None:
             return
+        call.changed(outcome)
         if call.seal is not None:
             self._link(self._sealed(call), call.seal)
         if call.claim is not None and (call.answer is not None or not call.stored):
@@ -77,7 +79,7 @@ class MemoryCallRecords:
     def keep_if_changed(self, outcome: T, call: CallRecord | None) -> T:
         """Store the record of a call if the outcome says that something changed. Returns the outcome."""
         if not is_refusal(outcome):
-            self.keep(call)
+            self.keep(call, outcome)
         return outcome
 
     def record(self, call: CallRecord) -> ClaimOutcome:
@@ -104,8 +106,13 @@ class MemoryCallRecords:
             del self._calls[_name(claim)]
 
     def forget(self, *, now: int, limit: int) -> int:
-        """Drop expired calls."""
-        past = sorted((call.until, name) for name, call in self._calls.items() if call.until < now)[:limit]
+        """Drop expired calls; those without an answer later."""
+        unanswered = now - limits.IDEMPOTENCY_UNANSWERED_MS
+        past = sorted(
+            (call.until, name)
+            for name, call in self._calls.items()
+            if call.until < (unanswered if call.answer is None else now)
+        )[:limit]
         for _, name in past:
             del self._calls[name]
         return len(past)

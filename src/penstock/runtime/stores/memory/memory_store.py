@@ -57,8 +57,9 @@ class InMemoryMemoryStore:
         self.calls.check(call)
         created_at = entry.created_at if old is None else old.created_at
         self._spaces.setdefault(space, {})[entry.key] = replace(entry, created_at=created_at)
-        self.calls.keep(call)
-        return MemoryPut(created=old is None)
+        outcome = MemoryPut(created=old is None)
+        self.calls.keep(call, outcome)
+        return outcome
 
     def _live(self, space: MemorySpace, now: int) -> list[MemoryEntry]:
         found = self._spaces.get(space, {}).values()
@@ -104,7 +105,7 @@ class InMemoryMemoryStore:
         if count:
             self.calls.check(call)
             del self._spaces[space]
-            self.calls.keep(call)
+            self.calls.keep(call, count)
         return count
 
     async def forget(self, *, now: int, limit: int) -> int:

@@ -247,7 +247,7 @@ class MemoryPlatformStore:
             self.calls.check(call)
             for index, record in changed.items():
                 chain[index] = record
-            self.calls.keep(call)
+            self.calls.keep(call, len(changed))
         return len(changed)
 
     async def audit_tenants(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.runtime.ports.platform import (
     CallRecord,
@@ -48,7 +49,11 @@ _CLAIM_CALL = f"{_INSERT_CALL} WHERE until < :now RETURNING 1"
 _COMPLETE_CALL = f"{_INSERT_CALL} WHERE {_SAME} RETURNING 1"
 _READ_CALL = f"SELECT digest, until, answer FROM calls WHERE {_NAMED}"
 _RELEASE_CALL = f"DELETE FROM calls WHERE {_NAMED} AND {_OWN}"
-_FORGET_CALLS = "DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls WHERE until < ? ORDER BY until LIMIT ?)"
+# A claim without an answer says that a process died during the call.
+_FORGET_CALLS = (
+    "DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls"
+    " WHERE until < ? AND (answer IS NOT NULL OR until < ?) ORDER BY until LIMIT ?)"
+)
 
 _ANSWER = msgspec.json.Decoder(dict[str, Any])
 
@@ -120,6 +125,7 @@ async def change(
     def both(connection: sqlite3.Connection) -> T:
         outcome = apply(connection)
         if is_made(outcome):
+            record.changed(outcome)
             keep_calls(connection, (record,))
         return outcome
 
@@ -135,8 +141,8 @@ def release_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> Non
 
 
 def forget_calls(connection: sqlite3.Connection, *, now: int, limit: int) -> int:
-    """Drop expired calls."""
-    return connection.execute(_FORGET_CALLS, (now, limit)).rowcount
+    """Drop expired calls; those without an answer later."""
+    return connection.execute(_FORGET_CALLS, (now, now - limits.IDEMPOTENCY_UNANSWERED_MS, limit)).rowcount
 
 
 def _names_of(claim: IdempotencyClaim) -> JsonObject:
