@@ -213,6 +213,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The span that the run was started in, as W3C Trace Context writes it; None if it was not traced."""
     labels: Mapping[str, str] = {}
     """The labels of its run, which no run changes."""
+    approved: JsonObject | None = None
+    """What its run may reach, by name and version, if a person approved its start; None if nobody had to."""
     withdraws: bool = False
     """Whether nothing is to be done but to cancel what the attempt began: it asked, and nobody answers any more."""
 
