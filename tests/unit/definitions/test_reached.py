@@ -58,12 +58,16 @@ def test_an_argument_that_is_computed_can_be_anything(arguments: Any, known: dic
 def test_compensations_and_agents_are_read_too() -> None:
     undo = {"type": "tool_call", "server": "penstock", "tool": "workflow:undo"}
     assert _named({"id": "a", "type": "step", "handler": "f", "compensate": undo}) == ["workflow:undo"]
-    agent = {"penstock": "v1", "name": "x", "agent": {"model": "fast", "instructions": "i", "tools": ["tool:search"]}}
+    agent: dict[str, Any] = {
+        "penstock": "v1",
+        "name": "x",
+        "agent": {"model": "fast", "instructions": "i", "tools": ["tool:search"]},
+    }
     assert {"model:fast", "tool:search"} <= {item.name for item in reached_by(agent)}
 
 
 def test_a_broken_document_names_what_can_be_read() -> None:
     assert reached_by({"nodes": [1, {"id": "a"}, {"id": "b", "type": "subworkflow"}]}) == ()
     assert reached_by({"nodes": "text"}) == ()
-    node = {"id": "a", "type": "subworkflow", "config": {"workflow_ref": "child", "input_mapping": {}}}
+    node: dict[str, Any] = {"id": "a", "type": "subworkflow", "config": {"workflow_ref": "child", "input_mapping": {}}}
     assert reached_by({"name": "old", "nodes": [node]}) == (Reached("workflow:child"),)

@@ -399,6 +399,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The version of the policies that decided about the call; None if there are none."""
     holds: Holds | None = None
     """Decides what waits for approval; None where nothing does."""
+    rehearses: bool = False
+    """Whether the handler only runs to its first effect, to find out what would be refused; see `rehearsal`."""
     found_out: dict[str, Any] = msgspec.field(default_factory=dict)
     """What a stage found out and cannot find out again: whether the preflight that was used up is of this call."""
 

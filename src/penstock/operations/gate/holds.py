@@ -42,6 +42,7 @@ from penstock.governance.policy.outcomes import ApprovalRequired, approvals_suff
 from penstock.operations.catalogue.capability import Capability, Governance, Reply
 from penstock.operations.gate.context import Context, HoldChoices, Principal, Request, Services, WriteIntent
 from penstock.operations.gate.policy_stage import Decided
+from penstock.operations.gate.rehearsal import rehearse
 
 __all__ = [
     "DraftDesk",
@@ -217,6 +218,7 @@ class HoldStage:
     async def _preview(self, context: Context, hold: Hold | None) -> Reply[Any]:
         if self.desk is None:
             raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
+        await rehearse(context)
         return await self.desk.preview(context, hold)
 
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
@@ -246,10 +248,11 @@ class HoldStage:
         )
 
     async def hold(self, context: Context, wanted: HoldRequired) -> Reply[Any]:
-        """Hold a call, and return what its caller is told."""
+        """Hold a call, and return what its caller is told. What would be refused anyway is refused now."""
         if self.holder is None:
             message = f"{context.capability.name} waits for approval, and nothing here keeps calls that wait"
             raise Unavailable("NOT_CONFIGURED", message, "call it on the server (`penstock serve`)")
+        await rehearse(context)
         binding = await binding_of(context, context.now_ms() + self._choices.draft_ms)
         pending = PendingCall(
             hold=wanted.hold, binding=binding, digest=digest_of(binding), governance=wanted.governance
