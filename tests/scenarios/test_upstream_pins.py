@@ -15,6 +15,7 @@ from penstock.app.settings.named import ImportSettings, McpServerSettings
 from penstock.base import limits
 from penstock.base.json import JsonObject
 from tests.scenarios.hostile_upstream import pipe_arguments
+from tests.scenarios.office import Office
 from tests.unit.app.executors.test_upstreams import platform, until_seen
 
 pytestmark = pytest.mark.anyio
@@ -84,3 +85,17 @@ async def test_a_bad_schema_quarantines_its_tool_and_no_other(tmp_path: Path) ->
         accepted = await caller.call("upstream.accept", server="shop", tools=["*"])
         assert [item["name"] for item in accepted["accepted"]] == ["pid"]
         assert (await called(caller))["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [("upstream:shop.pid", {}), ("upstream.call", {"server": "shop", "tool": "pid", "arguments": {}})],
+)
+async def test_nobody_is_asked_about_a_tool_that_is_quarantined(
+    tmp_path: Path, operation: str, arguments: dict[str, Any]
+) -> None:
+    async with shop(tmp_path) as caller:
+        office = Office(caller.gate, caller.penstock)
+        await office.hire("robot", "agent", "*")
+        assert (await office.refusal("robot", operation, **arguments)).code == "UPSTREAM_TOOL_QUARANTINED"
+        assert (await office.call(office.owner, "draft.list"))["items"] == []

@@ -51,6 +51,7 @@ from penstock.operations.builtin import builtin_operations, internal_operations
 from penstock.operations.catalogue.catalogue import Catalogue
 from penstock.operations.drafts.making import define_through, make_held_call
 from penstock.operations.drafts.preflight import DraftDeskAtGate
+from penstock.operations.executions.approved_nodes import check_approved_through
 from penstock.operations.executions.capability_calls import call_from_node
 from penstock.operations.executions.child_starts import start_children_through
 from penstock.operations.executions.escalating import escalate_through
@@ -69,6 +70,7 @@ from penstock.operations.gate.rates.limiter import RateLimiter
 from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.graphs.nodes import run_query_node
 from penstock.operations.keys.operations import NewKey
+from penstock.operations.reachable import reach_of
 from penstock.operations.runs.held_calls import HeldCalls
 from penstock.operations.runs.hidden_fields import HiddenFields
 from penstock.operations.schedules.starts import fire_through
@@ -311,11 +313,12 @@ async def _begin(
     gate.holds.holder = HeldCalls(services, define_through(gate))
     gate.holds.desk = DraftDeskAtGate(parts.derived_grants)
     gate.holds.find = gate.exposed.find
+    gate.holds.reach = partial(reach_of, services, gate.exposed)
     penstock.held_calls.attach(
         partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
     )
     penstock.graph_queries.attach(partial(run_query_node, gate))
-    penstock.nodes.attach(decide_nodes_through(gate), record_withdrawals_through(gate))
+    penstock.nodes.attach(decide_nodes_through(gate), record_withdrawals_through(gate), check_approved_through(gate))
     penstock.upstream.lend = lend_models_through(gate)
     upstreams.act = act
     services.sign_ins.grants = GrantStore(

@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.approved import APPROVED
 
 __all__ = [
     "FORWARDED_TO_SUCCESSOR",
@@ -62,6 +63,8 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
     """Who made the key that they used."""
     authority: JsonObject | None = None
     """What they might do when they started it, if that cannot be looked up later."""
+    approved: JsonObject | None = None
+    """What the run may reach, by name and version, if a person approved its start: see `engine.approved`."""
 
     @property
     def kind(self) -> str:
@@ -85,6 +88,8 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
             found["owner"] = self.owner
         if self.authority is not None:
             found["authority"] = self.authority
+        if self.approved is not None:
+            found[APPROVED] = self.approved
         return found
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import Rejected
+from penstock.base.json import JsonObject
 from penstock.governance.holds import DEFAULT_APPROVERS, Approval, Preset
 
 __all__ = ["INTENT_NAMES", "ApprovedCall", "HoldChoices", "WriteIntent", "intent_of"]
@@ -70,6 +71,8 @@ class ApprovedCall(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int
     votes: tuple[tuple[str, frozenset[str]], ...]
     """Who approved it, in the order of their votes, each with the groups for which it counts."""
+    reach: JsonObject | None = None
+    """What it may reach, by name and version, as it was when the call was held; None if it reaches nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

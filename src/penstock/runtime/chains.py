@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.base.ids import chain_of, generation_of
+from penstock.engine.approved import approved_reach
 from penstock.engine.outcomes import Refused
 from penstock.engine.walk.starting import successor_start
 from penstock.runtime.ports.host import RunHost, RunSnapshot
@@ -48,7 +49,8 @@ async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
 async def start_successor(host: RunHost, ended: RunSnapshot) -> Refused | None:
     """Start the run that continues an ended one; return None if it exists, no matter who started it."""
     state, workflow = ended.state, ended.workflow
-    if state.continuation is not None and state.continuation.newest:
+    # A run that was approved goes on with the version that was.
+    if state.continuation is not None and state.continuation.newest and approved_reach(state.starter) is None:
         workflow = await host.workflow_named(state.workflow_name, tenant=state.tenant) or workflow
     given = successor_start(ended.workflow, state, at=host.clock.now_ms())
     labels = successor_labels(ended.row.labels, given.run_id)

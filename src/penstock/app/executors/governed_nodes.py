@@ -11,8 +11,9 @@ Above it: `Penstock`. Below it: `operations.executions.node_permissions`, given 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,7 +29,13 @@ from penstock.runtime.activities.performing import (
     Withdrawn,
 )
 
-__all__ = ["GovernedNodes"]
+__all__ = ["CheckApproved", "GovernedNodes"]
+
+CheckApproved: TypeAlias = Callable[[ActivityCall], Awaitable[ActivityError | None]]
+"""Says what a node of an approved run reaches that is not as it was approved; None if nothing."""
+
+# The types of nodes that reach nothing that is stored by its name.
+_REACH_NOTHING = frozenset({"step", "http"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,21 +45,33 @@ class GovernedNodes:
     governed: bool = False
     _decide: NodePolicy | None = None
     _withdrawn: Withdrawn | None = None
+    _unapproved: CheckApproved | None = None
     _open: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def attach(self, decide: NodePolicy, withdrawn: Withdrawn) -> None:
+    def attach(self, decide: NodePolicy, withdrawn: Withdrawn, unapproved: CheckApproved | None = None) -> None:
         """Let this gate decide and record from now on."""
-        self._decide, self._withdrawn = decide, withdrawn
+        self._decide, self._withdrawn, self._unapproved = decide, withdrawn, unapproved
         self._open.set()
 
     def detach(self) -> None:
         """The gate is closed."""
-        self._decide = self._withdrawn = None
+        self._decide = self._withdrawn = self._unapproved = None
         self._open.clear()
 
     def governing(self, executors: Mapping[str, AsyncPerformer]) -> dict[str, AsyncPerformer]:
         """Return executors that ask here, by the type of their nodes."""
-        return {name: _Governed(inner, self) if name in NODE_ACTIONS else inner for name, inner in executors.items()}
+        governed = {
+            name: _Governed(inner, self) if name in NODE_ACTIONS else inner for name, inner in executors.items()
+        }
+        return {name: inner if name in _REACH_NOTHING else _Approved(inner, self) for name, inner in governed.items()}
+
+    async def unapproved(self, call: ActivityCall) -> ActivityError | None:
+        """Return what an attempt of an approved run reaches that is not as it was approved; None if nothing."""
+        if not await self._is_open() or self._unapproved is None:
+            return ActivityError("no gate is open that knows what was approved", "GATE_CLOSED")
+        refused = await self._unapproved(call)
+        await call.confirm()  # it may have waited
+        return refused
 
     async def decide(self, call: ActivityCall, action: NodeAction) -> ActivityError | None:
         """Return why an attempt may not do something; None if it may, or if there is no gate to ask."""
@@ -75,6 +94,22 @@ class GovernedNodes:
             except TimeoutError:
                 return False
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Approved:
+    """An executor whose attempts, in runs that people approved, reach only what was approved."""
+
+    inner: AsyncPerformer
+    nodes: GovernedNodes
+
+    async def perform(self, call: ActivityCall) -> ActivityOutcome:
+        """Perform one attempt."""
+        if call.approved is not None and not call.withdraws:
+            refused = await self.nodes.unapproved(call)
+            if refused is not None:
+                return refused
+        return await self.inner.perform(call)
 
 
 @dataclass(frozen=True, slots=True)

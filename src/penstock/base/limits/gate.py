@@ -57,6 +57,7 @@ __all__ = [
     "RATE_ROUNDING_MS",
     "RATE_SHARED_PART",
     "RATE_SHARE_SECONDS",
+    "REACH_ENTRIES_MAX",
     "READ_CALLS_PER_MINUTE",
     "SCHEDULES_PER_TENANT_MAX",
     "SCHEDULE_PREVIEW_TIMES_MAX",
@@ -119,6 +120,8 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 SYNC_WAIT_SECONDS = 30.0
 # Nobody keeps a connection open for longer than this; the handle serves from then on.
 SYNC_WAIT_SECONDS_MAX = 300.0
+# What one call can reach, followed through everything that is stored. The start of an approved run keeps the list.
+REACH_ENTRIES_MAX = 1_000
 # Versions of workflows of which it is kept what their starts need; a few hundred bytes each.
 START_NEEDS_KEPT = 10_000
 # Runs of a page that is read on the event loop's own thread, if it has no filter: a third of a millisecond.

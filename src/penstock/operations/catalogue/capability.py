@@ -23,6 +23,7 @@ from penstock.governance.approvals import value_digest
 from penstock.governance.holds import Approval
 from penstock.governance.policy.schema import ActionShape
 from penstock.governance.policy.shapes import record_of
+from penstock.operations.catalogue.reaching import Reaches
 
 __all__ = [
     "BOUND",
@@ -191,6 +192,9 @@ class Capability:
     """Finds what a call is about, from its context and input; raises what the handler would raise if there is no such
     thing, or the caller may not know of it. It changes nothing. A call that would wait is refused by it instead.
     """
+    reaches: Reaches | None = None
+    """Returns what a call with some arguments can reach, by name: workflows, tools, models. An approval holds for these
+    as they are; see `operations.reachable`."""
     secrets: Callable[[Any, JsonObject], Awaitable[dict[str, JsonValue]]] | None = None
     """Returns secret parts of the arguments, from the context and the arguments, that `input_schema` does not mark."""
     reveals: Callable[[JsonObject], Revealed] | None = None

@@ -38,6 +38,7 @@ from penstock.operations.catalogue.capability import (
     Revealed,
     Route,
 )
+from penstock.operations.catalogue.reaching import Reaches
 
 __all__ = ["check_arguments", "operation", "schema_of"]
 
@@ -83,6 +84,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     witness: Callable[[Any, Any], Awaitable[JsonValue]] | None = None,
     impact: Callable[[Any, Any], Awaitable[JsonObject]] | None = None,
     find: Callable[[Any, Any], Awaitable[object]] | None = None,
+    reaches: Reaches | None = None,
     secrets: Callable[[Any, JsonObject], Awaitable[dict[str, JsonValue]]] | None = None,
     reveals: Revealed | Callable[[JsonObject], Revealed] = None,
     approvals: Callable[[Any, Any], Awaitable[tuple[Approval, ...]]] | None = None,
@@ -95,7 +97,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     `subject` is the member of the input that names what the call is about, or a function that finds it in the input. If
     only the handler knows it, such as the id of something new, the handler reports it (`CallRecord.about`). Its kind is
     the first part of the name, unless `resource_kind` says otherwise. `groups` are further groups of actions in
-    policies. `holdable`, `witness`, `impact`, `find`, `secrets` and `approvals` are about calls that wait for approval:
+    policies. `holdable`, `witness`, `impact`, `find`, `reaches`, `secrets` and `approvals` are about calls that wait:
     see `Governance` and `Capability`, which also has `stands_for`. `reveals` says that the answer has contents of runs
     beside their output.
 
@@ -135,6 +137,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
             witness=witness,
             impact=impact,
             find=find,
+            reaches=reaches,
             secrets=secrets,
             reveals=reveals if reveals is None or callable(reveals) else lambda arguments: reveals,
             approvals=approvals,

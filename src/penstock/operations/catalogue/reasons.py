@@ -113,7 +113,10 @@ REASONS: dict[str, Reason] = {
     "WITNESS_UNSUPPORTED": Reason(Conflict, "The operation has no state whose hash could be compared."),
     "DRAFT_FAILED": Reason(Conflict, "The draft was approved, and its call was refused or failed when it was made."),
     "DRAFT_NOT_YOURS": Reason(Denied, "Somebody else proposed the draft."),
-    "DRAFT_DRIFTED": Reason(Conflict, "What the call would do has changed since it was proposed; it was not made."),
+    "DRAFT_DRIFTED": Reason(
+        Conflict, "What the call would do, or can reach, has changed since it was proposed; it was not made."
+    ),
+    "REACH_TOO_LARGE": Reason(Rejected, "The call can reach more than an approval could be bound to."),
     "DIGEST_MISMATCH": Reason(Rejected, "The digest is not that of the call."),
     "APPROVAL_EXPIRED": Reason(Conflict, "The call was approved too late."),
     "ALREADY_VOTED": Reason(Conflict, "The same person has voted before, and several have to agree."),
@@ -343,7 +346,13 @@ _ROUTED = (
 _WITH_BODY = ("MALFORMED_JSON", "UNSUPPORTED_MEDIA_TYPE", "BODY_TOO_LARGE")
 _WRITES = ("IDEMPOTENCY_KEY_INVALID", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_IN_FLIGHT")
 # Of a call that says more about a change than its arguments do.
-_INTENDED = ("PREFLIGHT_NOT_FOUND", "PREFLIGHT_MISMATCH", "WITNESS_MISMATCH", "WITNESS_UNSUPPORTED")
+_INTENDED = (
+    "PREFLIGHT_NOT_FOUND",
+    "PREFLIGHT_MISMATCH",
+    "REACH_TOO_LARGE",
+    "WITNESS_MISMATCH",
+    "WITNESS_UNSUPPORTED",
+)
 
 
 def reasons_of(capability: Capability) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Re
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import ApprovedCall, Context, Request, Services, Surface, WriteIntent
+from penstock.operations.gate.holds import reach_in
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.operations.runs.held_calls import (
@@ -177,6 +178,7 @@ async def _request(gate: Gate, state: RunState, held: HeldCall, principal: Princ
             digest=held.digest,
             expires_at=held.expires_at,
             votes=await _votes(gate, state.run_id),
+            reach=reach_in(held.state_witness),
         ),
     )
 

@@ -21,12 +21,24 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.drafts.operations import EXAMPLE_ID, OneDraft, found_draft
 from penstock.operations.drafts.views import draft_status
 from penstock.operations.gate.context import Context
+from penstock.operations.gate.holds import reach_in, reached_changes, state_of
 from penstock.operations.runs.held_calls import HeldCall
 from penstock.operations.runs.views import ErrorView
 
 __all__ = ["OPERATIONS", "DraftReview"]
 
 Changed: TypeAlias = Literal["state", "version", "policies"]
+
+
+class ReachedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a call can reach and that is not as it was when the call was proposed."""
+
+    name: str
+    """workflow:NAME, tool:ID, query:GRAPH/NAME, model:ID, agent:ID and the like."""
+    before: str | None
+    """Its version then; None if there was none, or the call could not reach it."""
+    now: str | None
+    """Its version now; None if it is gone, or the call cannot reach it any more."""
 
 
 class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,11 +49,13 @@ class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
     changed: list[Changed]
     """What is not as it was when the call was proposed; if anything is, it will not be made."""
     state_witness: Any
-    """The state as it is now."""
+    """The state as it is now, with everything that the call can reach."""
     impact: dict[str, Any]
     """What the call would do now: for a workflow a dry run, for a merge what differs, for a document what changes."""
     problem: ErrorView | None = None
     """Why it could not be made now, if that is known."""
+    reached: list[ReachedChange] = []
+    """What has changed of everything that the call can reach: workflows, tools, queries, models, agents."""
 
 
 @operation(
@@ -95,7 +109,20 @@ def _review(  # the parts of one answer
         state_witness=witness,
         impact=impact,
         problem=problem,
+        reached=_reached_changes(held.state_witness, witness) if problem is None else [],
     )
+
+
+def _reached_changes(before: JsonValue, now: JsonValue) -> list[ReachedChange]:
+    old, new = reach_in(before) or {}, reach_in(now) or {}
+    return [
+        ReachedChange(name=name, before=_version(old.get(name)), now=_version(new.get(name)))
+        for name in reached_changes(old, new)
+    ]
+
+
+def _version(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 async def _called(context: Context, held: HeldCall) -> Capability:
@@ -117,7 +144,7 @@ async def _looked_at(context: Context, held: HeldCall, called: Capability) -> tu
         context.request, operation=held.operation, arguments=held.arguments, principal=principal, intent=None
     )
     asked = msgspec.structs.replace(context, principal=principal, request=request, capability=called, given=given)
-    witness = None if called.witness is None else await called.witness(asked, given)
+    witness = await state_of(asked)
     impact = {} if called.impact is None else await called.impact(asked, given)
     return witness, impact
 

@@ -30,6 +30,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.approved import approved_reach
 from penstock.engine.state import RunState
 from penstock.engine.transitions import RunStatus
 from penstock.governance.principals import Principal
@@ -79,6 +80,8 @@ class _Caller:
 
     labels: Mapping[str, str]
     principal: Principal
+    approved: JsonObject | None = None
+    """What the run may reach, if a person approved its start."""
 
     @property
     def depth(self) -> int:
@@ -107,7 +110,9 @@ async def _caller(services: Services, call: ActivityCall) -> _Caller:
     state = await services.host.read(call.run_id)
     if state is None:
         raise PenstockError("EXECUTION_NOT_FOUND", f"there is no run {call.run_id}")
-    return _Caller(labels=call.labels, principal=await rights_of_run(services, state))
+    return _Caller(
+        labels=call.labels, principal=await rights_of_run(services, state), approved=approved_reach(state.starter)
+    )
 
 
 def _patterns(config: JsonObject) -> tuple[str, ...]:
@@ -198,6 +203,7 @@ def _visit(call: ActivityCall, caller: _Caller, *, by_model: bool) -> NodeVisit:
         visit=call.activity.visit,
         depth=caller.depth + 1,
         by_model=by_model or TRUST_LABEL in caller.labels,
+        approved=caller.approved,
     )
 
 

@@ -16,6 +16,7 @@ from penstock.engine.transitions import Phase, RunStatus
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.executions.answers import refuse_used_answer
 from penstock.operations.executions.inputs import (
     ForkExecution,
@@ -102,6 +103,7 @@ async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[Exe
     risk="medium",
     subject="execution_id",
     find=find_changeable,
+    reaches=named("execution:", "execution_id"),
     errors=(
         _SEEN,
         "ACTIVITY_RETRY_NOT_ALLOWED",
@@ -167,6 +169,7 @@ async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tup
     risk="medium",
     subject="execution_id",
     find=find_changeable,
+    reaches=named("execution:", "execution_id"),
     errors=(
         _SEEN,
         "DRAFT_NOT_YOURS",

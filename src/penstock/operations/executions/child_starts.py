@@ -62,7 +62,7 @@ async def execution_start_child(context: Context, given: StartChildRun) -> Start
     if state is None or row is None or child is None or state.tenant != context.tenant:
         raise Conflict("CHILD_NOT_WANTED", f"the run {given.execution_id} waits for no child {given.child_id}")
     effect = start_of_child(state, child)
-    workflow = await child_workflow(host, state.tenant, effect)
+    workflow = await child_workflow(host, state, effect)
     if isinstance(workflow, Refused):
         raise refusal_error(workflow)
     root = await run_tree_of(services.store, state.run_id)

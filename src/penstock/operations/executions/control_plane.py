@@ -10,6 +10,7 @@ Above it: the catalogue. Below it: `runtime.control_plane`, on the runs of the c
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,12 +22,14 @@ from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
+from penstock.definitions.reached import ANY, Reached, reached_by
 from penstock.definitions.start_needs import start_needs
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.transitions import RunStatus
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import document_name
+from penstock.operations.catalogue.reaching import argument
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_start
@@ -300,6 +303,12 @@ def _started(arguments: JsonObject) -> str | None:
     return chosen if isinstance(chosen, str) and chosen else document_name(arguments.get("definition"))
 
 
+def _reaches(arguments: Mapping[str, Any]) -> Iterable[Reached]:
+    """Return what the document that is sent along names."""
+    definition = argument(arguments, "definition")
+    return reached_by(definition) if isinstance(definition, dict) else (Reached(ANY),) if definition == ANY else ()
+
+
 _START: JsonValue = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
 
 
@@ -355,6 +364,7 @@ OPERATIONS: tuple[Capability, ...] = (
         open_world=True,
         risk="medium",
         subject=_started,
+        reaches=_reaches,
         secrets=secret_inputs,
         examples=(Example(arguments={"definition": _START, "input": {}}),),
     ),

@@ -5,9 +5,14 @@ Above it: the catalogue. Below it: `runs.starting`, `runs.results`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from penstock.base.ids import id_for_callers
+from penstock.definitions.reached import ANY, Reached, workflow_key
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.reaching import argument
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.executions.inputs import WaitForExecution
 from penstock.operations.executions.reads import ended_view, execution_view
@@ -31,6 +36,15 @@ from penstock.runtime.ports.runs import RunRow
 __all__ = ["OPERATIONS"]
 
 
+def _reaches(arguments: Mapping[str, Any]) -> Iterator[Reached]:
+    """Yield the workflow that a call starts, and the version if it names one."""
+    name, pin = argument(arguments, "workflow_id"), argument(arguments, "hash")
+    if isinstance(name, str):
+        yield Reached(workflow_key(name))
+        if isinstance(pin, str) and ANY not in (name, pin):
+            yield Reached(workflow_key(name, pin))
+
+
 @operation(
     "workflow.execute",
     route=Route(method="POST", path="/workflows/{workflow_id}/executions", status=202, other_statuses=(200,)),
@@ -40,6 +54,7 @@ __all__ = ["OPERATIONS"]
     subject="workflow_id",
     witness=workflow_witness,
     find=find_startable,
+    reaches=_reaches,
     secrets=secret_inputs,
     errors=(
         *SIGNATURE_ERRORS,

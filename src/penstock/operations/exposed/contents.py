@@ -17,6 +17,7 @@ import msgspec
 from penstock.base.addresses import AddressTemplate, own_address, read_template
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of
+from penstock.definitions.reached import Reached, workflow_key
 from penstock.operations.catalogue.capability import Annotations, Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, PromptText
 from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
@@ -127,6 +128,7 @@ def _capability(row: DefinitionRow, name: str, annotations: Annotations, scopes:
         convert=lambda given: converted(own, typed_arguments(schema, given)),
         authorization=partial(execution_authorization, row.name),
         policy_input=partial(typed_arguments, schema),
+        reaches=lambda arguments: (Reached(workflow_key(row.name)),),
         errors=_ERRORS,
         populator="workflow",
         metadata=MappingProxyType(

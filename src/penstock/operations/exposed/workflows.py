@@ -23,6 +23,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
+from penstock.definitions.reached import Reached, workflow_key
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
 from penstock.operations.exposed.contents import (
@@ -247,6 +248,7 @@ def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capabil
         convert=partial(converted, input_schema_of(document)),
         authorization=partial(execution_authorization, row.name),
         impact=partial(start_impact, row.hash),
+        reaches=lambda arguments: (Reached(workflow_key(row.name)),),
         errors=_ERRORS,
         populator="workflow",
         metadata=MappingProxyType(metadata),

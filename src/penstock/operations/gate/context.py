@@ -5,7 +5,7 @@ Above it: `pipeline` makes a context for each call, and handlers use it. Below i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -16,6 +16,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.definitions.jq.expressions import Evaluator
+from penstock.definitions.reached import Reached
 from penstock.definitions.start_needs import StartNeeds
 from penstock.engine.inputs import Initiator
 from penstock.governance.audit.checkpoints import SigningKey
@@ -110,6 +111,8 @@ class NodeVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many runs called each other to get to what it calls."""
     by_model: bool = False
     """Whether a model chose the call, or began the run."""
+    approved: dict[str, Any] | None = None
+    """What the run may reach, if a person approved its start. What the call starts may reach nothing else."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +150,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     visit: NodeVisit | None = None
     """The visit of a node that makes the call, if a run does. If it waits for approval, it is made for that visit only.
     """
+
+    @property
+    def approved_reach(self) -> JsonObject | None:
+        """What a run that the call starts may reach: as the call was approved, or the run that makes it."""
+        if self.approval is not None:
+            return self.approval.reach
+        return None if self.visit is None else self.visit.approved
 
     @property
     def by_model(self) -> bool:
@@ -305,6 +315,8 @@ class Services:
     """Views of executions, by everything that they depend on, so that polling an idle run reads little."""
     start_needs: LruCache[str, StartNeeds] = field(default_factory=lambda: LruCache(limits.START_NEEDS_KEPT))
     """What starting a version of a workflow needs, by the hash of the version."""
+    reached: LruCache[str, tuple[Reached, ...]] = field(default_factory=lambda: LruCache(limits.START_NEEDS_KEPT))
+    """What a version of a workflow names outside of itself, by the hash of the version."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     hook_evaluator: Evaluator | None = None
     """Evaluates expressions and schemas of webhooks, so that payloads from strangers do not block other work."""
@@ -360,6 +372,10 @@ class Holds(Protocol):
     def find(self) -> Callable[[str, str], Awaitable[Capability | None]] | None:
         """Finds what a tenant exposes by its name: a workflow, a stored query, an imported tool."""
 
+    @property
+    def reach(self) -> Callable[[str, Iterable[Reached]], Awaitable[dict[str, str | None]]] | None:
+        """Returns everything that names of a tenant lead to, each with its version."""
+
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
         """Return why it waits; None if it is done now."""
 
@@ -383,6 +399,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """The version of the policies that decided about the call; None if there are none."""
     holds: Holds | None = None
     """Decides what waits for approval; None where nothing does."""
+    rehearses: bool = False
+    """Whether the handler only runs to its first effect, to find out what would be refused; see `rehearsal`."""
     found_out: dict[str, Any] = msgspec.field(default_factory=dict)
     """What a stage found out and cannot find out again: whether the preflight that was used up is of this call."""
 
@@ -407,6 +425,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             acting_for=principal.acting_for,
             owner=principal.owner,
             authority=authority,
+            approved=self.request.approved_reach,
         )
 
     @property

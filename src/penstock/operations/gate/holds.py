@@ -13,7 +13,7 @@ call is stored, shown and made is not decided here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from hmac import compare_digest
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -23,6 +23,7 @@ from penstock.base.errors import Conflict, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.keyed_digests import keyed_digest
 from penstock.definitions.canonical import canonical_json
+from penstock.definitions.reached import Reached
 from penstock.definitions.schemas.compiled import CompiledSchema, apply_defaults, load_schema
 from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values
 from penstock.governance.approvals import CallBinding, digest_of, value_digest
@@ -41,6 +42,7 @@ from penstock.governance.policy.outcomes import ApprovalRequired, approvals_suff
 from penstock.operations.catalogue.capability import Capability, Governance, Reply
 from penstock.operations.gate.context import Context, HoldChoices, Principal, Request, Services, WriteIntent
 from penstock.operations.gate.policy_stage import Decided
+from penstock.operations.gate.rehearsal import rehearse
 
 __all__ = [
     "DraftDesk",
@@ -50,15 +52,23 @@ __all__ = [
     "PendingCall",
     "argument_secrets",
     "binding_of",
+    "drifted",
     "facts_of",
     "is_approved",
     "policy_approvals",
+    "reach_in",
+    "reached_changes",
     "refuse_intent",
+    "state_of",
 ]
 
 _CHANGED = "propose it again; what was approved is not done any more"
 _DANGEROUS = frozenset({"high", "critical"})
 _PREFLIGHT = "preflight"
+REACHES = "reaches"
+"""The member of a witness that has what a call can reach."""
+_NAMES_SHOWN = 5
+_NOTHING: JsonValue = "-"  # no version is this
 
 
 class HoldRequired(Exception):
@@ -119,6 +129,8 @@ class HoldStage:
         """Makes a call through the gate, for operations that make one for their caller."""
         self.find: Callable[[str, str], Awaitable[Capability | None]] | None = None
         """Finds what a tenant exposes by its name."""
+        self.reach: Callable[[str, Iterable[Reached]], Awaitable[dict[str, str | None]]] | None = None
+        """Returns everything that names of a tenant lead to, each with its version."""
         self._choices: HoldChoices = services.holds
 
     def is_free(self, context: Context, decided: Decided | None) -> bool:
@@ -206,6 +218,7 @@ class HoldStage:
     async def _preview(self, context: Context, hold: Hold | None) -> Reply[Any]:
         if self.desk is None:
             raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
+        await rehearse(context)
         return await self.desk.preview(context, hold)
 
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
@@ -235,10 +248,11 @@ class HoldStage:
         )
 
     async def hold(self, context: Context, wanted: HoldRequired) -> Reply[Any]:
-        """Hold a call, and return what its caller is told."""
+        """Hold a call, and return what its caller is told. What would be refused anyway is refused now."""
         if self.holder is None:
             message = f"{context.capability.name} waits for approval, and nothing here keeps calls that wait"
             raise Unavailable("NOT_CONFIGURED", message, "call it on the server (`penstock serve`)")
+        await rehearse(context)
         binding = await binding_of(context, context.now_ms() + self._choices.draft_ms)
         pending = PendingCall(
             hold=wanted.hold, binding=binding, digest=digest_of(binding), governance=wanted.governance
@@ -255,8 +269,8 @@ class HoldStage:
         binding = await binding_of(context, approval.expires_at)
         enough = decided is None or is_approved(context.request, decided)
         if not enough or not compare_digest(digest_of(binding).encode(), approval.digest.encode()):
-            message = "what the call would do, or who has to approve it, has changed since it was approved"
-            raise Conflict("DRAFT_DRIFTED", message, _CHANGED, {"digest": approval.digest})
+            names = reached_changes(approval.reach, reach_in(binding.state_witness))
+            raise drifted(names, {"digest": approval.digest})
         context.call.note(outcome="executed")
 
 
@@ -322,8 +336,7 @@ def facts_of(request: Request, governance: Governance, *, changes: bool = True) 
 
 async def _check_witness(context: Context, expected: str) -> None:
     """Refuse a call whose caller looked at another state than the present one."""
-    witness = context.capability.witness
-    state = None if witness is None else await witness(context, context.given)
+    state = await state_of(context)
     if state is None:
         raise _no_witness(context.capability)
     if not compare_digest(value_digest(state).encode(), expected.encode()):
@@ -338,19 +351,51 @@ def _no_witness(capability: Capability) -> Conflict:
 async def binding_of(context: Context, expires_at: int) -> CallBinding:
     """Return what an approval of a call is bound to."""
     capability, principal = context.capability, context.principal
-    witness: JsonValue = None
-    if capability.witness is not None:
-        witness = await capability.witness(context, context.given)
     return CallBinding(
         principal=principal.id,
         tenant=principal.tenant,
         capability=capability.name,
         schema_version=capability.schema_version,
         arguments=await _bound_arguments(context),
-        state_witness=witness,
+        state_witness=await state_of(context),
         policy_version=context.policy_version,
         expires_at=expires_at,
     )
+
+
+async def state_of(context: Context) -> JsonValue:
+    """Return the state that an approval of a call holds for: what it would change, and all that it can reach."""
+    capability = context.capability
+    own = None if capability.witness is None else await capability.witness(context, context.given)
+    reach = None if context.holds is None else context.holds.reach
+    if capability.reaches is None or reach is None:
+        return own
+    reached: JsonObject = {**await reach(context.tenant, capability.reaches(context.request.arguments))}
+    if not reached:
+        return own
+    return {**own, REACHES: reached} if isinstance(own, dict) else {"kind": "reach", REACHES: reached}
+
+
+def reach_in(witness: JsonValue) -> JsonObject | None:
+    """Return what a call can reach, by name and version, from the state that it was held for."""
+    found = witness.get(REACHES) if isinstance(witness, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def reached_changes(before: JsonObject | None, now: JsonObject | None) -> list[str]:
+    """Return the names that have another version than before, are new, or are gone."""
+    old, new = before or {}, now or {}
+    return sorted(name for name in old.keys() | new.keys() if old.get(name, _NOTHING) != new.get(name, _NOTHING))
+
+
+def drifted(names: list[str], details: JsonObject) -> Conflict:
+    """Return the error for a call that is not what was approved any more; `names` have changed of what it reaches."""
+    message = "what the call would do, or who has to approve it, has changed since it was approved"
+    if names:
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        message = f"what the call can reach has changed since it was proposed: {', '.join(names[:_NAMES_SHOWN])}{more}"
+        details = {**details, "changed": list(names)}
+    return Conflict("DRAFT_DRIFTED", message, _CHANGED, details)
 
 
 async def _bound_arguments(context: Context) -> JsonValue:

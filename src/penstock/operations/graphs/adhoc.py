@@ -19,6 +19,7 @@ from penstock.governance.holds import Approval
 from penstock.graph.typing.model import CheckedQuery
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.gate.context import Context
 from penstock.operations.stored_queries.access import (
     BranchOrMain,
@@ -141,6 +142,7 @@ async def _approvals(context: Context, given: AdhocMutation) -> tuple[Approval, 
     groups=("graph:change",),
     approvals=_approvals,
     find=finder("branch"),
+    reaches=named("graph:", "graph_id"),
     errors=(*WRITE_ERRORS, *_ERRORS),
     examples=(
         Example(

@@ -21,6 +21,7 @@ from penstock.governance.holds import Approval
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.gate.context import Context
 from penstock.operations.graphs.views import (
     BranchView,
@@ -373,6 +374,7 @@ async def _impact(context: Context, given: MergeBranches) -> JsonObject:
     impact=_impact,
     approvals=_approvals,
     find=finder("source", "target"),
+    reaches=named("graph:", "graph_id"),
     errors=(*WRITE_ERRORS, "MERGE_CONFLICTS"),
     examples=(Example(arguments={"graph_id": "crm", "source": "review/ada", "target": "main"}),),
 )

@@ -31,6 +31,7 @@ from penstock.graph.versions.entities import LoadMode
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.graphs.views import CommitView, commit_view
@@ -154,6 +155,7 @@ async def _witness(context: Context, given: LoadRecords) -> JsonValue:
     groups=("graph:change",),
     approvals=_approvals,
     find=_find,
+    reaches=named("graph:", "graph_id"),
     witness=_witness,
     errors=(*WRITE_ERRORS, "GRAPH_RECORDS_INVALID", "BRANCH_NAME_INVALID", "BRANCH_TOO_DEEP"),
     examples=(Example(arguments={"graph_id": "crm", "data": _EXAMPLE, "mode": "append"}),),

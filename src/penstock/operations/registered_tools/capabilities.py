@@ -17,6 +17,7 @@ from types import MappingProxyType
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.model import Workflow
+from penstock.definitions.reached import Reached
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context, Services
@@ -147,6 +148,7 @@ def _capability(row: ResourceRow, source: Capability | None, imported: str | Non
         handler=partial(_execute, tool_id, body, imported),
         convert=partial(converted, schema),
         authorization=partial(_authorization, tool_id),
+        reaches=lambda arguments: (Reached(tool_name(tool_id)),),
         errors=_ERRORS,
         populator=REGISTERED_TOOL,
         metadata=MappingProxyType(metadata),

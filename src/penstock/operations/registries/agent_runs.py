@@ -22,6 +22,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.nodes import delegating_node
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route, StreamEvent
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
@@ -154,6 +155,7 @@ async def _find(context: Context, given: ExecuteAgent) -> object:
     risk="medium",
     subject="agent_id",
     find=_find,
+    reaches=named("agent:", "agent_id"),
     errors=(
         *SIGNATURE_ERRORS,
         "AGENT_NOT_FOUND",

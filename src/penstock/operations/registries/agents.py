@@ -16,6 +16,7 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.agents.entries import document_of_agent
 from penstock.definitions.agents.schemas import is_agent
 from penstock.definitions.source.findings import Severity
 from penstock.operations.catalogue.capability import Capability
@@ -91,23 +92,6 @@ class AgentBody(Body, frozen=True, kw_only=True):
     ask_user: Annotated[bool | None, Meta(description="Whether it may ask a person.")] = None
     memory: Annotated[AgentMemoryEntry | None, Meta(description="What it may remember beyond its run.")] = None
     description: Prose = None
-
-
-def document_of_agent(agent_id: str, body: JsonObject) -> JsonObject:
-    """Return the document that an entry stands for."""
-    named, listed = body.get("workflows"), body.get("tools")
-    tools: list[JsonValue] = [f"workflow:{name}" for name in (named if isinstance(named, list) else [])]
-    tools += [tool for tool in (listed if isinstance(listed, list) else []) if tool not in tools]
-    block: JsonObject = {
-        "model": body.get("model", "default"),
-        "instructions": body.get("instructions", ""),
-        "tools": tools,
-    }
-    members = ("output_schema", "limits", "conversation", "ask_user", "memory")
-    block |= {name: body[name] for name in members if name in body}
-    # A dollar sign with a brace in an entry is text: entries come from callers, and have no expressions.
-    block["instructions"] = str(block["instructions"]).replace("${", "$${")
-    return {"penstock": "v1", "name": agent_id, "title": body.get("name", agent_id), "agent": block}
 
 
 async def _check(context: Context, given: Any) -> None:

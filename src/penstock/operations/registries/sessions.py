@@ -22,6 +22,7 @@ from penstock.engine.state import RunState
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route, StreamEvent
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Request
@@ -72,9 +73,7 @@ class SendMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     agent_id: resource_id_type("agent", "helper")  # type: ignore[valid-type]  # made by a function
     message: Annotated[str, Meta(description="What to say.", min_length=1, max_length=100_000)]
-    session_id: Annotated[
-        SessionId | None, Meta(description="The session to go on with; without it, a new one begins.")
-    ] = None
+    session_id: Annotated[SessionId | None, Meta(description="The session to go on with; else one begins.")] = None
     context: Annotated[dict[str, Any] | None, Meta(description="Facts that it needs.")] = None
     sync: Annotated[bool, Meta(description="Wait for the answer, for a bounded time; see `wait_seconds`.")] = False
     wait_seconds: Wait = None
@@ -178,6 +177,7 @@ def _busy(context: Context, session: Session, row: RunRow | None) -> Conflict:
     risk="medium",
     subject="agent_id",
     find=_find,
+    reaches=named("agent:", "agent_id"),
     errors=(
         *SIGNATURE_ERRORS,
         "AGENT_NOT_FOUND",

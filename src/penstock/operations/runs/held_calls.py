@@ -333,7 +333,7 @@ class HeldCalls:
             principal=StoredPrincipal.of(context.principal),
             surface=request.surface,
             request_id=request.request_id,
-            visit=request.visit,
+            visit=None if request.visit is None else msgspec.structs.replace(request.visit, approved=None),
         )
         return msgspec.structs.replace(held, seal=_seal_of(self._services.pepper, run_id, held))
 

@@ -24,6 +24,7 @@ from penstock.base.errors import Conflict, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
+from penstock.definitions.reached import Reached
 from penstock.operations.catalogue.capability import Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.exposure import ImportedResource
 from penstock.operations.gate import idempotency
@@ -132,6 +133,7 @@ def _capability(item: ToolReview, rules: ImportRules) -> Capability:
         handler=partial(_execute, item.server, item.name, rules.effects_of(tool).idempotent),
         convert=partial(converted, tool.input_schema),
         authorization=partial(_authorization, item.server, item.name),
+        reaches=lambda arguments: (Reached(name),),
         errors=_ERRORS,
         populator=UPSTREAM,
         metadata=MappingProxyType(metadata),

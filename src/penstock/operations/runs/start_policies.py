@@ -103,7 +103,8 @@ async def start_denial(
         )
         principal = await rights_of_maker(services, principal.on_behalf_of, context.tenant, WEBHOOK, authority)
     target, arguments = start_target(name, document), start_arguments(document, given)
-    counting = Counting(context.call.uses if counts == "now" else None, was_made=counts == "earlier")
+    is_counted = counts == "now" and not context.rehearses
+    counting = Counting(context.call.uses if is_counted else None, was_made=counts == "earlier")
     try:
         history = await stage.history(policies, principal, target, arguments, counting)
         standpoint = replace(request.standpoint, history=history)
@@ -112,7 +113,7 @@ async def start_denial(
         decided = Decided(unfit=str(error), version=policies.version)
     context.call.note(reasons=reasons_for_audit(decided), policy_version=decided.version)
     if isinstance(decided.outcome, ApprovalRequired) and maker is None and not request.from_inside:
-        if is_approved(request, decided):
+        if context.rehearses or is_approved(request, decided):
             return None
         if request.approval is None:
             await _hold(context, document, policy_approvals(decided))

@@ -23,6 +23,7 @@ from penstock.engine.outcomes import Accepted
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, WorkflowId, instant
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_workflow
@@ -233,6 +234,7 @@ def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:
     risk="medium",
     subject="workflow_id",
     find=_find_scheduled,
+    reaches=named("workflow:", "workflow_id"),
     errors=(
         "WORKFLOW_NOT_FOUND",
         "INPUT_INVALID",
@@ -333,6 +335,7 @@ async def schedule_get(context: Context, given: NamedSchedule) -> ScheduleView:
     risk="medium",
     subject="schedule_id",
     find=_find_schedule,
+    reaches=named("schedule:", "schedule_id"),
     errors=(
         "SCHEDULE_NOT_FOUND",
         "SCHEDULE_INVALID",
@@ -430,6 +433,7 @@ async def schedule_pause(context: Context, given: NamedSchedule) -> ScheduleView
     idempotent=True,
     subject="schedule_id",
     find=_find_schedule,
+    reaches=named("schedule:", "schedule_id"),
     errors=("SCHEDULE_NOT_FOUND",),
 )
 async def schedule_resume(context: Context, given: NamedSchedule) -> ScheduleView:
@@ -456,6 +460,7 @@ async def _paused(context: Context, schedule_id: str, *, paused: bool) -> Schedu
     risk="medium",
     subject="schedule_id",
     find=_find_schedule,
+    reaches=named("schedule:", "schedule_id"),
     errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_NOT_STARTED", "EXECUTION_NOT_FOUND", "QUOTA_EXCEEDED"),
 )
 async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[ExecutionHandle]:

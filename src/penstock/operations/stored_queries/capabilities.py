@@ -17,6 +17,7 @@ from types import MappingProxyType
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.reached import Reached
 from penstock.definitions.source.findings import nearest
 from penstock.governance.approvals import value_digest
 from penstock.governance.holds import Approval
@@ -170,6 +171,7 @@ def query_capability(
         handler=partial(_change, graph_id, query.name) if checked.is_mutation else partial(_read, row, query, checked),
         convert=partial(_converted, checked),
         authorization=partial(_authorization, graph_id, query.name),
+        reaches=lambda arguments: (Reached(query_capability_name(graph_id, query.name)),),
         approvals=partial(_approvals, graph_id) if checked.is_mutation else None,
         errors=_CHANGE_ERRORS if checked.is_mutation else _READ_ERRORS,
         policy_groups=("graph:invoke_query",),

@@ -21,6 +21,7 @@ from penstock.definitions.source.findings import suggestion
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, instant
+from penstock.operations.catalogue.reaching import named
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.imported_tools import imported_tools
@@ -454,6 +455,7 @@ async def upstream_refresh(context: Context, given: NameServer) -> UpstreamToolP
     risk="high",
     subject=_tools_named,
     find=_callable_tool,
+    reaches=named("server:", "server", "tool"),
     errors=("UPSTREAM_NOT_FOUND", "UPSTREAM_TOOL_NOT_FOUND", "UPSTREAM_TOOL_QUARANTINED", "VALUE_NOT_JSON"),
     examples=(Example(arguments={"server": "shop", "tool": "search", "arguments": {"query": "tea"}}),),
 )

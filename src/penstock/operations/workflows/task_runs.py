@@ -10,6 +10,7 @@ Above it: the catalogue. Below it: `definitions.jq.rooted`, `registered_tools.ge
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -21,10 +22,12 @@ from penstock.definitions.jq.rooted import rooted
 from penstock.definitions.jq.templates import SECRET_REFERENCE
 from penstock.definitions.model import ACTIVITY_TYPES
 from penstock.definitions.nodes import ACTIVITY_KINDS
+from penstock.definitions.reached import ANY, Reached, reached_by
 from penstock.definitions.source.findings import Severity
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import WorkflowId
+from penstock.operations.catalogue.reaching import argument, named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context
 from penstock.operations.registered_tools.generated import built, register_generated, started_reply, store_generated
@@ -120,6 +123,14 @@ async def _find(context: Context, given: ExecuteTask) -> object:
     return await _source(context, given)
 
 
+def _reaches(arguments: Mapping[str, Any]) -> Iterable[Reached]:
+    """Return what a node reaches: as it is sent, or as any of its workflow."""
+    task = argument(arguments, "task")
+    if isinstance(task, dict):
+        return reached_by({"penstock": "v1", "nodes": [task]})
+    return (Reached(ANY),) if task == ANY else named("workflow:", "workflow_id")(arguments)
+
+
 def _document(node: JsonObject, whole: JsonObject) -> JsonObject:
     """Return the document of the workflow that a node runs as; raise `Rejected` if it cannot run by itself."""
     name = f"{whole.get('name')}.{node.get('id')}" if whole else str(node.get("id"))
@@ -189,6 +200,7 @@ async def _checked(context: Context, node: JsonObject, whole: JsonObject) -> Jso
     risk="high",
     subject="workflow_id",
     find=_find,
+    reaches=_reaches,
     errors=(
         *SIGNATURE_ERRORS,
         "WORKFLOW_NOT_FOUND",

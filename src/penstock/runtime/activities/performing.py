@@ -225,6 +225,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The labels of its run, which no run changes."""
     budget: RunBudget | None = None
     """What the run may still spend on models; without it, neither the run nor one above it has a limit."""
+    approved: JsonObject | None = None
+    """What its run may reach, by name and version, if a person approved its start; None if nobody had to."""
     withdraws: bool = False
     """Whether nothing is to be done but to cancel what the attempt began: it asked, and nobody answers any more."""
 

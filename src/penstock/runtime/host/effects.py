@@ -18,9 +18,12 @@ import msgspec
 
 from penstock.base.clock import Clock
 from penstock.base.ids import chain_of, id_in_tenant
+from penstock.base.json import JsonObject
 from penstock.base.traces import TRACE_LABEL
 from penstock.definitions.model import Workflow
+from penstock.definitions.reached import workflow_key
 from penstock.engine import inputs
+from penstock.engine.approved import CHANGED_CODE, approved_reach
 from penstock.engine.effects import (
     CancelChild,
     DeliverSignal,
@@ -102,6 +105,7 @@ def activity_call(
         trace=run.row.labels.get(TRACE_LABEL) if run.row.labels else None,
         labels=run.row.labels,
         budget=None if spending is None else _budget(run, spending),
+        approved=approved_reach(state.starter),
     )
 
 
@@ -115,8 +119,11 @@ def _budget(run: RunSnapshot, spending: SpendingClock) -> RunBudget | None:
     return RunBudget(store=spending.store, clock=spending.clock, run_id=row.run_id, tenant=row.tenant, limits=limits)
 
 
-async def child_workflow(host: RunHost, tenant: str, effect: StartChild) -> Workflow | Refused:
-    """Return the version that a child runs: the pinned one, or the newest."""
+async def child_workflow(host: RunHost, parent: RunState, effect: StartChild) -> Workflow | Refused:
+    """Return the version that a child runs: the one approved with its parent, the pinned one, or the newest."""
+    tenant, approved = parent.tenant, approved_reach(parent.starter)
+    if approved is not None:
+        return await _approved_workflow(host, tenant, effect, approved)
     workflow = await host.workflow_named(effect.workflow_ref, tenant=tenant)
     if workflow is None:
         return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
@@ -126,6 +133,18 @@ async def child_workflow(host: RunHost, tenant: str, effect: StartChild) -> Work
     if pinned is None:
         return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
     return pinned
+
+
+async def _approved_workflow(
+    host: RunHost, tenant: str, effect: StartChild, approved: JsonObject
+) -> Workflow | Refused:
+    """Return the version that people saw when they approved the run; a child that was not there then is refused."""
+    version = approved.get(workflow_key(effect.workflow_ref, effect.version_pin))
+    workflow = await host.workflow(version, tenant=tenant) if isinstance(version, str) else None
+    if workflow is None or workflow.name != effect.workflow_ref:
+        message = f"the run was approved without a workflow {effect.workflow_ref}, or that version is gone"
+        return Refused(CHANGED_CODE, message, hint="start the run again, so that it is approved as it is now")
+    return workflow
 
 
 def child_start(parent: RunState, effect: StartChild, at: int) -> inputs.StartRun:
@@ -253,7 +272,7 @@ class ChildRuns:
             begun = await self.starter(live, effect)
             if begun is not None:
                 return begun if isinstance(begun, Refused) else None
-        workflow = await child_workflow(self.host, live.state.tenant, effect)
+        workflow = await child_workflow(self.host, live.state, effect)
         if isinstance(workflow, Refused):
             return workflow
         given = child_start(live.state, effect, self.host.clock.now_ms())

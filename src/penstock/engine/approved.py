@@ -1,0 +1,24 @@
+"""What a run may reach because a person approved its start: names, each with the version that was approved.
+
+The start of the run keeps it, and child runs and the next runs of a chain inherit it, so that a version that is stored
+later is not run under an approval that it was not part of. A run whose start nobody had to approve has none.
+
+Above it: what starts child runs and makes calls for nodes. Below it: plain JSON.
+"""
+
+from __future__ import annotations
+
+from penstock.base.json import JsonObject, JsonValue
+
+__all__ = ["APPROVED", "CHANGED_CODE", "approved_reach"]
+
+APPROVED = "approved"
+"""The member of a starter that has it."""
+CHANGED_CODE = "APPROVED_VERSION_CHANGED"
+"""The code of the error for what is not as it was approved."""
+
+
+def approved_reach(starter: JsonObject | None) -> JsonObject | None:
+    """Return the approved versions by name; None if nobody had to approve the start of the run."""
+    found: JsonValue = None if starter is None else starter.get(APPROVED)
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,221 @@
+"""Rehearsing a call: its handler runs up to its first effect, and nothing is changed.
+
+Everything that a handler can refuse is refused before a person is asked: what does not exist, belongs to the settings,
+is quarantined, in another state, not permitted or not valid. The handler works with stores that can only be read. A
+change with a condition (an etag, a hash, an input of a run) is decided as the store or the engine would, and refused if
+that refuses it. The first change that would be made ends the rehearsal. So an operation needs no second copy of its
+checks, and a new one is covered from the beginning.
+
+Above it: `holds`, before a call waits or is shown. Below it: the ports, the engine's decisions. What depends on others
+(a server that answers, a model) is not known before the call is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import msgspec
+
+from penstock.engine.decide import decide
+from penstock.engine.inputs import Input, StartRun
+from penstock.engine.outcomes import Decision, Refused
+from penstock.engine.state import RunState
+from penstock.governance.holds import Approval, CallFacts
+from penstock.governance.quotas import check_quota
+from penstock.operations.gate.context import Context, Request, Services, WriteIntent
+from penstock.runtime.ports.graph_outcomes import GraphExists
+from penstock.runtime.ports.graphs import GraphRef
+from penstock.runtime.ports.platform import ANY_ETAG, CallRecord, ResourceChanged, ResourceRow
+from penstock.runtime.ports.runs import ANY, AnyHash, DefinitionChanged
+from penstock.runtime.ports.usage import StartQuota
+
+__all__ = ["rehearse"]
+
+_READS: Mapping[str, frozenset[str]] = {
+    "store": frozenset(
+        {"load", "history", "row", "positions", "changes", "list_runs", "ended_runs", "change_mark", "schedules"}
+        | {"definition", "definition_named", "definition_versions", "definitions", "list_definitions", "workers"}
+    ),
+    "platform": frozenset(
+        {"key", "keys", "change_mark", "stored_call", "audit", "audit_head", "audit_chains", "audit_removed"}
+        | {"audit_tenants", "resource", "resources", "all_resources", "delivery", "deliveries", "mark", "usage"}
+        | {"storage_bytes"}
+    ),
+    "host": frozenset(
+        {"read", "known_state", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
+        | {"evaluator", "progress", "violations", "evaluate_for", "fold", "transcribed", "watched_state"}
+    ),
+    "scheduler": frozenset({"find", "fresh"}),
+    "graphs": frozenset(
+        {"graph", "graphs", "branches", "commits", "commit", "resolve", "unsupported", "read", "explain", "diff"}
+        | {"changes", "export", "try_merge", "plan_schema"}
+    ),
+    "memory": frozenset({"get", "list_entries", "search"}),
+    "upstreams": frozenset({"rules", "rules_for", "refusal", "tool_reviews", "resources", "states", "roots"}),
+    "audit_keys": frozenset({"exists"}),
+    "backups": frozenset(),
+    "sign_ins": frozenset(),
+}
+"""What a handler may still use, by the member of its services. Anything else is an effect."""
+
+
+class _FirstEffect(BaseException):
+    """The handler would change something now. No handler may catch it, so it is no `Exception`."""
+
+
+def _stop(*_: Any, **__: Any) -> NoReturn:
+    raise _FirstEffect
+
+
+class _ReadOnly:
+    """A part of the services that can only be read. `decided` are changes that are refused here if they would be."""
+
+    def __init__(
+        self, inner: Any, reads: frozenset[str], decided: Mapping[str, Callable[..., Awaitable[Any]]] | None = None
+    ) -> None:
+        self._inner, self._reads, self._decided = inner, reads, decided or {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._decided.get(name)
+        if found is not None:
+            return found
+        return getattr(self._inner, name) if name in self._reads else _stop
+
+
+class _NothingWaits:
+    """In a rehearsal nothing is held, and no call is made for others."""
+
+    def __init__(self, inner: Any) -> None:
+        self.find, self.reach = inner.find, inner.reach
+        self.call: Callable[[Request], Awaitable[Any]] = _stop
+
+    async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> None:
+        """Return None: whether it waits was decided before."""
+
+
+async def rehearse(context: Context) -> None:
+    """Run the handler of a call up to its first effect; raise what it refuses the call with."""
+    decided = _Decided(context.services)
+    own: dict[str, Mapping[str, Callable[..., Awaitable[Any]]]] = {
+        "platform": {"put_resource": decided.put_resource, "delete_resource": decided.delete_resource},
+        "host": {"send": decided.send, "start": decided.start, "register": decided.register},
+        "scheduler": {"keep": decided.keep_schedule},
+        "store": {"delete_definition": decided.delete_definition},
+        "graphs": {"create_graph": decided.create_graph},
+    }
+    parts: dict[str, Any] = {
+        name: _ReadOnly(inner, reads, own.get(name))
+        for name, reads in _READS.items()
+        if (inner := getattr(context.services, name)) is not None
+    }
+    request = context.request
+    looking = msgspec.structs.replace(request.intent or WriteIntent(), only_look=True)
+    rehearsed = msgspec.structs.replace(
+        context,
+        services=replace(context.services, **parts),
+        request=msgspec.structs.replace(request, intent=looking, idempotency_key=None, observe=None),
+        call=CallRecord(),  # the real one has only what the real call does
+        holds=None if context.holds is None else _NothingWaits(context.holds),
+        rehearses=True,
+    )
+    try:
+        await context.capability.handler(rehearsed, context.given)
+    except _FirstEffect:
+        return
+
+
+class _Decided:
+    """Changes as far as they can be decided without making them."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def put_resource(
+        self, row: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
+    ) -> ResourceChanged:
+        return await self._resource(row.tenant, row.kind, row.resource_id, expected_etag)
+
+    async def delete_resource(
+        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
+    ) -> ResourceChanged:
+        return await self._resource(tenant, kind, resource_id, expected_etag)
+
+    async def _resource(self, tenant: str, kind: str, resource_id: str, expected: str | None) -> ResourceChanged:
+        row = await self._services.platform.resource(tenant, kind, resource_id)
+        current = None if row is None else row.etag
+        if expected in (ANY_ETAG, current):
+            _stop()
+        return ResourceChanged(current)
+
+    async def keep_schedule(self, row: Any, was: Any, **_: Any) -> bool:
+        if was is not None or await self._services.scheduler.find(row.schedule_id) is None:
+            _stop()
+        return False
+
+    async def register(
+        self, workflow: Any, *, tenant: str, expected_hash: str | AnyHash | None = ANY, **_: Any
+    ) -> DefinitionChanged:
+        row = await self._services.store.definition_named(workflow.name, tenant=tenant)
+        current = None if row is None else row.hash
+        if expected_hash is ANY or expected_hash == current:
+            _stop()
+        return DefinitionChanged(current)
+
+    async def delete_definition(self, name: str, *, tenant: str, expected_hash: str | AnyHash = ANY, **_: Any) -> bool:
+        row = await self._services.store.definition_named(name, tenant=tenant)
+        if row is not None and (expected_hash is ANY or expected_hash == row.hash):
+            _stop()
+        return False
+
+    async def create_graph(self, ref: GraphRef, **_: Any) -> GraphExists:
+        graphs = self._services.graphs
+        if graphs is None or await graphs.graph(ref) is None:
+            _stop()
+        return GraphExists()
+
+    async def send(self, run_id: str, given: Input, *, tenant: str | None = None, **_: Any) -> Decision:
+        state = await self._services.host.read(run_id)
+        if state is None or tenant not in (None, state.tenant):
+            return Refused("EXECUTION_NOT_FOUND", f"there is no run {run_id}")
+        if state.continued_as is not None:
+            _stop()  # the next run of the chain decides
+        return await self._decide(state.definition_hash, state, given)
+
+    async def start(
+        self,
+        given: StartRun,
+        *,
+        workflow_hash: str,
+        tenant: str | None = None,
+        call: CallRecord | None = None,
+        **_: Any,
+    ) -> Decision:
+        if call is not None and call.quota is not None:
+            await self._check_quota(call.quota)
+        if await self._services.store.row(given.run_id) is not None:
+            return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
+        theirs = given if tenant is None else msgspec.structs.replace(given, tenant=tenant)
+        return await self._decide(workflow_hash, RunState(), theirs)
+
+    async def _check_quota(self, quota: StartQuota) -> None:
+        """Refuse a start for which nothing is left, as the store would."""
+        for item in quota.subjects:
+            used = await self._services.platform.usage(quota.tenant, item.subject, at=quota.at)
+            check_quota(item.limits, used, item.subject, quota.at)
+
+    async def _decide(self, definition_hash: str, state: RunState, given: Input) -> Decision:
+        """Return why the engine refuses an input; stop if it would take it."""
+        services = self._services
+        workflow = await services.host.workflow(definition_hash)
+        if workflow is None:
+            _stop()
+        holder = given.tenant if isinstance(given, StartRun) else state.tenant
+        evaluator = services.hook_evaluator or services.host.evaluator
+        decision: Decision = await services.hook_threads.run(
+            holder, decide, workflow, state, given, evaluator=evaluator
+        )
+        if not isinstance(decision, Refused):
+            _stop()
+        return decision
