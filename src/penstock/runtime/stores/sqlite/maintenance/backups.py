@@ -256,8 +256,8 @@ def _verify(copy: Path, source: Path) -> tuple[int, int]:
 def _connect_to_read(path: str | Path) -> sqlite3.Connection:
     """A connection that is only used for reading.
 
-    It is not opened read-only: such a connection may not remove the log and would leave an empty one behind. A file that
-    lost its log keeps the note of that.
+    It is not opened read-only: such a connection may not remove the log and would leave an empty one behind. A file
+    that lost its log keeps the note of that.
     """
     is_missing = is_log_missing(str(path))
     try:

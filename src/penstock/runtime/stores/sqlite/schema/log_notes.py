@@ -1,13 +1,13 @@
 """Whether a file misses its log: it was in use when it was last written, and the write-ahead log is gone.
 
-The file itself notes that it is in use. SQLite writes into its header whether it has a log, and Penstock takes that back
-when the last connection closes it (`NotedConnection`). So a file with the note and without a log lost its log: whatever
-was committed to the log and not copied into the file yet is lost with it, although it was acknowledged. A process that
-is killed leaves its log behind, and the next start reads it.
+The file itself notes that it is in use. SQLite writes into its header whether it has a log, and Penstock takes that
+back when the last connection closes it (`NotedConnection`). So a file with the note and without a log lost its log, and
+with it everything that was acknowledged and not copied into the file yet. A process that is killed leaves its log
+behind, and the next start reads it.
 
 Releases before this left the note in the header. A mark in the file says that it was opened by one that does not.
 
-The header is only read through SQLite: closing the file in another way would drop the locks that this process has on it.
+The header is only read through SQLite: closing the file in another way would drop this process's locks on it.
 
 Above it: `files`, `maintenance`. Below it: sqlite3.
 """
@@ -51,8 +51,8 @@ def log_missing(path: str) -> Unavailable:
         " acknowledged and only in the log is lost"
     )
     hint = (
-        "put the log back, or restore a backup; to go on with what is in the file, or if another program such as sqlite3"
-        " closed it last and merged the log, run `penstock check --accept-missing-log`"
+        "put the log back, or restore a backup; to go on with what is in the file, or if another program such as"
+        " sqlite3 closed it last and merged the log, run `penstock check --accept-missing-log`"
     )
     return Unavailable("STORE_LOG_MISSING", message, hint)
 

@@ -44,7 +44,7 @@ def test_a_file_that_lost_its_log_is_not_opened_until_somebody_accepts_it(tmp_pa
     path = tmp_path / "penstock.db"
     killed(path).unlink()
     for _ in range(2):
-        with pytest.raises(Unavailable, match="log penstock.db-wal is gone") as refused:
+        with pytest.raises(Unavailable, match=r"log penstock\.db-wal is gone") as refused:
             open_for_writing(str(path))
         assert refused.value.code == "STORE_LOG_MISSING"
     report = check_integrity(path)
