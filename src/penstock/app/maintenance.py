@@ -29,6 +29,7 @@ from penstock.runtime.stores.sqlite.maintenance.backups import (
     stats,
 )
 from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityProblem, IntegrityReport
+from penstock.runtime.stores.sqlite.schema.log_notes import accept_missing_log
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from penstock.runtime.stores.sqlite.schema.vacuum import VacuumResult, vacuum
 from penstock.runtime.system import SystemClock
@@ -40,6 +41,7 @@ __all__ = [
     "RestoreResult",
     "StoreStats",
     "VacuumResult",
+    "accept_missing_log",
     "back_up_store",
     "check_store",
     "restore_on_record",

@@ -16,6 +16,7 @@ from rich.text import Text
 from penstock.app.maintenance import (
     IntegrityReport,
     StoreStats,
+    accept_missing_log,
     back_up_store,
     check_store,
     restore_on_record,
@@ -99,7 +100,17 @@ def restore_command(
     exit_with_async(work, as_json=as_json)
 
 
-def check_command(*, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False) -> None:
+def check_command(
+    *,
+    database: DatabaseOption = Path("penstock.db"),
+    accept_log_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-missing-log", help="Go on with a database whose log is gone, without what was only in the log."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check the database: the file itself, and that every run is what its history says.
 
     It may be in use meanwhile. Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be read.
@@ -109,6 +120,8 @@ def check_command(*, database: DatabaseOption = Path("penstock.db"), as_json: Js
     """
 
     async def work() -> int:
+        if accept_log_loss:
+            accept_missing_log(str(database))
         report = check_store(database)
         numbers = store_stats(database) if report.ok else None
         if as_json:

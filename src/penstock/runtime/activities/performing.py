@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.masking import mask
 from penstock.engine import inputs
 from penstock.engine.effects import PerformActivity
 from penstock.engine.outcomes import Decision, Refused
@@ -192,7 +193,6 @@ class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # What stands in texts in place of a secret.
-_HIDDEN = "***"
 
 
 class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -239,10 +239,7 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def masked(self, text: str) -> str:
         """Return a text without the secrets of the call, for logs and messages."""
-        for secret in self.hidden:
-            if secret:
-                text = text.replace(secret, _HIDDEN)
-        return text
+        return mask(text, self.hidden)
 
     def only_waits(self) -> None:
         """Say that the attempt does nothing from now on but wait for somebody, perhaps for days.

@@ -28,6 +28,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.masking import mask
 from penstock.runtime.activities.kept_reports import KeptReports
 from penstock.runtime.activities.performing import ActivityCall
 
@@ -300,10 +301,7 @@ def _line_of(said: ServerMessage, hidden: tuple[str, ...]) -> str:
 
 def text_without(text: str, hidden: tuple[str, ...]) -> str:
     """Return a text with all secrets masked."""
-    for secret in hidden:
-        if secret:
-            text = text.replace(secret, _HIDDEN)
-    return text
+    return mask(text, hidden, _HIDDEN)
 
 
 def value_without(value: JsonValue, hidden: tuple[str, ...]) -> JsonValue:

@@ -1,4 +1,4 @@
-"""A file that another process holds for a while."""
+"""A file that another process holds for a while, as a process of Penstock does."""
 
 import subprocess
 import sys
@@ -12,11 +12,14 @@ __all__ = ["held"]
 
 _HOLD = """
 import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
+connection = sqlite3.connect(sys.argv[1], isolation_level=None, factory=NotedConnection)
+connection.execute("PRAGMA journal_mode = WAL")
 connection.execute(sys.argv[2])
 connection.execute("SELECT count(*) FROM runs").fetchone()
 print("held", flush=True)
 sys.stdin.readline()
+connection.close()
 """
 
 

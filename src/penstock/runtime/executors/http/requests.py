@@ -14,6 +14,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.masking import mask
 from penstock.base.traces import current_traceparent
 from penstock.engine.effects import PerformActivity
 from penstock.runtime.activities.performing import ActivityCall, NodeAction
@@ -250,7 +251,5 @@ def mask_secrets(plan: RequestPlan, text: str) -> str:
     sent: list[str] = [value for name, value in request.headers.items() if name not in _ORIGIN_FREE_HEADERS]
     sent.extend(value for _, value in request.url.params.multi_items())
     words = {word for value in sent for word in (value, *value.split())}
-    for word in sorted(words, key=len, reverse=True):
-        if len(word) >= _SECRET_CHARACTERS_MIN and word != request.url.netloc.decode("ascii"):
-            text = text.replace(word, "***")
-    return text
+    own = request.url.netloc.decode("ascii")
+    return mask(text, tuple(sorted(word for word in words if len(word) >= _SECRET_CHARACTERS_MIN and word != own)))

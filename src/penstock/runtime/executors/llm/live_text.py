@@ -9,11 +9,9 @@ Above it: `attempts`. Below it: the readers that a call has.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
+from penstock.base.masking import written_forms
 from penstock.runtime.activities.performing import ActivityCall
 from penstock.runtime.executors.llm.answers import PreparedRequest
 
@@ -44,7 +42,7 @@ class LiveText:
     @classmethod
     def of(cls, call: ActivityCall) -> LiveText:
         """Return the text of a call before anything of it is written."""
-        return cls(replace(call, hidden=_forms(call.hidden)) if call.hidden else call)
+        return cls(call)
 
     def begin(self) -> None:
         """Begin anew: the text so far was not the answer."""
@@ -53,7 +51,7 @@ class LiveText:
     def say(self, piece: str) -> None:
         """Give out a piece, as far as it cannot be part of a secret."""
         text = self.call.masked(self.held + piece)
-        kept = _beginning_of_secret(text, self.call.hidden)
+        kept = _beginning_of_secret(text.lower(), written_forms(self.call.hidden)) if self.call.hidden else 0
         self.held = text[len(text) - kept :]
         self._give(text[: len(text) - kept])
 
@@ -68,18 +66,8 @@ class LiveText:
             self.given += len(text)
 
 
-def _forms(hidden: tuple[str, ...]) -> tuple[str, ...]:
-    """Return secrets as they are, and as they are written in a JSON text."""
-    forms = (form for secret in hidden for form in (secret, _escaped(secret), _escaped(secret, ascii_only=True)))
-    return tuple(dict.fromkeys(forms))
-
-
-def _escaped(secret: str, *, ascii_only: bool = False) -> str:
-    return json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-
-
 def _beginning_of_secret(text: str, hidden: tuple[str, ...]) -> int:
-    """Return how many characters at the end of a text may be the beginning of a secret."""
+    """Return how many characters at the end of a text may be the beginning of a secret; both are in lower case."""
     longest = 0
     for secret in hidden:
         for size in range(min(len(secret) - 1, len(text)), longest, -1):

@@ -33,6 +33,7 @@ from pydantic import FileUrl
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.masking import mask
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.upstreams.lending import (
     Lending,
@@ -52,7 +53,6 @@ LENT_ROOTS = "roots/list"
 _NOT_LENT = "SAMPLING_NOT_LENT"
 _TOO_MUCH = "SAMPLING_LIMIT_REACHED"
 _UNFIT = "SAMPLING_REQUEST_INVALID"
-_MASK = "***"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -160,10 +160,7 @@ class LentToCall:
         return SamplingRefusal(code=_UNFIT, message=f"{self.server} {what}")
 
     def _masked(self, text: str) -> str:
-        for secret in self.hidden:
-            if secret:
-                text = text.replace(secret, _MASK)
-        return text
+        return mask(text, self.hidden)
 
 
 def with_sampling(outcome: ActivityOutcome, lent: LentToCall) -> ActivityOutcome:

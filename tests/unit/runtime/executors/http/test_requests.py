@@ -33,6 +33,11 @@ def test_a_host_and_a_path_have_one_spelling(url: str, told: tuple[object, ...])
     assert facts_of(url) == told
 
 
+def test_a_secret_in_a_host_name_is_masked_although_hosts_are_in_lower_case() -> None:
+    host, _, _, path = facts_of("https://T0ken-A.example.com/hooks/T0KEN-a", hidden=("T0ken-A",))
+    assert "t0ken" not in f"{host}{path}".lower()
+
+
 def test_a_secret_in_the_address_is_masked() -> None:
     host, _, _, path = facts_of("https://t0ken.example.com/hooks/t0ken", hidden=("t0ken",))
     assert (host, path) == ("***.example.com", "/hooks/***")

@@ -29,6 +29,7 @@ from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityReport
 from penstock.runtime.stores.sqlite.platform.resources import read_mark as stored_mark
 from penstock.runtime.stores.sqlite.platform.resources import set_mark
 from penstock.runtime.stores.sqlite.schema.files import connect
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_missing
 from penstock.runtime.stores.sqlite.schema.migrations import identify
 
 __all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "read_mark", "restore", "stats"]
@@ -121,6 +122,8 @@ def restore(
 def check_integrity(path: str | Path) -> IntegrityReport:
     """Find every problem of a store: damage to the file, and runs whose history and index row disagree."""
     _must_exist(Path(path))
+    if is_log_missing(str(path)):
+        return damaged_report(log_missing(str(path)))
     connection = _connect_to_read(path)
     try:
         _version(connection, path)
@@ -253,10 +256,12 @@ def _verify(copy: Path, source: Path) -> tuple[int, int]:
 def _connect_to_read(path: str | Path) -> sqlite3.Connection:
     """A connection that is only used for reading.
 
-    It is not opened read-only: such a connection may not remove the log and would leave an empty one behind.
+    It is not opened read-only: such a connection may not remove the log and would leave an empty one behind. A file
+    that lost its log keeps the note of that.
     """
+    is_missing = is_log_missing(str(path))
     try:
-        connection = connect(str(path), mode="rw")
+        connection = connect(str(path), mode="rw", factory=sqlite3.Connection if is_missing else NotedConnection)
         connection.execute("PRAGMA query_only = ON")
         return connection
     except sqlite3.Error as error:

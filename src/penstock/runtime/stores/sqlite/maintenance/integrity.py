@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from zlib import crc32
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError
@@ -45,6 +46,7 @@ _DANGLING_REFERENCES: tuple[tuple[str, str], ...] = (
     ),
 )
 
+_PAGE_CHECKSUMS = "SELECT first_seq, records, checksum FROM history WHERE run = ? ORDER BY first_seq"
 _LOOSE_PAYLOADS: tuple[tuple[str, str], ...] = (
     (
         "SELECT count(*) FROM payloads WHERE hash NOT IN (SELECT hash FROM payload_uses)",
@@ -79,6 +81,8 @@ class IntegrityReport:
     definitions: int
     problems: tuple[IntegrityProblem, ...]
     complete: bool = True
+    unchecked_pages: int = 0
+    """Pages of history that an earlier release wrote without a checksum."""
 
     @property
     def ok(self) -> bool:
@@ -93,6 +97,7 @@ class IntegrityReport:
             "runs": self.runs,
             "records": self.records,
             "definitions": self.definitions,
+            "unchecked_pages": self.unchecked_pages,
             "problems": [problem.to_json() for problem in self.problems],
         }
 
@@ -105,6 +110,9 @@ class _Seen:
     shapes: ShapeReader = field(default_factory=ShapeReader)
     has_texts: bool = False  # older files have no text index
     has_starters: bool = False  # and do not say who started a run
+    has_checksums: bool = False
+    unchecked: int = 0
+    """Pages of history without a checksum."""
 
 
 def damaged_report(error: PenstockError) -> IntegrityReport:
@@ -131,6 +139,7 @@ def audit(connection: sqlite3.Connection) -> IntegrityReport:
         definitions=seen.definitions,
         problems=tuple(problems),
         complete=complete,
+        unchecked_pages=seen.unchecked,
     )
 
 
@@ -151,6 +160,7 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
         yield from _definition_problems(columns)
     seen.has_texts = bool(connection.execute("PRAGMA table_info(runs_text)").fetchone())
     seen.has_starters = any(name == "started_by" for _, name, *_ in connection.execute("PRAGMA table_info(runs)"))
+    seen.has_checksums = any(name == "checksum" for _, name, *_ in connection.execute("PRAGMA table_info(history)"))
     for key, *columns in connection.execute(f"SELECT key, {run_columns(connection)} FROM runs ORDER BY key"):
         seen.runs += 1
         yield from _run_problems(connection, key, columns, seen)
@@ -176,6 +186,7 @@ def _run_problems(
     try:
         row = run_of(columns)
         reader = HistoryReader(connection, run_id, seen.shapes)
+        yield from _page_problems(connection, key, run_id, seen)
         pages = connection.execute(PAGES, (key,))
         records = [record for first, page in pages for record in reader.records(first, page)]
         seen.records += len(records)
@@ -208,6 +219,18 @@ def _run_problems(
     if reader.payload_hashes - _noted_payloads(connection, key, reader):
         message = "its large values may be forgotten while it needs them"
         yield IntegrityProblem(code="INDEX_DIFFERS", message=message, run_id=run_id)
+
+
+def _page_problems(connection: sqlite3.Connection, key: int, run_id: str, seen: _Seen) -> Iterator[IntegrityProblem]:
+    """Compare pages of history with their checksums. Pages of earlier releases have none, and are counted."""
+    if not seen.has_checksums:
+        return
+    for first_seq, page, checksum in connection.execute(_PAGE_CHECKSUMS, (key,)):
+        if checksum is None:
+            seen.unchecked += 1
+        elif not isinstance(page, bytes) or crc32(page) != checksum:
+            message = f"table history, record {first_seq}: the page is not what was written"
+            yield IntegrityProblem(code="PAGE_CHANGED", message=message, run_id=run_id)
 
 
 def _noted_payloads(connection: sqlite3.Connection, key: int, reader: HistoryReader) -> set[str]:

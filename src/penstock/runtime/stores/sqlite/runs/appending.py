@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from zlib import crc32
 
 import msgspec
 
@@ -57,7 +58,7 @@ _END_KEY = (
     " epoch = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
 )
 _MOVE_KEY = "UPDATE runs SET seq = ?, updated_at = ? WHERE key = ? AND run_id = ? AND seq = ? AND epoch = ?"
-_INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records) VALUES (?,?,?,?)"
+_INSERT_HISTORY = "INSERT INTO history (run, first_seq, last_seq, records, checksum) VALUES (?,?,?,?,?)"
 _APPENDED = Appended()
 _KNOWN_KEYS_MAX = 10_000  # about a megabyte; then the cache is emptied and fills again on use
 # The columns of a deleted run that other tables refer to.
@@ -155,11 +156,10 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, state: WriterS
         key = None if found is None else found[0]
     if key is None:
         return SequenceConflict()
-    connection.execute(
-        _INSERT_HISTORY, (key, write.expected_seq + 1, append.last_seq, _page(connection, append, state))
-    )
+    page = _page(connection, append, state)
+    connection.execute(_INSERT_HISTORY, (key, write.expected_seq + 1, append.last_seq, page, crc32(page)))
     if append.further:
-        connection.executemany(_INSERT_HISTORY, [(key, *page) for page in append.further])
+        connection.executemany(_INSERT_HISTORY, [(key, *more, crc32(more[-1])) for more in append.further])
     if append.payloads:
         keep(connection, key, append.payloads)
     if write.usage is not None:
@@ -190,9 +190,10 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
             key = state.known.get(row.run_id) or _looked_up_key(connection, row, state)
         statement, values = _index_change(write, key)
         changes.setdefault(statement, []).append(values)
-        pages.append((key, write.expected_seq + 1, append.last_seq, _page(connection, append, state)))
+        page = _page(connection, append, state)
+        pages.append((key, write.expected_seq + 1, append.last_seq, page, crc32(page)))
         if append.further:
-            further += [(key, *page) for page in append.further]
+            further += [(key, *more, crc32(more[-1])) for more in append.further]
         if append.payloads:
             keep(connection, key, append.payloads)
         if row.terminal:

@@ -32,7 +32,7 @@ CREATE TABLE history (
         first_seq INTEGER NOT NULL,
         last_seq INTEGER NOT NULL,
         records BLOB NOT NULL
-    );
+    , checksum INTEGER);
 CREATE UNIQUE INDEX history_by_run ON history (run, first_seq);
 CREATE TABLE definitions (
         hash TEXT PRIMARY KEY,

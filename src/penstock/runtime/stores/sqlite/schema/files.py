@@ -15,6 +15,7 @@ from typing import Literal
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.runtime.stores.sqlite.errors import is_busy
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_missing, note_log
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, identify, migrate
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 
@@ -28,22 +29,36 @@ _BUSY_NAP_SECONDS = 0.005
 
 
 def connect(
-    path: str, *, mode: Literal["ro", "rw", "rwc"], busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
+    path: str,
+    *,
+    mode: Literal["ro", "rw", "rwc"],
+    busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
 ) -> sqlite3.Connection:
     """A connection with no implicit transactions: all transactions are explicit."""
     # A path may contain any character; in a URI it must be quoted.
     address = f"{Path(path).absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(
-        address, uri=True, isolation_level=None, check_same_thread=False, timeout=busy_timeout_ms / 1000
+        address,
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=busy_timeout_ms / 1000,
+        factory=factory,
     )
 
 
 def open_for_writing(
     path: str, *, synchronous: Synchronous = "FULL", busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS
 ) -> sqlite3.Connection:
-    """Open or create a file, migrate it to the current version, and check that it can be written."""
+    """Open or create a file, migrate it to the current version, and check that it can be written.
+
+    A file that lost its log is not opened: it lacks what was acknowledged last.
+    """
     _make_private(path)
-    connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms)
+    if is_log_missing(path):
+        raise log_missing(path)
+    connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms, factory=NotedConnection)
     try:
         if identify(connection, path) == 0:
             # Only possible while the file has no tables; see `vacuum`.
@@ -56,6 +71,7 @@ def open_for_writing(
         register_functions(connection)
         migrate(connection, path)
         _check_writable(connection)
+        note_log(connection)
     except BaseException:
         connection.close()
         raise

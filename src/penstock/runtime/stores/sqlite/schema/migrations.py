@@ -22,7 +22,7 @@ from penstock.runtime.stores.sqlite.schema.starters import add_starters
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
-SCHEMA_VERSION = 21
+SCHEMA_VERSION = 22
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -378,12 +378,22 @@ MIGRATIONS: dict[int, str] = {
     19: "",
     20: "",
     21: _SPENDING_TABLES,
+    22: "",
 }
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Let pages of history have a checksum. Those that are there have none."""
+    if all(name != "checksum" for _, name, *_ in connection.execute("PRAGMA table_info(history)")):
+        connection.execute("ALTER TABLE history ADD COLUMN checksum INTEGER")
+
+
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     16: add_hop_tables,
     19: add_override_tables,
     20: add_starters,
+    22: _add_checksums,
 }
 
 

@@ -4,9 +4,12 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from penstock.app.penstock import Penstock
 from penstock.base import limits
@@ -357,6 +360,7 @@ def test_a_sound_store_has_no_problems(path: Path) -> None:
         "runs": 9,
         "records": report.records,
         "definitions": 2,
+        "unchecked_pages": 0,
         "problems": [],
     }
     assert report.records > 30
@@ -511,3 +515,39 @@ def test_the_log_and_the_free_space_are_counted(path: Path) -> None:
     found = stats(path)
     assert found.log_bytes == 0
     assert found.free_bytes > 50_000
+
+
+FLIPS = ("history.records", "payloads.content", "shapes.content", "definitions.document")
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_changed_byte_in_any_stored_value_is_found(path: Path, data: st.DataObject) -> None:
+    table, column = data.draw(st.sampled_from(FLIPS)).split(".")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = connection.execute(f"SELECT {column} FROM {table} ORDER BY 1").fetchall()
+        if not rows:
+            return
+        number = data.draw(st.integers(0, len(rows) - 1))
+        content = bytearray(rows[number][0])
+        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        where = f"{column} = ? AND {column} IN (SELECT {column} FROM {table} ORDER BY 1 LIMIT 1 OFFSET {number})"
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (bytes(content), rows[number][0]))
+    try:
+        report = check_integrity(path)
+        assert not report.ok
+        if table == "history":
+            assert "PAGE_CHANGED" in {problem.code for problem in report.problems}
+            assert any("table history" in problem.message for problem in report.problems)
+    finally:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (rows[number][0], bytes(content)))
+    assert check_integrity(path).ok
+
+
+def test_pages_of_an_earlier_release_are_counted_as_unchecked(path: Path) -> None:
+    assert check_integrity(path).unchecked_pages == 0
+    execute(path, "UPDATE history SET checksum = NULL")
+    report = check_integrity(path)
+    assert report.ok
+    assert report.unchecked_pages > 0

@@ -1,0 +1,102 @@
+"""Whether a file misses its log: it was in use when it was last written, and the write-ahead log is gone.
+
+The file itself notes that it is in use. SQLite writes into its header whether it has a log, and Penstock takes that
+back when the last connection closes it (`NotedConnection`). So a file with the note and without a log lost its log, and
+with it everything that was acknowledged and not copied into the file yet. A process that is killed leaves its log
+behind, and the next start reads it.
+
+Releases before this left the note in the header. A mark in the file says that it was opened by one that does not.
+
+The header is only read through SQLite: closing the file in another way would drop this process's locks on it.
+
+Above it: `files`, `maintenance`. Below it: sqlite3.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+from penstock.base.errors import Unavailable
+
+__all__ = ["NotedConnection", "accept_missing_log", "is_log_missing", "log_missing", "note_log"]
+
+_MARK = "log_noted"
+_HAS_MARKS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'marks'"
+_IS_NOTED = "SELECT 1 FROM marks WHERE name = ?"
+# Another process may open or close the file between two looks; it cannot do so every time.
+_LOOKS = 3
+
+
+class NotedConnection(sqlite3.Connection):
+    """A connection that takes the note back when it closes a file as the last one."""
+
+    def close(self) -> None:
+        """Copy the log into the file and take back the note, if nobody else has the file open. Then close it."""
+        with suppress(sqlite3.Error):  # somebody else uses it, or it cannot be written: then the log stays
+            if self.in_transaction:
+                self.execute("ROLLBACK")
+            self.execute("PRAGMA busy_timeout = 0")
+            self.execute("PRAGMA query_only = OFF")
+            self.execute("PRAGMA journal_mode = DELETE").fetchone()
+        super().close()
+
+
+def log_missing(path: str) -> Unavailable:
+    """The error of a file that misses its log."""
+    message = (
+        f"{path}: the file was in use when it was last written, and its log {Path(path).name}-wal is gone; what was"
+        " acknowledged and only in the log is lost"
+    )
+    hint = (
+        "put the log back, or restore a backup; to go on with what is in the file, or if another program such as"
+        " sqlite3 closed it last and merged the log, run `penstock check --accept-missing-log`"
+    )
+    return Unavailable("STORE_LOG_MISSING", message, hint)
+
+
+def is_log_missing(path: str) -> bool:
+    """Whether a file misses its log. Every look opens and closes the file, and changes nothing in it."""
+    for _ in range(_LOOKS):
+        if not os.path.exists(path) or _has_log(path) or not _says_open(path) or _has_log(path):
+            return False
+    return True
+
+
+def _has_log(path: str) -> bool:
+    return os.path.exists(f"{os.path.realpath(path)}-wal")
+
+
+def _says_open(path: str) -> bool:
+    address = f"{Path(path).absolute().as_uri()}?mode=rw"
+    try:
+        with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            return mode == "wal" and _is_noted(connection)
+    except sqlite3.Error:
+        return False  # whoever opens the file for work gets and explains the error
+
+
+def _is_noted(connection: sqlite3.Connection) -> bool:
+    if connection.execute(_HAS_MARKS).fetchone() is None:
+        return False
+    return connection.execute(_IS_NOTED, (_MARK,)).fetchone() is not None
+
+
+def note_log(connection: sqlite3.Connection) -> None:
+    """Mark a file as one whose header tells whether it is open. It is marked once, and in the file, not in its log."""
+    if connection.execute(_HAS_MARKS).fetchone() is not None and not _is_noted(connection):
+        connection.execute("INSERT OR IGNORE INTO marks (name, value) VALUES (?, '1')", (_MARK,))
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def accept_missing_log(path: str) -> bool:
+    """Take back the note of a file that misses its log. False if it misses none."""
+    if not is_log_missing(path):
+        return False
+    address = f"{Path(path).absolute().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+    return True
