@@ -1,10 +1,11 @@
-"""An installation as `pip install penstock` makes it: the built wheel, and what the wheel asks for, and nothing else.
+"""An installation as `pip install .` makes it: the built wheel, and what the wheel asks for, and nothing else.
 
 What the wheel asks for is taken from the environment of the tests instead of a package index, so it is made in a second
 and without a network. A library that only the tests or an extra bring is not there.
 """
 
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -17,10 +18,35 @@ from hatchling.builders.wheel import WheelBuilder
 
 from tests.waiting import SECONDS_MAX
 
-__all__ = ["install_wheel"]
+__all__ = ["install_checkout", "install_wheel"]
 
 _ROOT = Path(__file__).parents[2]
+_DISTRIBUTION = "penstock-mcp"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def install_checkout(folder: Path, command: str) -> Path:
+    """Run an install command as it is printed, in the checkout, with pip in an empty environment; its programs.
+
+    Variables of pip keep it from asking an index: what builds the wheel is there while it is needed.
+    """
+    environment = folder / "checkout"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, timeout=SECONDS_MAX)
+    programs, packages = environment / "bin", next(environment.glob("lib/python*/site-packages"))
+    # Without build isolation, what builds the wheel is taken from the environment.
+    offline = {
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    given = {**offline, "PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
+    for name in _closure(["hatchling"]):
+        _link(name, packages)
+    subprocess.run(shlex.split(command), cwd=_ROOT, env=given, check=True, capture_output=True, timeout=SECONDS_MAX)
+    for name in _closure(distribution(_DISTRIBUTION).requires or ()):
+        _link(name, packages)
+    return programs
 
 
 def install_wheel(folder: Path) -> Path:

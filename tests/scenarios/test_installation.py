@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.installed import install_wheel
+from tests.scenarios.installed import install_checkout, install_wheel
 from tests.waiting import SECONDS_MAX
 
 
@@ -36,7 +36,7 @@ def test_an_entry_names_the_program_of_an_environment_that_is_not_active(program
 
 
 def test_the_wheel_has_the_package_and_nothing_of_its_tests(programs: Path) -> None:
-    (record,) = programs.parent.glob("lib/python*/site-packages/penstock-*.dist-info/RECORD")
+    (record,) = programs.parent.glob("lib/python*/site-packages/penstock_mcp-*.dist-info/RECORD")
     names = [Path(line.partition(",")[0]) for line in record.read_text(encoding="utf-8").splitlines()]
     inside = [name for name in names if ".dist-info" not in name.parts[0] and name.parts[0] != ".."]
     assert {name.parts[0] for name in inside} == {"penstock"}
@@ -68,9 +68,15 @@ def without_ids(text: str) -> str:
     return re.sub(r"r_[0-9A-Z]{26}", "r_…", re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "…", text))
 
 
+def test_the_install_command_of_the_readme_works_as_printed(tmp_path: Path) -> None:
+    programs = install_checkout(tmp_path, readme_commands()[0][0][0])
+    shown = ran(programs / "penstock", tmp_path, "--version")
+    assert (shown.returncode, shown.stdout.split()[0]) == (0, "penstock"), shown.stderr
+
+
 def test_the_first_commands_of_the_readme_work_on_a_plain_installation(programs: Path, tmp_path: Path) -> None:
     blocks = readme_commands()
-    assert blocks[0][0][:2] == ["pip install penstock", "penstock init shop"]
+    assert blocks[0][0][:2] == ["pip install .", "penstock init shop"]
     assert ran(programs / "penstock", tmp_path, "init", "shop").returncode == 0
     for commands, printed in blocks[1:]:
         for command in commands:

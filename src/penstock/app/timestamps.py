@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.lazy_import import lazy_import
+from penstock.runtime.extras import install_hint
 
 if TYPE_CHECKING:
     import rfc3161_client
@@ -81,7 +82,7 @@ def require_timestamps() -> None:
     """Check that the library is installed; the error says what to install."""
     if find_spec("rfc3161_client") is None:
         message = "stamps of a time-stamping authority need a library that is not installed"
-        raise Unavailable("EXTRA_NOT_INSTALLED", message, "install penstock[timestamp]")
+        raise Unavailable("EXTRA_NOT_INSTALLED", message, install_hint("timestamp"))
 
 
 def read_authorities(path: Path) -> Authorities:

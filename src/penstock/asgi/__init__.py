@@ -19,6 +19,8 @@ from penstock.base.traces import trace_id_of
 __all__ = [
     "AUDITED",
     "CODE",
+    "MCP_METHOD",
+    "MCP_TOOL",
     "READS",
     "Headers",
     "HttpOrigin",
@@ -39,6 +41,8 @@ AUDITED = "audited"
 """Request state key: the refusal is already in the audit log, so that the middleware does not record it again."""
 CODE = "code"
 """Request state key: the reason code of the refusal."""
+MCP_METHOD, MCP_TOOL = "mcp_method", "tool"
+"""Request state keys: the method of an MCP request, and the tool that it calls, for the access log."""
 READS = "reads"
 """Request state key: the request only read something. For surfaces where every request is a POST."""
 

@@ -14,12 +14,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from penstock.asgi import READS
+from penstock.asgi import MCP_METHOD, MCP_TOOL, READS, State
 from penstock.mcp_surface.methods import CALL, LISTEN, known_method, reads_only
 from penstock.mcp_surface.tools.tool_list import Tool
 from penstock.operations.telemetry.metrics import Telemetry
 
-__all__ = ["McpMetrics"]
+__all__ = ["McpMetrics", "name_request"]
+
+_TOOL_CHARACTERS_LOGGED = 200
 
 _UNKNOWN = "unknown"
 
@@ -81,11 +83,22 @@ class McpMetrics:
         finally:
             self._telemetry.mcp_listening -= listens
             self.answered(method, status, time.perf_counter() - began)
-            tool = self._tool_of(ctx, (ctx.params or {}).get("name")) if method == CALL else None
+            named = (ctx.params or {}).get("name") if method == CALL else None
+            tool = self._tool_of(ctx, named) if method == CALL else None
             if method == CALL:
                 self.called(tool, called)
-            if ctx.request is not None and reads_only(method, tool):
-                ctx.request.scope.setdefault("state", {})[READS] = True
+            if ctx.request is not None:
+                state = ctx.request.scope.setdefault("state", {})
+                name_request(state, method, tool.name if tool is not None else named)
+                if reads_only(method, tool):
+                    state[READS] = True
+
+
+def name_request(state: State, method: str, tool: object) -> None:
+    """Name the method of a request, and the tool that it calls, in its line of the access log."""
+    state[MCP_METHOD] = known_method(method)
+    if isinstance(tool, str):
+        state[MCP_TOOL] = tool[:_TOOL_CHARACTERS_LOGGED]
 
 
 def _call_status(result: object) -> str:

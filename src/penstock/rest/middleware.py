@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.asgi import READS, Headers, remote_of
+from penstock.asgi import MCP_METHOD, MCP_TOOL, READS, Headers, remote_of
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.telemetry.log_events import log_event
@@ -95,7 +95,7 @@ class RequestMiddleware:
         fields: JsonObject = {"request_id": state["request_id"], "method": method[:20], "route": route}
         if "principal" in state:
             fields["principal"] = state["principal"].id
-        fields.update({name: state[name] for name in ("operation", "code") if name in state})
+        fields.update({name: state[name] for name in ("operation", MCP_METHOD, MCP_TOOL, "code") if name in state})
         fields.update({"status": status, "ms": round(seconds * 1000, 1)})
         remote = remote_of(scope)
         if remote is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.model_server import Asked, Breaks, ModelServer, Reply, Says, model_server
+from tests.fixtures.model_server import Asked, Breaks, Fails, ModelServer, Reply, Says, model_server
 from tests.live.cli.processes import Shop
 from tests.live.cli.test_terminal import at_terminal
 from tests.live.rest.servers import LiveServer, serving
@@ -34,6 +34,8 @@ def scripted(asked: Asked) -> Reply:
         return Says("", calls=(("ask_user", {"question": "Which order?"}),))
     if "Erase" in text:
         return Says("", calls=(("erase_order", {"id": "A-1"}),))
+    if "Fail" in text:
+        return Fails(500)
     if "slowly" in text:
         return Breaks(ANSWER, "waits")
     if "Where" in text:
@@ -175,8 +177,15 @@ def test_the_end_of_input_leaves_a_question_open_and_the_session_takes_it_up_aga
     assert [event["output"]["text"] for event in again if event["event"] == "output"] == [ANSWER]
 
 
+def test_a_conversation_whose_last_message_failed_ends_with_an_error(place: Place) -> None:
+    shop, words, _ = place
+    failed = events_of(shop, words, "Fail.\n", 1)
+    assert [event["status"] for event in failed if event["event"] == "complete"] == ["failed"]
+    events_of(shop, words, "Fail.\n/new\nHello?\n", 0)
+
+
 def test_what_cannot_be_talked_to_is_told(place: Place) -> None:
     shop, words, _ = place
     events_of(shop, words, "", 0)
-    told = events_of(shop, ("nobody", *words[1:]), "Hello?\n", 0)
+    told = events_of(shop, ("nobody", *words[1:]), "Hello?\n", 4)
     assert [event["code"] for event in told if event["event"] == "error"] == ["AGENT_NOT_FOUND"]

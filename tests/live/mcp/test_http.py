@@ -62,6 +62,16 @@ def without_words(schema: Any) -> Any:
     return {key: without_words(item) for key, item in schema.items() if not (told and key == "description")}
 
 
+@eras
+async def test_a_line_of_the_log_names_the_method_and_the_tool(server: LiveServer, era: str) -> None:
+    async with connected(server, era) as client:
+        await client.call_tool("stumble", {})
+        with pytest.raises(MCPError, match="did you mean greet"):
+            await client.call_tool("great", {})
+    assert server.logged("request", mcp_method="tools/call", tool="stumble")["status"] == 200
+    assert server.logged("request", mcp_method="tools/call", tool="great")["route"]
+
+
 async def test_input_schemas_are_those_of_rest(server: LiveServer) -> None:
     operations = {item["name"]: item for item in server.call("GET", "operations")["items"]}
     async with connected(server, toolset="all") as client:

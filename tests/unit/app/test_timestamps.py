@@ -12,6 +12,7 @@ import pytest
 from penstock.app import timestamps
 from penstock.app.timestamps import Stamp, StampInvalid, read_authorities, read_stamp, stamp_request, verify_stamp
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.extras import install_hint
 from penstock.runtime.system import SystemClock
 from tests.fixtures.timestamp_authority import Authority, authority
 
@@ -98,4 +99,4 @@ def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr(timestamps, "find_spec", lambda name: None)
     with pytest.raises(Unavailable) as missing:
         timestamps.require_timestamps()
-    assert (missing.value.code, missing.value.hint) == ("EXTRA_NOT_INSTALLED", "install penstock[timestamp]")
+    assert (missing.value.code, missing.value.hint) == ("EXTRA_NOT_INSTALLED", install_hint("timestamp"))

@@ -38,6 +38,7 @@ from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.address_guard import AddressGuard
 from penstock.runtime.executors.mcp.config import McpServerConfig
+from penstock.runtime.extras import install_hint
 from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
 from penstock.runtime.upstreams.oauth.model import BearerSource
@@ -185,7 +186,7 @@ def check_extras(settings: Settings) -> None:
     for name, model in settings.models.items():
         if model.provider == "anthropic" and find_spec("anthropic") is None:
             message = f"the model {name} is served by anthropic, whose library is not installed"
-            raise Unavailable("EXTRA_NOT_INSTALLED", message, "install penstock[anthropic]")
+            raise Unavailable("EXTRA_NOT_INSTALLED", message, install_hint("anthropic"))
 
 
 def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink) -> LazyExecutor | None:

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.lazy_import import import_alone
+from penstock.runtime.extras import install_hint
 
 __all__ = ["EXTRA_EXECUTORS", "ExtraExecutor", "load_executor", "require_extra"]
 
@@ -70,5 +71,5 @@ def _not_installed(name: str, wanted: ExtraExecutor) -> Unavailable:
     return Unavailable(
         "EXTRA_NOT_INSTALLED",
         f"the {name} executor is configured, but its libraries are not installed",
-        f"install penstock[{wanted.extra}]",
+        install_hint(wanted.extra),
     )

@@ -20,6 +20,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.lazy_import import lazy_import
 from penstock.operations.telemetry.metrics import Telemetry
+from penstock.runtime.extras import install_hint
 from penstock.runtime.ports.host import Committed
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ async def open_observability(environment: Mapping[str, str] | None = None) -> As
     if any(not _is_installed(library) for library in _LIBRARIES):
         wanted = ", ".join(sorted(signals))
         message = f"the environment asks for OpenTelemetry ({wanted}), but its libraries are not installed"
-        raise Unavailable("EXTRA_NOT_INSTALLED", message, "install penstock[otel], or set OTEL_SDK_DISABLED=true")
+        raise Unavailable("EXTRA_NOT_INSTALLED", message, f"{install_hint('otel')}, or set OTEL_SDK_DISABLED=true")
     resource = otlp.own_resource()
     tracing = otlp.OtlpTracing(resource) if "traces" in signals else None
     handler = otlp.OtlpLogHandler(resource) if "logs" in signals else None

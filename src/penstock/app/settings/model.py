@@ -183,8 +183,9 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     on_disconnect: Annotated[
         Literal["cancel", "keep"],
         Field(
-            "What becomes of a run that a tool started when its client hangs up before the answer. To cancel a call "
-            "cancels its run in any case."
+            "What becomes of a run that a tool started when its client disconnects before the answer. "
+            "`notifications/cancelled` cancels the run in any case; over HTTP, clients of revision 2026-07-28 cancel "
+            "a call by disconnecting, so this decides for them."
         ),
     ] = "keep"
     step_logs: Annotated[

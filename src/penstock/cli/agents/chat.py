@@ -34,6 +34,7 @@ from penstock.cli.terminal.exits import INTERRUPTED, STILL_WAITING, command_text
 from penstock.cli.terminal.prompts import AnswerAbandoned, ask_answer
 from penstock.cli.terminal.values import parse_json
 from penstock.client.errors import CallFailed
+from penstock.operations.catalogue.errors import mapping_of
 
 __all__ = ["chat_command"]
 
@@ -65,7 +66,8 @@ def chat_command(  # every option is one the user can give
     On a file, the work of the file is done here, as `penstock worker` does it. With --json, each line of standard input
     is a message or the answer to a question, and each event is a JSON object on a line.
 
-    Exits with 0 at the end of the conversation, 3 when a question is left open, 130 when it was left with Ctrl-C.
+    Exits with 0 at the end of the conversation, with the code of an error if the last message was refused, 1 if its run
+    failed, 3 when a question is left open, 130 when it was left with Ctrl-C.
     """
 
     def workspace() -> Workspace:
@@ -106,6 +108,8 @@ class _Chat:
     lines: TerminalLines = field(default_factory=TerminalLines)
     answered: set[tuple[str, str]] = field(default_factory=set)
     """Questions that were answered here, or that others have to answer."""
+    failed: int = 0
+    """The exit code of the last message; not 0 if it was refused, or if its run failed."""
 
     async def talk(self) -> int:
         """Talk until the input ends."""
@@ -116,7 +120,7 @@ class _Chat:
                 code = INTERRUPTED
                 break
             if line is None or line.strip() == "/exit":
-                code = 0
+                code = self.failed
                 break
             try:
                 code = await self._said(line.strip())
@@ -173,6 +177,7 @@ class _Chat:
         return await self._answer(begun["execution_id"])
 
     def _refused(self, error: PenstockError | CallFailed) -> None:
+        self.failed = mapping_of(error).exit_code
         code, message = getattr(error, "code", "ERROR"), getattr(error, "message", str(error))
         hint = getattr(error, "hint", None)
         said = f"{message}; {hint}" if hint and not self.as_json else message
@@ -195,6 +200,8 @@ class _Chat:
         try:
             async for event in self.link.events(execution_id):
                 self.screen.event(event.event, event.data)
+                if event.event == "complete":
+                    self.failed = 1 if event.data.get("status") == "failed" else 0
                 phase = event.data.get("phase") if event.event == "node" else event.data.get("status")
                 if event.event in ("node", "status") and phase in _ASKS:
                     await self._ask(execution_id)

@@ -62,7 +62,7 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
     """Export the nodes and edges of a version.
 
     Records are written as `penstock graphs load` takes them. With --format parquet, a folder gets a file for each type;
-    that needs penstock[parquet].
+    that needs the extra `parquet`.
     """
 
     def work() -> int:

@@ -27,7 +27,7 @@ from penstock.cli.targets.selection import (
     TargetFileOption,
     choose_target,
 )
-from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
+from penstock.cli.terminal.exits import CallHeld, JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.operations import find_operation
 
@@ -78,7 +78,12 @@ def load_command(  # noqa: PLR0913  # every option is one the user can give
         with open_client(target, operation) as client:
             for number, piece in enumerate(pieces, 1):
                 arguments: JsonObject = {"graph_id": graph_id, "data": piece, "mode": mode, "branch": branch, **more}
-                answer = client.call(_OPERATION, arguments)
+                try:
+                    answer = client.call(_OPERATION, arguments)
+                except CallHeld:
+                    if len(pieces) > 1 and not as_json:
+                        typer.echo(f"piece {number} of {len(pieces)} is held; the pieces after it were not sent")
+                    raise
                 answers.append(answer)
                 if not as_json and isinstance(answer, dict):
                     typer.echo(f"piece {number} of {len(pieces)}: {answer['total_entities']} entities on {branch}")

@@ -21,6 +21,7 @@ from penstock.base.lazy_import import lazy_import
 from penstock.graph.records import EdgeRecord, GraphRecord
 from penstock.graph.schema.model import Base, EntityType, Enum, ListOf, NodeType, Schema, ValueType, Vector
 from penstock.graph.versions.identity import key_of
+from penstock.runtime.extras import install_hint
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,7 +39,7 @@ def require_parquet() -> None:
     """Check that the library is installed; the error says what to install."""
     if find_spec("pyarrow") is None:
         message = "Parquet needs a library that is not installed"
-        raise Unavailable("EXTRA_NOT_INSTALLED", message, "install penstock[parquet]")
+        raise Unavailable("EXTRA_NOT_INSTALLED", message, install_hint("parquet"))
 
 
 class ParquetFiles:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, assert_never
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.targets.selection import FileTarget, ServerTarget, Target, connect
+from penstock.cli.terminal.exits import CallHeld
 from penstock.client.events import StreamEvent
 from penstock.client.operations import Operation
 from penstock.client.sync.connection import Connection
@@ -52,13 +53,34 @@ def _server_surface(target: ServerTarget, *, patient: bool) -> Iterator[Operatio
         yield _RemoteClient(connection)
 
 
-def open_client(
-    target: Target, operation: Operation, *, create: bool = True
-) -> AbstractContextManager[OperationClient]:
-    """A client for a target.
+class _HeldTold:
+    """Calls operations, and raises `CallHeld` for a call that waits for approval: no command has anything to show."""
+
+    def __init__(self, client: OperationClient) -> None:
+        self._client = client
+
+    def call(self, operation: str, arguments: JsonObject, *, idempotency_key: str | None = None) -> JsonValue:
+        answer = self._client.call(operation, arguments, idempotency_key=idempotency_key)
+        held = CallHeld.found_in(operation, answer)
+        if held is not None:
+            raise held
+        return answer
+
+    def events(self, operation: str, arguments: JsonObject) -> Iterator[StreamEvent]:
+        return self._client.events(operation, arguments)
+
+
+@contextmanager
+def open_client(target: Target, operation: Operation, *, create: bool = True) -> Iterator[OperationClient]:
+    """A client for a target. It raises `CallHeld` for a call that waits for approval.
 
     With `create`, an operation that changes something creates a file that does not exist; one that reads does not.
     """
+    with _open_target(target, operation, create=create) as client:
+        yield _HeldTold(client)
+
+
+def _open_target(target: Target, operation: Operation, *, create: bool) -> AbstractContextManager[OperationClient]:
     match target:
         case ServerTarget():
             return _server_surface(target, patient=operation.streams)

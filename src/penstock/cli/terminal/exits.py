@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import PenstockError
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
 from penstock.cli.terminal.values import UsageError
@@ -42,10 +42,12 @@ __all__ = [
     "EXIT_CODES",
     "INTERRUPTED",
     "STILL_WAITING",
+    "CallHeld",
     "JsonOption",
     "command_text",
     "exit_with",
     "print_json",
+    "report_held",
     "report_problem",
 ]
 
@@ -58,7 +60,7 @@ EXIT_CODES: Mapping[int, str] = {
     1: "A negative result: findings, a breaking difference, a run that failed or was cancelled, a broken audit trail; "
     "or a bug in the server.",
     2: "The command could not be carried out: wrong usage, a file that cannot be read, no such run or database.",
-    STILL_WAITING: "A run still waits or goes on.",
+    STILL_WAITING: "A run still waits or goes on; or the call is held, and somebody has to approve it.",
     4: "Operations: there is no such thing.",
     5: "Operations: the request cannot be accepted as it is.",
     6: "Operations: the thing has moved on (a conflict).",
@@ -116,6 +118,36 @@ def _mistakes(details: JsonObject) -> list[str]:
     return [f"{item.get('pointer') or '/'}: {item.get('message')}" for item in found[:_MISTAKES_MAX]]
 
 
+class CallHeld(Exception):
+    """Raised by clients of commands when a call was not made: it is held until somebody approves it."""
+
+    def __init__(self, operation: str, answer: JsonObject) -> None:
+        super().__init__(operation)
+        self.operation = operation
+        self.answer = answer
+
+    @classmethod
+    def found_in(cls, operation: str, answer: JsonValue) -> CallHeld | None:
+        """Return the held call that an answer tells of, if it tells of one."""
+        held = answer.get("held") if isinstance(answer, dict) else None
+        return cls(operation, answer) if isinstance(answer, dict) and isinstance(held, dict) else None
+
+
+def report_held(call: CallHeld, *, as_json: bool) -> None:
+    """Say that a call is held, as which draft, and what to do next."""
+    if as_json:
+        print_json(call.answer)
+        return
+    held = object_or_empty(call.answer.get("held"))
+    draft, until = str(held.get("draft_id")), held.get("expires_at")
+    lines = [
+        f"{call.operation} is held, and nothing was done yet: draft {draft} waits for an approval until {until}",
+        f"  hint: look at it with `{command_text('draft', 'get', draft)}`; whoever may, approves it with"
+        f" `{command_text('draft', 'approve', draft)}`",
+    ]
+    console.print_problem("\n".join(map(clean, lines)))
+
+
 def exit_with(work: Callable[[], int], *, as_json: bool) -> None:
     """Do the work of a command on operations, and exit with its code or that of its refusal."""
     try:
@@ -126,6 +158,9 @@ def exit_with(work: Callable[[], int], *, as_json: bool) -> None:
     except PenstockError as error:
         report_problem(error, as_json=as_json)
         code = mapping_of(error).exit_code
+    except CallHeld as held:
+        report_held(held, as_json=as_json)
+        code = STILL_WAITING
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code:

@@ -40,7 +40,7 @@ from penstock.mcp_surface.fast_path.responses import (
     shown_bytes,
 )
 from penstock.mcp_surface.methods import CALL, reads_only
-from penstock.mcp_surface.metrics import McpMetrics
+from penstock.mcp_surface.metrics import McpMetrics, name_request
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.origins import EnvelopeOrigin
 from penstock.mcp_surface.questions.client_questions import Kind, declared_kinds
@@ -124,6 +124,7 @@ class FastPath:
         )
         if await self._try_answer(request, caller, tool_list, send, state):
             state[READS] = True
+            name_request(state, request.method, request.name if request.method == CALL else None)
             return
         # Look the tools up once per request, whoever answers it.
         state[CALLER_STATE] = structs.replace(caller, tool_list=tool_list)

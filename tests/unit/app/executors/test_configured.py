@@ -21,6 +21,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.terminal.files import expand_paths
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityDone, ActivityOutcome
 from penstock.runtime.executors.mcp.config import command_name
+from penstock.runtime.extras import install_hint
 from tests.fixtures.mcp_tools_server import make_server
 from tests.unit.runtime.executors.asgi_server import serving_asgi
 from tests.unit.runtime.executors.calls import bounded, call_of, done, error
@@ -243,7 +244,7 @@ def test_a_missing_extra_is_named_before_anything_starts(name: str, monkeypatch:
     monkeypatch.setitem(sys.modules, EXTRA_EXECUTORS[name].libraries[0], None)
     with pytest.raises(Unavailable) as caught:
         check_extras(WITH_EXTRAS[name])
-    assert (caught.value.code, caught.value.hint) == ("EXTRA_NOT_INSTALLED", f"install penstock[{name}]")
+    assert (caught.value.code, caught.value.hint) == ("EXTRA_NOT_INSTALLED", install_hint(name))
     scripted = Settings(
         models={"a": ModelSettings(provider="mock", replies=[])},
         mcp_servers={"a": McpServerSettings(url="http://x", disabled=True)},

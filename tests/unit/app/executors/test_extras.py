@@ -8,6 +8,7 @@ import pytest
 
 from penstock.app.executors.extras import EXTRA_EXECUTORS, load_executor
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.extras import install_hint
 from tests.waiting import SECONDS_MAX
 
 CLASSES = {"a2a": "A2aClients", "llm": "PydanticProvider"}
@@ -29,7 +30,7 @@ def test_a_missing_library_is_answered_with_what_to_install(name: str, monkeypat
     with pytest.raises(Unavailable) as caught:
         load_executor(name)
     assert caught.value.code == "EXTRA_NOT_INSTALLED"
-    assert caught.value.hint == f"install penstock[{wanted.extra}]"
+    assert caught.value.hint == install_hint(wanted.extra)
 
 
 def test_an_unknown_executor_is_named_with_the_known_ones() -> None:

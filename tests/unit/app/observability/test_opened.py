@@ -9,6 +9,7 @@ import pytest
 
 from penstock.app.observability.opened import open_observability
 from penstock.base.errors import Unavailable
+from penstock.runtime.extras import install_hint
 
 
 @pytest.mark.anyio
@@ -33,4 +34,4 @@ async def test_without_the_libraries_the_error_says_what_to_install(monkeypatch:
         async with open_observability({"OTEL_TRACES_EXPORTER": "otlp"}):
             raise AssertionError("it was opened")
     assert refused.value.code == "EXTRA_NOT_INSTALLED"
-    assert "penstock[otel]" in (refused.value.hint or "")
+    assert install_hint("otel") in (refused.value.hint or "")

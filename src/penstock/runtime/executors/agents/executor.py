@@ -36,6 +36,7 @@ from penstock.runtime.activities.performing import (
 from penstock.runtime.executors.agents.port import A2aAgent, A2aDelegate, AgentTask
 from penstock.runtime.executors.agents.task_api import AsyncTaskApiDelegate
 from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.extras import install_hint
 from penstock.runtime.steps.registry import StepFailed
 
 __all__ = ["AgentConfig", "AgentExecutor", "McpAgent", "SdkAgent", "TaskApiAgent"]
@@ -123,7 +124,7 @@ class AgentExecutor:
         match agent:
             case A2aAgent():
                 if self.a2a is None:
-                    return _without("A2A", "install penstock[a2a] and configure it")
+                    return _without("A2A", f"{install_hint('a2a')} and configure it")
                 return await self.a2a.delegate(agent, task)
             case TaskApiAgent():
                 if not agent.api_key:

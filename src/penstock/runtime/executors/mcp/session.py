@@ -55,6 +55,7 @@ from penstock.runtime.executors.mcp.stdio import StdioIntake, bounded_stdio
 from penstock.runtime.executors.outbound.bounded_body import ACCEPTED_ENCODING, TOO_LARGE, BodyMode, ResponseLimits
 from penstock.runtime.executors.outbound.httpx2_limits import ResponseTooLarge, is_event_stream, limit_response
 from penstock.runtime.executors.outbound.tls_trust import trusted_certificates
+from penstock.runtime.extras import DISTRIBUTION
 from penstock.runtime.upstreams.lending import Lending
 from penstock.runtime.upstreams.oauth.model import BearerSource, authorization_failed
 from penstock.runtime.upstreams.tools import UpstreamTool
@@ -62,7 +63,7 @@ from penstock.runtime.upstreams.tools import UpstreamTool
 __all__ = ["UNAUTHORIZED", "UNSENT", "McpSession", "SessionOptions", "SessionOwner", "ToolLister"]
 
 _LOGGER = logging.getLogger("penstock.mcp")
-_CLIENT_INFO = Implementation(name="penstock", version=version("penstock"))
+_CLIENT_INFO = Implementation(name="penstock", version=version(DISTRIBUTION))
 # In the data of our own errors: the request has not left this machine, so it may be sent again.
 UNSENT = "penstock/unsent"
 # In the data of our own errors: there is no token for the request. It has the code and whether another try may help.

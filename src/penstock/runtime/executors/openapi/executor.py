@@ -12,12 +12,13 @@ Above it: `app` adds it to the router of `tool_call`. Below it: the executor of 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Final
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected, Unavailable
@@ -74,7 +75,7 @@ class ApiExecutor:
             return ActivityError(f"{server}/{tool}: {wrong}", "INVALID_ARGUMENTS", retryable=False)
         source = self._sources[server]
         outcome = await self._http.send(call, lambda: _plan(call, source.config, operation, base_url, arguments))
-        return _result(operation, outcome)
+        return _result(operation, call, arguments, outcome)
 
     async def look(self, server: str) -> None:
         """Read the document of an API now and inform the guard. Raises `PenstockError`."""
@@ -208,26 +209,65 @@ def _of_call(value: str, call: ActivityCall) -> str:
     return value.replace("${principal}", quote(call.principal or "", safe=":@")).replace("${tenant}", call.tenant)
 
 
-def _result(operation: ApiOperation, outcome: ActivityOutcome) -> ActivityOutcome:
+def _result(
+    operation: ApiOperation, call: ActivityCall, arguments: JsonObject, outcome: ActivityOutcome
+) -> ActivityOutcome:
     if not isinstance(outcome, ActivityDone):
         return outcome
     answer = object_or_empty(outcome.result)
     result: JsonObject = {"status": answer.get("status"), "body": answer.get("body")}
-    following = _next_page(operation, object_or_empty(answer.get("headers")).get("link"))
+    following = _next_page(operation, call, arguments, object_or_empty(answer.get("headers")).get("link"))
     if following:
         result["next"] = following
     return ActivityDone(result, {"untrusted": True})
 
 
-def _next_page(operation: ApiOperation, link: JsonValue) -> JsonObject:
-    """Return the arguments of the following page, from the link to it (RFC 8288)."""
-    if not isinstance(link, str):
-        return {}
-    for part in link.split(","):
-        target, _, parameters = part.strip().partition(">")
-        if not target.startswith("<") or 'rel="next"' not in parameters.replace("rel=next", 'rel="next"'):
+def _next_page(operation: ApiOperation, call: ActivityCall, arguments: JsonObject, link: JsonValue) -> JsonObject:
+    """Return the arguments of a call for the following page, from the link to it (RFC 8288).
+
+    They can be sent as they are: with the types that the operation takes, and with what the link does not say again,
+    such as parts of the path. Nothing is returned if that cannot be done, or if it would show a secret.
+    """
+    query = _linked_query(link)
+    places = {item.name: item for item in operation.parameters if item.location == "query"}
+    known = object_or_empty(operation.input_schema.get("properties"))
+    following: JsonObject = {}
+    for name, values in query.items():
+        place = places.get(name)
+        if place is None or place.argument not in known:
             continue
-        given = dict(parse_qsl(urlsplit(target[1:]).query))
-        places = {item.name: item.argument for item in operation.parameters if item.location == "query"}
-        return {places[name]: value for name, value in given.items() if name in places}
+        try:
+            following[place.argument] = _typed(object_or_empty(known[place.argument]), values)
+        except ValueError:
+            return {}
+    in_query = {item.argument for item in places.values()}
+    kept = {name: value for name, value in arguments.items() if name not in in_query}
+    text = json.dumps(kept, ensure_ascii=False)
+    return {**kept, **following} if following and call.masked(text) == text else {}
+
+
+def _linked_query(link: JsonValue) -> dict[str, list[str]]:
+    for part in link.split(",") if isinstance(link, str) else ():
+        target, _, parameters = part.strip().partition(">")
+        if target.startswith("<") and 'rel="next"' in parameters.replace("rel=next", 'rel="next"'):
+            return parse_qs(urlsplit(target[1:]).query, keep_blank_values=True)
     return {}
+
+
+def _typed(schema: JsonObject, values: list[str]) -> JsonValue:
+    """Return a value of a query with the type that its argument has; raise ValueError if it cannot have it."""
+    declared = schema.get("type")
+    types = declared if isinstance(declared, list) else [declared]
+    if "array" in types:
+        items = values if len(values) > 1 else values[0].split(",")
+        return [_typed(object_or_empty(schema.get("items")), [item]) for item in items]
+    text = values[-1]
+    if "integer" in types:
+        return int(text)
+    if "number" in types:
+        return float(text)
+    if "boolean" in types:
+        if text not in ("true", "false"):
+            raise ValueError(text)
+        return text == "true"
+    return text

@@ -411,7 +411,7 @@ def _description(key: str, operation: JsonObject, parameters: tuple[Parameter, .
     paging = [item.argument for item in parameters if item.location == "query" and _is_paging(item.name)]
     if paging:
         parts.append(
-            f"Paged: {', '.join(paging)}; `next` in the answer has the values for the following page, if known."
+            f"Paged: {', '.join(paging)}; `next` in the answer has the arguments for the following page, if known."
         )
     if cut:
         parts.append("Deep parts of the arguments are not described here.")

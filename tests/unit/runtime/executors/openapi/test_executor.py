@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.errors import Unavailable
+from penstock.base.json import object_or_empty
 from penstock.runtime.activities.performing import ActivityDone, ActivityOutcome
 from penstock.runtime.executors.http.executor import HttpExecutor
 from penstock.runtime.executors.openapi.executor import ApiExecutor
@@ -42,6 +43,17 @@ def shop(url: str, *, method: str = "get") -> dict[str, Any]:
                     "operationId": "putOrder",
                     "requestBody": {"required": True, "content": {"application/json": {"schema": new_order}}},
                 },
+            },
+            "/customers/{customer}/orders": {
+                "get": {
+                    "operationId": "customerOrders",
+                    "parameters": [
+                        {"name": "customer", "in": "path", "required": True, "schema": {"type": "string"}},
+                        {"name": "page", "in": "query", "schema": {"type": "integer"}},
+                        {"name": "open", "in": "query", "schema": {"type": "boolean"}},
+                        {"name": "tag", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}},
+                    ],
+                }
             },
         },
     }
@@ -143,6 +155,20 @@ async def test_the_following_page_comes_as_arguments(tmp_path: Path) -> None:
             "body": [],
             "next": {"page": "3", "status": "open"},
         }
+
+
+async def test_the_following_page_can_be_asked_for_with_what_the_answer_says(tmp_path: Path) -> None:
+    link = '</v1/customers/c-1/orders?page=3&open=true&tag=a&tag=b>; rel="next"'
+    async with api(tmp_path, Answer(body=b"[]", headers={**JSON, "link": link})) as shop_api:
+        given = {"customer": "c-1", "page": 2, "open": True}
+        following = object_or_empty(done(await shop_api.call("customerOrders", given)))["next"]
+        assert following == {"customer": "c-1", "page": 3, "open": True, "tag": ["a", "b"]}
+        again = object_or_empty(done(await shop_api.call("customerOrders", following)))
+        assert again["next"] == following
+        assert shop_api.server.seen[1].target == "/v1/customers/c-1/orders?page=3&open=true&tag=a&tag=b"
+        # A part of the path that is a secret is not shown.
+        hidden = done(await shop_api.call("customerOrders", given, hidden=("c-1",)))
+        assert "next" not in object_or_empty(hidden)
 
 
 @pytest.mark.parametrize(

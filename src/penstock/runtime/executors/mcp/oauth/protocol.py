@@ -37,6 +37,7 @@ from penstock.runtime.executors.mcp.oauth.documents import (
     read_tokens,
 )
 from penstock.runtime.executors.mcp.oauth.guarded_http import Answer, GuardedHttp
+from penstock.runtime.extras import DISTRIBUTION
 from penstock.runtime.upstreams.oauth.model import (
     AuthorizationServer,
     Challenge,
@@ -68,7 +69,7 @@ _HELLO: Final = msgspec.json.encode(
         "params": {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
-            "clientInfo": {"name": "penstock", "version": version("penstock")},
+            "clientInfo": {"name": "penstock", "version": version(DISTRIBUTION)},
         },
     }
 )
