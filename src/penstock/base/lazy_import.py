@@ -23,10 +23,10 @@ Above it: whatever must start fast. Below it: the standard library.
 from __future__ import annotations
 
 import sys
+from _thread import RLock  # pure code starts no threads, so `threading` is closed to it; imports are shared by all
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from threading import RLock
 from types import ModuleType
 
 __all__ = ["LazyModule", "import_alone", "importing_alone", "lazy_exports", "lazy_import"]

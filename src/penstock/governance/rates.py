@@ -67,6 +67,9 @@ class TokenBuckets:
         """By bucket: what it held, and when."""
         self._pending: dict[BucketKey, float] | None = {} if shared else None
         """By bucket: what was taken from it since the last exchange."""
+        self._told_at: int | None = None
+        """When what was taken was last told, or should have been."""
+        self._could_tell = True
         self._rates: dict[BucketKey, Rate] = {}
         """The rates of the buckets above."""
 
@@ -111,12 +114,17 @@ class TokenBuckets:
         ]
         return max(found, key=lambda empty: empty.seconds, default=None)
 
-    def pending(self, least_share: float) -> Iterator[Taken]:
+    def pending(self, least_share: float, now_ms: int, *, late_after_ms: int = 0) -> Iterator[Taken]:
         """Yield, and forget, what was taken from each bucket since the last exchange.
 
-        A bucket of which less than `least_share` of a burst was taken waits for the next exchange.
+        A bucket of which less than `least_share` of a burst was taken waits for the next exchange. If the last one
+        failed, or was longer ago than `late_after_ms`, as much has flowed in meanwhile as the rate gives: the shared
+        bucket is full at most, and would not count that.
         """
         pending = self._pending or {}
+        waited_ms = 0 if self._told_at is None else now_ms - self._told_at
+        self._drain(pending, waited_ms if not self._could_tell else waited_ms - late_after_ms)
+        self._told_at, self._could_tell = now_ms, True
         for key, amount in list(pending.items()):
             rate = self._rates[key]
             if amount >= max(1.0, rate.burst * least_share):
@@ -125,6 +133,7 @@ class TokenBuckets:
 
     def give_back(self, taken: Taken) -> None:
         """Keep for the next exchange what could not be exchanged."""
+        self._could_tell = False
         if self._pending is not None:
             self._note(self._pending, taken.key, taken.rate, taken.amount)
 
@@ -134,6 +143,16 @@ class TokenBuckets:
         What this process took since it said what it took is taken off.
         """
         self._keep(key, (left - (self._pending or {}).get(key, 0.0), now_ms))
+
+    def _drain(self, pending: dict[BucketKey, float], elapsed_ms: int) -> None:
+        if elapsed_ms <= 0:
+            return
+        for key in list(pending):
+            left = pending[key] - elapsed_ms * self._rates[key].per_minute / _MS_PER_MINUTE
+            if left > 0:
+                pending[key] = left
+            else:
+                del pending[key], self._rates[key]
 
     def _note(self, pending: dict[BucketKey, float], key: BucketKey, rate: Rate, amount: float) -> None:
         known = pending.get(key)

@@ -101,20 +101,20 @@ def test_what_was_taken_is_told_to_others_once_it_is_worth_it() -> None:
     buckets, rate = TokenBuckets(10, shared=True), Rate(6_000, 100)
     for _ in range(4):
         assert buckets.take([(A, rate)], 0) is None
-    assert list(buckets.pending(0.05)) == []
+    assert list(buckets.pending(0.05, 0)) == []
     assert buckets.take([(A, rate)], 0) is None
-    [taken] = buckets.pending(0.05)
+    [taken] = buckets.pending(0.05, 0)
     assert (taken.key, taken.amount) == (A, 5)
-    assert list(buckets.pending(0.05)) == []
+    assert list(buckets.pending(0.05, 0)) == []
     buckets.give_back(taken)
     assert buckets.take([(A, rate)], 0) is None
-    assert [item.amount for item in buckets.pending(0.05)] == [6]
+    assert [item.amount for item in buckets.pending(0.05, 0)] == [6]
 
 
 def test_a_bucket_is_set_to_what_all_left_in_it() -> None:
     buckets, rate = TokenBuckets(10, shared=True), Rate(60, 10)
     assert buckets.take([(A, rate)], 0) is None
-    assert list(buckets.pending(0.0))
+    assert list(buckets.pending(0.0, 0))
     assert buckets.take([(A, rate)], 0) is None  # after it was told, before the answer
     buckets.adjust(A, 2, 0)
     assert [buckets.take([(A, rate)], 0) is None for _ in range(2)] == [True, False]

@@ -178,6 +178,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.principal.kind == "local" and not self.by_model and self.surface != "run"
 
     @property
+    def is_free(self) -> bool:
+        """Whether the call counts against no rate: the start of a process and commands on its file are no callers."""
+        return self.by_owner and self.surface in ("cli", "system")
+
+    @property
     def from_outside(self) -> bool:
         """Whether the arguments are untrusted: a model chose them, or a sender without a key."""
         return self.surface in ("mcp", "webhook") or self._in_run_of_model

@@ -234,7 +234,7 @@ class Gate:
             decided = await self._decide(request, capability, call) if self._is_decided_about(request) else None
             given = await _convert(capability, request.arguments)
             _refuse(capability, principal, decided)
-            if request.approval is None:  # a call that was held was counted when it was made
+            if request.approval is None and not request.is_free:  # a held call was counted when it was made
                 self.rate_limiter.charge(principal, capability.name, capability.governance.bucket, began_at)
                 charged = True
             self.rate_limiter.enter(principal)

@@ -18,7 +18,7 @@ from penstock.governance.rates import BucketKey, Empty, Rate, TokenBuckets
 from penstock.operations.catalogue.capability import Bucket, Capability
 from penstock.operations.gate.chosen_limits import GateLimits
 
-__all__ = ["RATE_CODES", "RateLimiter"]
+__all__ = ["RATE_CODES", "RateLimiter", "burst_text", "rate_details"]
 
 RATE_CODES = frozenset({"RATE_LIMITED", "CONCURRENCY_LIMITED"})
 """The codes of refusals that pass by themselves, within seconds."""
@@ -112,9 +112,19 @@ class RateLimiter:
         return found
 
 
+def burst_text(rate: Rate) -> str:
+    """Say how many calls may come at once, for the message of a refusal."""
+    return f", or more than {int(rate.burst)} at once"
+
+
+def rate_details(rate: Rate) -> JsonObject:
+    """Return a rate and its burst as numbers, for the details of a refusal."""
+    return {"per_minute": rate.per_minute, "burst": int(rate.burst)}
+
+
 def _limited(empty: Empty, bucket: Bucket) -> LimitExceeded:
     dimension, seconds = empty.key[0], empty.seconds
     rate = f"{empty.rate.per_minute:g} {'' if 'capability' in dimension else f'{bucket} '}calls a minute"
-    message = f"more than {rate} {_WHO[dimension]}"
-    details: JsonObject = {"retry_after_seconds": seconds, "limit": dimension}
+    message = f"more than {rate} {_WHO[dimension]}{burst_text(empty.rate)}"
+    details: JsonObject = {"retry_after_seconds": seconds, "limit": dimension, **rate_details(empty.rate)}
     return LimitExceeded("RATE_LIMITED", message, f"wait {seconds} s", details)

@@ -22,6 +22,7 @@ from penstock.base.errors import LimitExceeded
 from penstock.base.json import JsonObject
 from penstock.governance.rates import BucketKey, Empty, Rate, TokenBuckets
 from penstock.operations.gate.chosen_limits import GateLimits
+from penstock.operations.gate.rates.limiter import burst_text, rate_details
 
 __all__ = ["PeerLimits", "peer_of"]
 
@@ -77,6 +78,6 @@ class PeerLimits:
 
 def _limited(empty: Empty) -> LimitExceeded:
     what = "wrong credentials" if empty.key[0] == "failed_logins" else "requests without credentials"
-    message = f"more than {empty.rate.per_minute:g} {what} a minute from one address"
-    details: JsonObject = {"retry_after_seconds": empty.seconds, "limit": empty.key[0]}
+    message = f"more than {empty.rate.per_minute:g} {what} a minute from one address{burst_text(empty.rate)}"
+    details: JsonObject = {"retry_after_seconds": empty.seconds, "limit": empty.key[0], **rate_details(empty.rate)}
     return LimitExceeded("RATE_LIMITED", message, f"wait {empty.seconds} s, or send a valid key", details)

@@ -5,7 +5,8 @@ took a noticeable part, and the store tells what is left of them after all proce
 overdrawn for that long; what was taken too much is owed, and has to flow in before anybody takes from it again.
 
 So with P processes, at most `burst + rate * T + (P - 1) * burst` calls pass in a time T, and over a long time no more
-than the rate. A process that took less than a twentieth of a burst is not heard of yet.
+than the rate. While the store is away, or an exchange is late, each process counts alone, and what flows in at the rate
+is not owed afterwards. A process that took less than a twentieth of a burst is not heard of yet.
 
 Starts of workflows with a rate are few and important, and each writes to the store anyway. They are taken from the
 store at once: any number of processes keep them exactly, also after a restart.
@@ -33,6 +34,7 @@ __all__ = ["charge_start", "exchange", "share"]
 
 _LOGGER = logging.getLogger("penstock.gate")
 _MS_PER_MINUTE = 60_000
+_LATE_MS = round(4_000 * limits.RATE_SHARE_SECONDS)
 # Joins the parts of a bucket's name; no part contains it.
 _JOINT = "\x1f"
 
@@ -50,10 +52,10 @@ async def share(platform: PlatformStore, clock: Clock, tables: Sequence[TokenBuc
 async def exchange(platform: PlatformStore, clock: Clock, tables: Sequence[TokenBuckets]) -> None:
     """Tell the store what was taken, and learn what is left."""
     for table in tables:
-        taken = list(table.pending(limits.RATE_SHARED_PART))
+        now = clock.now_ms()
+        taken = list(table.pending(limits.RATE_SHARED_PART, now, late_after_ms=_LATE_MS))
         if not taken:
             continue
-        now = clock.now_ms()
         try:
             levels = await platform.exchange_buckets([_use(item) for item in taken], at=now)
         except PenstockError:

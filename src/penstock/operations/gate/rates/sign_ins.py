@@ -14,6 +14,7 @@ from penstock.base.errors import LimitExceeded
 from penstock.base.json import JsonObject
 from penstock.governance.keys import parse_key
 from penstock.governance.rates import BucketKey, Rate, TokenBuckets
+from penstock.operations.gate.rates.limiter import burst_text, rate_details
 from penstock.operations.gate.rates.peers import peer_of
 
 __all__ = ["SignInLimits"]
@@ -36,8 +37,10 @@ class SignInLimits:
         """Raise `LimitExceeded` if there were too many failed attempts; count nothing."""
         empty = self._buckets.look(self._wanted(remote, key), self._clock.now_ms())
         if empty is not None:
-            message = f"more than {empty.rate.per_minute:g} failed attempts to sign in, in a minute"
-            details: JsonObject = {"retry_after_seconds": empty.seconds, "limit": _NAME}
+            message = (
+                f"more than {empty.rate.per_minute:g} failed attempts to sign in, in a minute{burst_text(empty.rate)}"
+            )
+            details: JsonObject = {"retry_after_seconds": empty.seconds, "limit": _NAME, **rate_details(empty.rate)}
             raise LimitExceeded("RATE_LIMITED", message, f"wait {empty.seconds} s, and try again", details)
 
     def failed(self, remote: str | None, key: str = "") -> None:

@@ -60,7 +60,7 @@ def test_a_refusal_says_which_limit_and_when_to_come_back_and_costs_nothing_else
         with pytest.raises(LimitExceeded) as refused:
             limiter.charge(who, "workflow.execute", "write", NOW)
         assert refused.value.code == "RATE_LIMITED"
-        assert refused.value.details == {"retry_after_seconds": 60, "limit": "capability"}
+        assert refused.value.details == {"retry_after_seconds": 60, "limit": "capability", "per_minute": 1, "burst": 1}
     # Of the five writes of a burst, one was used.
     assert through(limiter, who, "workflow.create", "write") == 4
 

@@ -51,10 +51,10 @@ def test_requests_and_wrong_credentials_are_counted_apart() -> None:
     assert peers.count("203.0.113.8") is None
     with pytest.raises(LimitExceeded) as refused:
         peers.check("203.0.113.7")
-    assert refused.value.details == {"retry_after_seconds": 5, "limit": "unauthenticated"}
+    assert refused.value.details == {"retry_after_seconds": 5, "limit": "unauthenticated", "per_minute": 12, "burst": 2}
     limited = peers.count("203.0.113.7", failed=True)
     assert limited is not None
-    assert limited.details == {"retry_after_seconds": 10, "limit": "failed_logins"}
+    assert limited.details == {"retry_after_seconds": 10, "limit": "failed_logins", "per_minute": 6, "burst": 1}
 
 
 def test_somebody_without_an_address_is_not_counted() -> None:

@@ -136,3 +136,62 @@ async def test_of_many_starts_at_once_no_more_than_the_rate_pass() -> None:
         return True
 
     assert sum(await asyncio.gather(*(attempt() for _ in range(20)))) <= 3
+
+
+async def test_an_obedient_caller_is_not_locked_out_after_the_store_was_unavailable() -> None:
+    """For ten minutes nothing can be told to the store, and a caller takes as much as its rate gives."""
+    rate, key = Rate(60, 10), ("principal", "k", "write")
+    platform, clock = MemoryPlatformStore(), Clock()
+    table = TokenBuckets(10, shared=True)
+    assert table.take([(key, rate)], clock.now_ms()) is None
+    await exchange(platform, clock, (table,))
+
+    def fail(operation: str) -> None:
+        raise Unavailable("STORE_UNAVAILABLE", "the disk is full")
+
+    platform.before_write = fail
+    for _ in range(600):
+        clock.now += 1_000
+        assert table.take([(key, rate)], clock.now_ms()) is None
+        with pytest.raises(Unavailable):
+            await exchange(platform, clock, (table,))
+    platform.before_write = lambda operation: None
+    await exchange(platform, clock, (table,))
+    clock.now += 1_000
+    assert table.take([(key, rate)], clock.now_ms()) is None
+
+
+async def test_what_was_taken_in_the_middle_of_a_slow_exchange_flows_in_meanwhile() -> None:
+    rate, key = Rate(60, 10), ("principal", "k", "write")
+    platform, clock = MemoryPlatformStore(), Clock()
+    table = TokenBuckets(10, shared=True)
+    assert table.take([(key, rate)], clock.now_ms()) is None
+    await exchange(platform, clock, (table,))
+    for _ in range(300):  # the next exchange is five minutes late
+        clock.now += 1_000
+        assert table.take([(key, rate)], clock.now_ms()) is None
+    await exchange(platform, clock, (table,))
+    clock.now += 1_000
+    assert table.take([(key, rate)], clock.now_ms()) is None
+
+
+async def test_what_was_taken_too_much_while_the_store_was_away_is_still_owed() -> None:
+    rate, key = Rate(60, 10), ("principal", "k", "write")
+    platform, clock = MemoryPlatformStore(), Clock()
+    tables = [TokenBuckets(10, shared=True) for _ in range(3)]
+
+    def fail(operation: str) -> None:
+        raise Unavailable("STORE_UNAVAILABLE", "the disk is full")
+
+    platform.before_write = fail
+    for table in tables:
+        assert all(table.take([(key, rate)], clock.now_ms()) is None for _ in range(10))
+        with pytest.raises(Unavailable):
+            await exchange(platform, clock, (table,))
+    platform.before_write = lambda operation: None
+    clock.now += 250
+    for table in tables:
+        await exchange(platform, clock, (table,))
+    empty = tables[2].look([(key, rate)], clock.now_ms())
+    assert empty is not None
+    assert 19 <= empty.seconds <= 22
