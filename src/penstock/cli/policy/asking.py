@@ -88,6 +88,7 @@ def _explained(found: dict[str, Any]) -> list[str]:
     words = {
         "permitted": "permitted",
         "forbidden": "refused",
+        "held": f"held ({found['held_because']}) until {found['quorum']} of {', '.join(found['approvers'])} approve it",
         "approval": f"needs approval by {found['quorum']} of {', '.join(found['approvers'])}",
         "scope_missing": f"refused: the scope {found['missing_scope']} is missing",
         "arguments_unfit": "refused: the arguments cannot be compared with policies",

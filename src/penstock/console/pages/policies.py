@@ -26,6 +26,7 @@ _VERDICTS = {
     "permitted": ("It would be permitted", "good"),
     "forbidden": ("It would be refused", "bad"),
     "approval": ("It would wait for approval", "wait"),
+    "held": ("It would wait for approval", "wait"),
     "scope_missing": ("It would be refused: a scope is missing", "bad"),
     "arguments_unfit": ("It would be refused: policies cannot read these arguments", "bad"),
 }

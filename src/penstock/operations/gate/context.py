@@ -26,7 +26,7 @@ from penstock.governance.kept_authority import has_kept_authority, kept_authorit
 from penstock.governance.keys import ParsedKey
 from penstock.governance.policy.outcomes import PolicyOutcome
 from penstock.governance.principals import Principal, TokenReference
-from penstock.operations.catalogue.capability import Capability, EventStream, Reply
+from penstock.operations.catalogue.capability import Capability, EventStream, Governance, Reply
 from penstock.operations.catalogue.offers import McpOffer
 from penstock.operations.gate.caller import Caller
 from penstock.operations.gate.chosen_limits import CapabilityLimit, GateLimits
@@ -380,6 +380,11 @@ class Holds(Protocol):
     @property
     def reach(self) -> Callable[[str, Iterable[Reached]], Awaitable[dict[str, str | None]]] | None:
         """Returns everything that names of a tenant lead to, each with its version."""
+
+    async def hold_for(
+        self, context: Context, governance: Governance, asked: tuple[Approval, ...] = (), *, changes: bool
+    ) -> Hold | None:
+        """Return why a call waits, given what it needs and whose approval is asked for; None if it does not."""
 
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
         """Return why it waits; None if it is done now."""

@@ -158,8 +158,7 @@ class HoldStage:
             await self._check_intent(context, intent)
         if not asked and not _may_wait(self._preset_for(request), request, capability.governance):
             return None
-        facts = facts_of(request, capability.governance, changes=not capability.annotations.read_only)
-        hold = await self.hold_of(context, facts, asked)
+        hold = await self.hold_for(context, capability.governance, asked, changes=not capability.annotations.read_only)
         looks = intent is not None and intent.only_look
         if hold is None and not looks:
             return None
@@ -220,6 +219,18 @@ class HoldStage:
             raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
         await rehearse(context)
         return await self.desk.preview(context, hold)
+
+    async def hold_for(
+        self, context: Context, governance: Governance, asked: tuple[Approval, ...] = (), *, changes: bool
+    ) -> Hold | None:
+        """Return why a call waits, given what it needs and whose approval is `asked` for; None if it does not.
+
+        `policy.explain` asks this, too.
+        """
+        request = context.request
+        if not asked and not _may_wait(self._preset_for(request), request, governance):
+            return None
+        return await self.hold_of(context, facts_of(request, governance, changes=changes), asked)
 
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
         """Return why a call waits; None if it is made now."""

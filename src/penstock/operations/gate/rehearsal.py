@@ -91,6 +91,9 @@ class _NothingWaits:
         self.find, self.reach = inner.find, inner.reach
         self.call: Callable[[Request], Awaitable[Any]] = _stop
 
+    async def hold_for(self, context: Context, *_: Any, **__: Any) -> None:
+        """Return None: whether it waits was decided before."""
+
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> None:
         """Return None: whether it waits was decided before."""
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import NotFound
+from penstock.base.errors import NotFound, PenstockError
 from penstock.base.scopes import missing_scope
 from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden, Permitted, PolicyOutcome
 from penstock.governance.policy.redaction import path_text
@@ -23,7 +23,8 @@ from penstock.governance.policy.shapes import Unfit
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.authentication import principal_of
-from penstock.operations.gate.context import Context, Principal
+from penstock.operations.gate.context import Context, Principal, Request
+from penstock.operations.gate.holds import HoldRequired, policy_approvals
 from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint
 from penstock.operations.policies.reading import stage_of
 from penstock.operations.policies.targets import Called, find_called
@@ -31,7 +32,10 @@ from penstock.operations.policies.targets import Called, find_called
 __all__ = ["OPERATIONS", "CallerKey", "ExplainedPrincipal", "explained_principal", "outcome_word"]
 
 CallerKey = Annotated[str, Meta(description="The key that calls, by its id or name; you without it.")]
-Word = Literal["permitted", "forbidden", "approval", "scope_missing", "arguments_unfit"]
+Word = Literal["permitted", "held", "forbidden", "approval", "scope_missing", "arguments_unfit"]
+"""`held` waits by the preset or by what the document says, `approval` because a policy asks for it."""
+# Where nobody can be asked: what acts there does so for somebody else, and is refused instead.
+_NOBODY_WAITS = ("webhook", "schedule", "run")
 
 
 class ExplainedPrincipal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,6 +88,8 @@ class ExplainedCall(msgspec.Struct, frozen=True, kw_only=True):
     scopes: list[str]
     """The scopes that the call needs."""
     version: str | None
+    held_because: str | None = None
+    """Why the call waits: policy, draft, confirm, risk, agent_write; None if it does not."""
     shadow: str | None = None
     """What policies in shadow mode would have decided, if something else."""
     shadow_policies: list[str] = []
@@ -117,8 +123,8 @@ def outcome_word(outcome: PolicyOutcome) -> Literal["permitted", "forbidden", "a
 async def policy_explain(context: Context, given: ExplainCall) -> ExplainedCall:
     """Explain what would happen to a call.
 
-    Whether it is in the caller's lists, whether it would be permitted with these arguments, and which policies say so.
-    Nothing is called.
+    Whether it is in the caller's lists, whether it would be made, held or refused with these arguments, who decides
+    about a held call, and which policies say so. Nothing is called.
     """
     stage = stage_of(context)
     principal = await explained_principal(context, given.key, given.principal)
@@ -127,7 +133,8 @@ async def policy_explain(context: Context, given: ExplainCall) -> ExplainedCall:
     policies = await stage.of(context.tenant)
     standpoint = Standpoint(surface=given.surface, remote=given.remote)
     if policies is None:
-        return _explained(principal, called, missing, None, (missing is None, ()), None)
+        explained = _explained(principal, called, missing, None, (missing is None, ()), None)
+        return await _with_hold(context, given, principal, called, explained, None)
     seen = stage.list_context(policies, principal, standpoint)
     (listed,) = policies.listed(stage.entity(principal), [called.question], seen)
     because = policies.listed_because(stage.entity(principal), called.question, seen)
@@ -138,6 +145,7 @@ async def policy_explain(context: Context, given: ExplainCall) -> ExplainedCall:
     except Unfit as error:
         decided = Decided(unfit=str(error), version=policies.version)
     explained = _explained(principal, called, missing, policies, (listed and missing is None, because), decided)
+    explained = await _with_hold(context, given, principal, called, explained, decided)
     hidden = stage.hidden_fields(policies, principal, called.target, standpoint)
     return msgspec.structs.replace(explained, hidden=[path_text(path) for path in hidden])
 
@@ -174,6 +182,49 @@ def _explained(  # the parts of one answer
         version=None if policies is None else policies.version,
         shadow=None if shadow is None else outcome_word(shadow),
         shadow_policies=[] if shadow is None else list(shadow.policy_ids),
+    )
+
+
+async def _with_hold(  # the parts of one question
+    context: Context,
+    given: ExplainCall,
+    principal: Principal,
+    called: Called,
+    explained: ExplainedCall,
+    decided: Decided | None,
+) -> ExplainedCall:
+    """Return an explanation with why the call would wait, as the gate decides it."""
+    if explained.call not in ("permitted", "approval") or given.surface in _NOBODY_WAITS or context.holds is None:
+        return explained
+    if not called.can_wait:
+        return explained if explained.call == "permitted" else msgspec.structs.replace(explained, call="forbidden")
+    capability, surface = called.capability or context.capability, given.surface
+    request = Request(
+        operation=capability.name, arguments=given.arguments, principal=principal, surface=surface, request_id=""
+    )
+    asking = msgspec.structs.replace(context, principal=principal, request=request, capability=capability)
+    asked = policy_approvals(decided)
+    own = called.capability.approvals if called.capability is not None else None
+    try:
+        converted = None if called.capability is None else called.capability.convert(given.arguments)
+        if own is not None and not request.by_owner:
+            asked = (*asked, *await own(asking, converted))
+        hold = await context.holds.hold_for(asking, called.governance, asked, changes=called.changes)
+        if hold is None and called.is_builtin and capability.find is not None:
+            await capability.find(msgspec.structs.replace(asking, given=converted), converted)
+    except HoldRequired as wanted:
+        hold = wanted.hold
+    except PenstockError:  # the arguments name nothing that exists, or not all of them were given
+        hold = await context.holds.hold_for(asking, called.governance, asked, changes=called.changes)
+    if hold is None:
+        return explained
+    needed = hold.approvals
+    return msgspec.structs.replace(
+        explained,
+        call="approval" if hold.reason == "policy" else "held",
+        held_because=hold.reason,
+        approvers=list(dict.fromkeys(name for item in needed for name in (*item.groups, *item.users))),
+        quorum=max(item.count for item in needed),
     )
 
 

@@ -5,20 +5,20 @@ Above it: `explaining`, `replaying`. Below it: the catalogue, `permissions`, `ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject
 from penstock.governance.policy.sets import ListQuestion
-from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.capability import Capability, Governance
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.policy_stage import Target
-from penstock.operations.permissions.starting import needs_of, scopes_to_start
+from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
 from penstock.operations.registered_tools.capabilities import registered_tools
 from penstock.operations.runs.actions.nodes import NODE_ACTIONS, node_target
 from penstock.operations.runs.actions.workflows import start_target
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX, imported_tools
-from penstock.operations.runs.tool_schemas import settings_of
+from penstock.operations.runs.tool_schemas import annotations_of, governance_of, object_at, settings_of, strictest
 from penstock.operations.stored_queries.capabilities import QUERY_PREFIX, graph_tools
 from penstock.runtime.ports.runs import DefinitionRow
 
@@ -37,6 +37,13 @@ class Called:
     target: Target
     scopes: tuple[str, ...]
     is_builtin: bool = False
+    governance: Governance = field(default_factory=Governance)
+    """What decides whether a call waits; of a workflow, with that of its children."""
+    changes: bool = True
+    can_wait: bool = True
+    """Whether a call that has to be approved waits; otherwise it is refused."""
+    capability: Capability | None = None
+    """The operation or tool; None for a workflow, whose arguments are its input."""
 
     @property
     def question(self) -> ListQuestion:
@@ -50,7 +57,7 @@ async def find_called(context: Context, name: str, arguments: JsonObject) -> Cal
     services = context.services
     catalogue, node = services.catalogue, name.removeprefix(_NODE)
     if node != name and node in NODE_ACTIONS:
-        return Called(target=node_target(node, arguments), scopes=())
+        return Called(target=node_target(node, arguments), scopes=(), changes=False, can_wait=False)
     for capability in catalogue.all() if catalogue is not None else ():
         if name in (capability.name, capability.name.replace(".", "_")):
             return _of_capability(capability, arguments, is_builtin=True)
@@ -85,9 +92,26 @@ def _tool_name(row: DefinitionRow) -> str | None:
 def _of_capability(capability: Capability, arguments: JsonObject, *, is_builtin: bool) -> Called:
     resource_id = capability.authorization(arguments).resource_id or ""
     target = Target(capability.policy_action, capability.governance.risk, resource_id)
-    return Called(target=target, scopes=capability.governance.scopes, is_builtin=is_builtin)
+    return Called(
+        target=target,
+        scopes=capability.governance.scopes,
+        is_builtin=is_builtin,
+        governance=capability.governance,
+        changes=not capability.annotations.read_only,
+        can_wait=capability.governance.holdable and not capability.only_reads,
+        capability=capability,
+    )
 
 
 async def _of_workflow(context: Context, row: DefinitionRow) -> Called:
-    scopes = await scopes_to_start(context.services, context.tenant, [needs_of(context.services, row)])
-    return Called(target=start_target(row.name, row.document), scopes=scopes)
+    own = [needs_of(context.services, row)]
+    scopes = await scopes_to_start(context.services, context.tenant, own)
+    needs = await needs_to_start(context.services, context.tenant, own)
+    declared = governance_of(object_at(row.document, "governance"), scopes)
+    shown = annotations_of(object_at(settings_of(row.document, "tool") or {}, "annotations"))
+    return Called(
+        target=start_target(row.name, row.document),
+        scopes=scopes,
+        governance=strictest(declared, (item.governance for item in needs)),
+        changes=not shown.read_only,
+    )
