@@ -23,7 +23,7 @@ def _names(listed: str) -> frozenset[str]:
 CHANGING: dict[str, frozenset[str]] = {
     "Store": _names(
         "append claim set_work register_worker heartbeat remove_worker put_definition put_definitions delete_definition"
-        " put_schedule delete_schedule delete_runs delete_ended spend"
+        " put_schedule delete_schedule delete_runs forget_runs delete_ended spend"
     ),
     "PlatformStore": _names(
         "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit redact_audit"

@@ -61,9 +61,8 @@ THE_GATE = {
     "operations/gate/policies/history.py": "PlatformStore.release_uses PlatformStore.take_uses",
     "operations/webhooks/receiver.py": "PlatformStore.record_call PlatformStore.release_call",
     "operations/gate/rates/sharing.py": "PlatformStore.exchange_buckets",
-    "app/gate.py": "PlatformStore.forget_usage",
     "app/pepper.py": "PlatformStore.set_mark",
-    "app/retention.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries",
+    "app/retention.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries PlatformStore.forget_usage",
 }
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
 EMBEDDING = {

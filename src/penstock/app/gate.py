@@ -14,7 +14,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 from secrets import token_bytes
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,16 +26,7 @@ from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import PEPPER_BYTES, fingerprint, open_pepper, pepper_path
 from penstock.app.policy_files import PolicyFiles, with_policy_check
-from penstock.app.retention import (
-    Retention,
-    apply_retention,
-    end_graph_loads,
-    forget_calls,
-    forget_console_sessions,
-    forget_memory,
-    renew_graph_loads,
-    tidy_graphs,
-)
+from penstock.app.retention import Retention, RetentionStatus, Sweeps, end_graph_loads, renew_graph_loads
 from penstock.app.settings.governance import GovernanceSettings
 from penstock.app.settings.graphs import GraphSettings
 from penstock.app.storage import Storage
@@ -44,9 +34,8 @@ from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.lazy_import import lazy_import
-from penstock.base.limits import GRAPH_LOAD_HEARTBEAT_SECONDS, USAGE_DAYS_KEPT
+from penstock.base.limits import GRAPH_LOAD_HEARTBEAT_SECONDS
 from penstock.governance.holds import Approval, Escalation
-from penstock.governance.quotas import day_of
 from penstock.operations.builtin import builtin_operations, internal_operations
 from penstock.operations.catalogue.catalogue import Catalogue
 from penstock.operations.drafts.making import define_through, make_held_call
@@ -93,7 +82,6 @@ __all__ = ["create_owner_key", "has_keys", "hold_choices", "local_owner", "open_
 
 _LOGGER = logging.getLogger("penstock")
 _FLUSH_SECONDS = 5.0
-_FLUSHES_PER_FORGETTING = 12
 
 
 def local_owner(tenant: str = DEFAULT_TENANT) -> Principal:
@@ -148,7 +136,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
     clock, changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
-    limits = _checked(chosen or GateLimits(), catalogue)
+    limits, deleting = _checked(chosen or GateLimits(), catalogue), RetentionStatus(storage.set_aside)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
     operator = _operator_files(policy_files, graphs or {}, stored_graphs or {})
     upstreams = UpstreamToolRegistry(platform=platform, clock=clock, rules=penstock.upstream.rules, changed=changed)
@@ -183,7 +171,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,
         definitions_changed=changed,
-        checks=operator.checks(parts.checks),
+        checks=deleting.with_check(operator.checks(parts.checks)),
         telemetry=parts.telemetry,
         read_metrics=parts.read_metrics,
         base_path=parts.base_path,
@@ -194,7 +182,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     await _begin(gate, penstock, upstreams, pepper, parts)
     try:
         watching = penstock.upstream.watch_servers(upstreams)
-        async with _beside(gate, retention), operator.in_force(gate), watching, _scheduling(penstock, gate):
+        async with _beside(gate, retention, deleting), operator.in_force(gate), watching, _scheduling(penstock, gate):
             yield gate
     finally:
         hook_evaluator.close()
@@ -241,10 +229,11 @@ class _OperatorFiles(NamedTuple):
 
 
 @asynccontextmanager
-async def _beside(gate: Gate, retention: Retention | None) -> AsyncIterator[None]:
+async def _beside(gate: Gate, retention: Retention | None, status: RetentionStatus) -> AsyncIterator[None]:
     """What a gate does beside its calls, until the block ends; then the calls in flight end, and all is written."""
     tasks = [
-        asyncio.create_task(_flush_regularly(gate, retention or Retention())),
+        asyncio.create_task(_flush_regularly(gate)),
+        asyncio.create_task(Sweeps(gate, retention or Retention(), status).run()),
         asyncio.create_task(gate.key_monitor.run()),
         asyncio.create_task(gate.share_rates()),
         asyncio.create_task(_look_after_loads(gate.services, renew_graph_loads)),
@@ -346,20 +335,12 @@ async def _scheduling(penstock: Penstock, gate: Gate) -> AsyncIterator[None]:
             driver.escalate_with(escalated)
 
 
-async def _flush_regularly(gate: Gate, retention: Retention) -> None:
-    """Write buffered records, and delete what is past its retention time."""
-    for turn in count():
+async def _flush_regularly(gate: Gate) -> None:
+    """Write buffered records."""
+    while True:
         await asyncio.sleep(_FLUSH_SECONDS)
         try:
             await gate.flush()
-            platform, now = gate.services.platform, gate.services.clock.now_ms()
-            await forget_calls(platform, now)
-            if turn % _FLUSHES_PER_FORGETTING == 0:
-                await apply_retention(gate, retention)
-                await forget_console_sessions(gate)
-                await tidy_graphs(gate.services)
-                await forget_memory(gate.services)
-                await platform.forget_usage(before_day=day_of(now) - USAGE_DAYS_KEPT, now=now)
         except PenstockError:
             _LOGGER.exception("what the gate gathered could not be written; it tries again")
 

@@ -6,18 +6,20 @@ Above it: `gate` calls it regularly while a gate is open. Below it: the gate, th
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.audit.redactions import REDACT_AUDIT
 from penstock.governance.audit.trails import FORGET_AUDIT
+from penstock.governance.quotas import day_of
 from penstock.operations.audit.holds import audit_holds
-from penstock.operations.audit.removal import RemovedCount
 from penstock.operations.gate.context import Services
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
@@ -25,11 +27,14 @@ from penstock.operations.keys.console_sessions import FORGET_SESSIONS
 from penstock.operations.permissions.console_sessions import SESSION_KIND, record_of
 from penstock.operations.registries.session_runs import SESSION_LABEL, SESSION_OWNER_LABEL
 from penstock.operations.registries.sessions import FORGET_SESSION
-from penstock.operations.system.retention import FORGET_RUNS, Forgotten
+from penstock.operations.system.health import RETENTION_CHECK
+from penstock.operations.system.retention import FORGET_RUNS
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
 __all__ = [
     "Retention",
+    "RetentionStatus",
+    "Sweeps",
     "apply_retention",
     "end_graph_loads",
     "forget_calls",
@@ -39,8 +44,7 @@ __all__ = [
     "tidy_graphs",
 ]
 
-# The rest follows a minute later.
-_PIECES_MAX = 50
+_LOGGER = logging.getLogger("penstock.gate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,34 +57,137 @@ class Retention:
     deliveries_ms: int | None = limits.DELIVERY_RETENTION_MS
 
 
+class RetentionStatus:
+    """What could not be deleted in time, for the health of a server."""
+
+    def __init__(self, set_aside: Callable[[], Mapping[str, Mapping[str, str]]] = dict) -> None:
+        self._set_aside = set_aside
+        self.failures: dict[str, str] = {}
+        """The last error of each kind that could not be deleted at all."""
+
+    def health(self) -> str:
+        """Return `ok`, or what was set aside and what fails."""
+        told = [f"{kind} cannot be deleted: {error}" for kind, error in sorted(self.failures.items())]
+        for kind, rows in sorted(self._set_aside().items()):
+            named = [f"{name} ({reason})" for name, reason in list(rows.items())[: limits.RETENTION_NAMED_MAX]]
+            more = f" and {len(rows) - len(named)} more" if len(rows) > len(named) else ""
+            told.append(f"{kind} set aside, because they cannot be deleted: {', '.join(named)}{more}")
+        return "; ".join(told) or "ok"
+
+    def with_check(self, checks: Callable[[], Awaitable[dict[str, str]]]) -> Callable[[], Awaitable[dict[str, str]]]:
+        """Return the checks of `system.health`, with this one."""
+
+        async def look() -> dict[str, str]:
+            return {**await checks(), RETENTION_CHECK: self.health()}
+
+        return look
+
+
+class Sweeps:
+    """Deletes what is past its time, each kind by itself: a kind that fails, or takes long, holds up no other."""
+
+    def __init__(self, gate: Gate, retention: Retention, status: RetentionStatus | None = None) -> None:
+        self._gate = gate
+        self._retention = retention
+        self._status = status or RetentionStatus()
+        self._kinds: dict[str, Callable[[], Awaitable[None]]] = {
+            "answers": self.sweep_answers,
+            "deliveries": self.sweep_deliveries,
+            "runs": self.sweep_runs,
+            "audit": self.sweep_audit,
+            "sessions": lambda: forget_console_sessions(gate),
+            "graphs": lambda: tidy_graphs(gate.services),
+            "memory": lambda: forget_memory(gate.services),
+            "usage": self.sweep_usage,
+        }
+
+    async def run(self) -> None:
+        """Delete each kind again and again, until it is cancelled."""
+        tasks = [asyncio.create_task(self._keep_sweeping(kind)) for kind in self._kinds]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def sweep_all(self) -> None:
+        """Delete every kind once."""
+        for kind in self._kinds:
+            await self._sweep(kind)
+
+    async def _keep_sweeping(self, kind: str) -> None:
+        while True:
+            await asyncio.sleep(limits.RETENTION_LOOK_SECONDS)
+            await self._sweep(kind)
+
+    async def _sweep(self, kind: str) -> None:
+        try:
+            await self._kinds[kind]()
+        except PenstockError as error:
+            if kind not in self._status.failures:
+                _LOGGER.warning("%s that are past their time cannot be deleted: %s; it tries again", kind, error)
+            self._status.failures[kind] = str(error)
+        else:
+            self._status.failures.pop(kind, None)
+
+    async def sweep_answers(self) -> None:
+        """Delete expired answers to idempotent calls."""
+        services = self._gate.services
+        await forget_calls(services.platform, services.clock.now_ms())
+
+    async def sweep_deliveries(self) -> None:
+        """Delete deliveries that ended long ago."""
+        if self._retention.deliveries_ms is not None:
+            services = self._gate.services
+            before = services.clock.now_ms() - self._retention.deliveries_ms
+            await _in_pieces(lambda size: services.platform.forget_deliveries(before=before, limit=size))
+
+    async def sweep_runs(self) -> None:
+        """Delete runs that ended long ago."""
+        if self._retention.runs_ms is not None:
+            ended_before = self._gate.services.clock.now_ms() - self._retention.runs_ms
+            await _in_pieces(lambda size: _forget_runs(self._gate, ended_before, size))
+
+    async def sweep_audit(self) -> None:
+        """Delete old audit records; a tenant whose trail fails holds up no other."""
+        if self._retention.audit_ms is None:
+            return
+        platform = self._gate.services.platform
+        before, failed = self._gate.services.clock.now_ms() - self._retention.audit_ms, None
+        for tenant in await platform.audit_tenants():
+            try:
+                await _forget_audit(self._gate, tenant, before)
+            except PenstockError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    async def sweep_usage(self) -> None:
+        """Delete the counts of days that no quota looks at."""
+        services = self._gate.services
+        now = services.clock.now_ms()
+        await services.platform.forget_usage(before_day=day_of(now) - limits.USAGE_DAYS_KEPT, now=now)
+
+
 async def apply_retention(gate: Gate, retention: Retention) -> None:
     """Delete what is past its time, batch by batch, so that others can write in between.
 
     Runs and audit records are deleted by calls of the gate, one for each batch of a tenant. Ended deliveries are only a
     log of attempts, and expire without a call, as the answers to idempotent calls do.
     """
-    services = gate.services
-    platform, now = services.platform, services.clock.now_ms()
-    if retention.deliveries_ms is not None:
-        before = now - retention.deliveries_ms
-        await _in_pieces(lambda: platform.forget_deliveries(before=before, limit=limits.CLAIM_BATCH_MAX))
-    if retention.runs_ms is not None:
-        ended_before = now - retention.runs_ms
-        await _in_pieces(lambda: _forget_runs(gate, ended_before))
-    if retention.audit_ms is not None:
-        for tenant in await platform.audit_tenants():
-            await _forget_audit(gate, tenant, now - retention.audit_ms)
+    sweeps = Sweeps(gate, retention)
+    for forget in (sweeps.sweep_deliveries, sweeps.sweep_runs, sweeps.sweep_audit):
+        await forget()
 
 
-async def _forget_runs(gate: Gate, before: int) -> int:
-    """Delete a batch of runs that ended before a given time. Returns how many."""
-    ended = await gate.services.store.ended_runs(before=before, limit=limits.CLAIM_BATCH_MAX)
-    count = 0
+async def _forget_runs(gate: Gate, before: int, size: int) -> int:
+    """Delete a batch of runs that ended before a given time. Returns how many it tried to delete."""
+    ended = await gate.services.store.ended_runs(before=before, limit=size)
     for tenant in dict.fromkeys(row.tenant for row in ended):
         retention = system_principal("retention", "execution:delete", tenant=tenant)
         run_ids: list[JsonValue] = [row.run_id for row in ended if row.tenant == tenant]
-        forgotten: Forgotten = await internal_call(gate, retention, FORGET_RUNS, {"run_ids": run_ids})
-        count += forgotten.count
+        await internal_call(gate, retention, FORGET_RUNS, {"run_ids": run_ids})
         # A session is kept as long as its last run.
         of_runs = [row.labels for row in ended if row.tenant == tenant and SESSION_OWNER_LABEL in row.labels]
         for session_id, owner in dict.fromkeys(
@@ -88,7 +195,7 @@ async def _forget_runs(gate: Gate, before: int) -> int:
         ):
             named: JsonObject = {"session_id": session_id, "owner": owner}
             await internal_call(gate, retention, FORGET_SESSION, named)
-    return count
+    return len(ended)
 
 
 async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
@@ -96,16 +203,7 @@ async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
 
     The size of each batch is adapted to how long the earlier batches took.
     """
-    forgotten, size = 0, limits.CLAIM_BATCH_MAX
-    ends_at = time.perf_counter() + limits.RETENTION_ROUND_SECONDS
-    while (began := time.perf_counter()) < ends_at:
-        count = await platform.forget_calls(now=now_ms, limit=size)
-        forgotten += count
-        if count < size:
-            break
-        size = _next_size(size, (time.perf_counter() - began) * 1000)
-        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
-    return forgotten
+    return await _in_pieces(lambda size: platform.forget_calls(now=now_ms, limit=size))
 
 
 async def forget_console_sessions(gate: Gate) -> None:
@@ -117,16 +215,18 @@ async def forget_console_sessions(gate: Gate) -> None:
             over.setdefault(row.tenant, []).append(row.resource_id)
     for tenant, session_ids in over.items():
         retention = system_principal("retention", "key:write", tenant=tenant)
-        at_once: list[JsonValue] = session_ids[: limits.CLAIM_BATCH_MAX]
-        await internal_call(gate, retention, FORGET_SESSIONS, {"session_ids": at_once})
+        for first in range(0, len(session_ids), limits.CLAIM_BATCH_MAX):
+            at_once: list[JsonValue] = session_ids[first : first + limits.CLAIM_BATCH_MAX]
+            await internal_call(gate, retention, FORGET_SESSIONS, {"session_ids": at_once})
 
 
 async def forget_memory(services: Services) -> None:
     """Erase what was remembered for a time that is over, and what deletions left to be overwritten."""
     most = limits.MEMORY_FORGOTTEN_AT_ONCE_MAX
-    for _ in range(_PIECES_MAX):
-        if services.memory is None or await services.memory.forget(now=services.clock.now_ms(), limit=most) < most:
+    while services.memory is not None:
+        if await services.memory.forget(now=services.clock.now_ms(), limit=most) < most:
             return
+        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
 
 
 def _next_size(size: int, took_ms: float) -> int:
@@ -149,16 +249,18 @@ async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
     if len(old) < 2:  # noqa: PLR2004  # more than one
         return
     retention, end = system_principal("retention", "audit:delete", tenant=tenant), old[0].seq + 1
-    for _ in range(_PIECES_MAX):
-        remaining = replace(some, before_seq=end, oldest_first=True, limit=1)
+    reached = 0
+    while True:
+        # What was set aside stays, as what is held does: the next batch begins after the last one.
+        remaining = replace(some, after_seq=reached, before_seq=end, oldest_first=True, limit=1)
         oldest = (await platform.audit(remaining)).records
         if not oldest:
             return
-        before_seq = min(oldest[0].seq + limits.AUDIT_REMOVED_AT_ONCE_MAX, end)
-        forgotten: RemovedCount = await internal_call(gate, retention, FORGET_AUDIT, {"before_seq": before_seq})
-        if not forgotten.count or before_seq == end:
+        reached = min(oldest[0].seq + limits.AUDIT_REMOVED_AT_ONCE_MAX, end) - 1
+        await internal_call(gate, retention, FORGET_AUDIT, {"before_seq": reached + 1})
+        if reached + 1 == end:
             return
-        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
+        await _pause(is_behind=True)
 
 
 async def tidy_graphs(services: Services) -> None:
@@ -167,10 +269,10 @@ async def tidy_graphs(services: Services) -> None:
     if store is None:
         return
 
-    async def sweep() -> int:
-        return (await store.sweep(limit=limits.GRAPH_SWEEP_ROWS_MAX)).rows
+    async def sweep(size: int) -> int:
+        return (await store.sweep(limit=size)).rows
 
-    await _in_pieces(sweep)
+    await _in_pieces(sweep, size_max=limits.GRAPH_SWEEP_ROWS_MAX)
 
 
 async def renew_graph_loads(services: Services) -> None:
@@ -188,9 +290,30 @@ async def end_graph_loads(services: Services) -> None:
         await services.graphs.abandon_loads(before=services.clock.now_ms() - limits.GRAPH_LOAD_LEASE_MS)
 
 
-async def _in_pieces(forget: Callable[[], Awaitable[int]]) -> None:
-    """Repeat until nothing is left, or until the maximum number of batches."""
-    for _ in range(_PIECES_MAX):
-        if not await forget():
-            return
-        await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
+async def _in_pieces(
+    forget: Callable[[int], Awaitable[int]], *, size_max: int = limits.RETENTION_BATCH_CALLS_MAX
+) -> int:
+    """Delete until nothing is left, in batches whose size is adapted to how long the earlier ones took.
+
+    Returns how much was deleted. A batch that is not full was the last one.
+    """
+    forgotten, size = 0, limits.CLAIM_BATCH_MAX
+    while True:
+        began = time.perf_counter()
+        count = await forget(size)
+        forgotten += count
+        if not count:
+            return forgotten
+        took = time.perf_counter() - began
+        is_behind = count >= size
+        size = min(_next_size(size, took * 1000), size_max)
+        await _pause(is_behind=is_behind)
+
+
+async def _pause(*, is_behind: bool) -> None:
+    """Leave the store to others between two batches.
+
+    If much is left, the pause is short: deleting has to keep up with whatever fills the file. Others still write with
+    every batch, because a batch is as large as fits into a short transaction.
+    """
+    await asyncio.sleep(limits.RETENTION_PAUSE_BEHIND_SECONDS if is_behind else limits.RETENTION_PAUSE_SECONDS)

@@ -56,6 +56,8 @@ class Storage:
     """The store for graphs, if there is one. Usable while the run store is open."""
     backups: BackupFolder | None = None
     """The folder for backups of all of it, if the operator named one."""
+    set_aside: Callable[[], Mapping[str, Mapping[str, str]]] = field(default=dict)
+    """What could not be deleted when its time was over: by kind, the names with the reasons."""
     counts: Callable[[], Mapping[str, int]] = field(default=dict)
     """Counters of the store since it was opened, by name: `commits`, `jobs`."""
 
@@ -72,6 +74,7 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL", backup_folde
         graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
         backups=None if backup_folder is None else sqlite_backups.SqliteBackupFolder(database.path, backup_folder),
         probe=StoreProbe(database).check,
+        set_aside=database.set_aside.rows,
         counts=lambda: {"commits": database.writer.commits, "jobs": database.writer.jobs},
     )
 

@@ -385,8 +385,9 @@ class Run(msgspec.Struct, frozen=True):
         if row is None:
             raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {self.id}")
         chosen = run_id or self.new_id()
-        records = fork(
-            await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by, untrusted=self.untrusted
+        # In a thread: a long history takes long.
+        records = await asyncio.to_thread(
+            fork, await self.history(), at_seq=at_seq, run_id=chosen, at=self._now(), by=by, untrusted=self.untrusted
         )
         state = await self.host.fold(records)
         refused = await self.host.adopt(

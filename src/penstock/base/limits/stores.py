@@ -12,8 +12,12 @@ __all__ = [
     "RETENTION_BATCH_MS",
     "RETENTION_BATCH_RECORDS_MAX",
     "RETENTION_BATCH_RUNS_MAX",
+    "RETENTION_LOOK_SECONDS",
+    "RETENTION_NAMED_MAX",
+    "RETENTION_PAUSE_BEHIND_SECONDS",
     "RETENTION_PAUSE_SECONDS",
-    "RETENTION_ROUND_SECONDS",
+    "RETENTION_REASON_CHARACTERS_MAX",
+    "RETENTION_SET_ASIDE_MAX",
     "RUNS_COUNTED_MAX",
     "RUNS_PAGE_MAX",
     "SEARCH_TEXT_CHARACTERS_MAX",
@@ -64,8 +68,6 @@ RETENTION_BATCH_RECORDS_MAX = 20_000
 RETENTION_BATCH_MS = 20
 # Answers forgotten in one transaction at most, however fast the disk is.
 RETENTION_BATCH_CALLS_MAX = 20_000
-# How long forgetting them goes on before the next round; what is left then goes on at once.
-RETENTION_ROUND_SECONDS = 4.0
 # Free pages that one such transaction gives back to the system: more than it frees, so that the file keeps up.
 STORE_PAGES_RETURNED_MAX = 1_000
 # Free pages that stay in a file for what is written next: so many, or this part of the file if that is more.
@@ -81,6 +83,16 @@ STORE_LOOP_CACHE_KILOBYTES = 8_000
 STORE_VACUUM_BYTES_PER_SECOND = 50_000_000
 # Between two such transactions, so that forgetting much takes a small part of the disk's time only.
 RETENTION_PAUSE_SECONDS = 0.05
+# The same while more is left than fits into one transaction.
+RETENTION_PAUSE_BEHIND_SECONDS = 0.002
+# How often each kind is looked at: with a retention of a minute, little more than a minute's worth is stored.
+RETENTION_LOOK_SECONDS = 5.0
+# Rows that could not be deleted and are passed over, of each kind; more of them are no single damaged rows.
+RETENTION_SET_ASIDE_MAX = 1_000
+# What is told of the reason; texts of SQLite are short.
+RETENTION_REASON_CHARACTERS_MAX = 200
+# Rows that are named in the health of a server; the rest is counted.
+RETENTION_NAMED_MAX = 5
 # Problems reported by one check of a store; a file with more is damaged beyond reading on.
 INTEGRITY_PROBLEMS_MAX = 200
 # Definitions that a store keeps in memory for whoever starts runs of them; a start then reads no document.

@@ -20,14 +20,16 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.listing import allowed_names
 
-__all__ = ["GRAPHS_CHECK", "OPERATIONS", "RUNS_CHECK", "STAMPS_CHECK", "is_ready", "tenant_metrics"]
+__all__ = ["GRAPHS_CHECK", "OPERATIONS", "RETENTION_CHECK", "RUNS_CHECK", "STAMPS_CHECK", "is_ready", "tenant_metrics"]
 
 RUNS_CHECK = "runs"
 STAMPS_CHECK = "audit_stamps"
 GRAPHS_CHECK = "graphs"
-_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK)
+RETENTION_CHECK = "retention"
+_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK, RETENTION_CHECK)
 """What does not affect readiness. Other runs than those that are stuck are served, checkpoints are made without stamps,
-and a graph whose files have mistakes goes on with older files or is quarantined; the operator has to know."""
+a graph whose files have mistakes goes on with older files or is quarantined, and what cannot be deleted only takes
+space; the operator has to know."""
 _FAILING = "failing"
 _MICROS = 1_000_000
 

@@ -35,7 +35,7 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
 async def forget_runs(context: Context, given: ForgetRuns) -> Forgotten:
     """Delete runs that ended long ago."""
     context.call.about(None, runs=len(given.run_ids))
-    return Forgotten(count=await context.services.store.delete_runs(given.run_ids, call=context.call))
+    return Forgotten(count=await context.services.store.forget_runs(given.run_ids, call=context.call))
 
 
 OPERATIONS: tuple[Capability, ...] = (forget_runs,)

@@ -323,10 +323,7 @@ class StoredRunReader(ChangeMark, Protocol):
         """Return runs by filter, from an index."""
 
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
-        """Return runs that ended before a time and that `delete_runs` would delete, oldest end first, at most `limit`.
-
-        Fewer if their histories are long, so that one deletion stays short.
-        """
+        """Return at most `limit` runs that `forget_runs` would delete, oldest end first; fewer if they are long."""
 
 
 class StoredRunChanges(Protocol):
@@ -347,10 +344,13 @@ class StoredRunChanges(Protocol):
         deleted: its id names the chain, and a second chain of that name would collide with the first.
         """
 
+    async def forget_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
+        """Delete runs like `delete_runs`, but set those aside that are damaged. `call` is about all of them."""
+
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Delete runs that ended before a time, like `delete_runs`; oldest end first, at most `limit`.
 
-        May stop early to keep one transaction short; 0 means that there is nothing left to delete.
+        May stop early to keep one transaction short; 0 means that nothing is left.
         """
 
 

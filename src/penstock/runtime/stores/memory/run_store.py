@@ -380,6 +380,14 @@ class MemoryRunStore:
         self.calls.keep_if_changed(deleted[:1] == [1], call)
         return sum(deleted)
 
+    async def forget_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
+        """Delete runs that are past their time."""
+        self.before_write("forget_runs")
+        self.calls.check(call)
+        deleted = [self._delete(name, self._chains()) for name in run_ids]
+        self.calls.keep_if_changed(any(deleted), call)
+        return sum(deleted)
+
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
         """The runs that ended longest ago and can be deleted."""
         chains = self._chains()

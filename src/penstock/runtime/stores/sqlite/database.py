@@ -24,6 +24,7 @@ from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.group_commit import Gathered, GroupCommitWriter
 from penstock.runtime.stores.sqlite.schema.files import Synchronous, connect, open_for_writing
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
+from penstock.runtime.stores.sqlite.set_aside import SetAside
 
 __all__ = ["SqliteDatabase"]
 
@@ -42,6 +43,8 @@ class SqliteDatabase:
 
     def __init__(self, path: str | Path, *, synchronous: Synchronous, busy_timeout_ms: int) -> None:
         self.path = str(path)
+        self.set_aside = SetAside()
+        """What could not be deleted since the file was opened."""
         self._synchronous: Synchronous = synchronous
         self._busy_timeout_ms = busy_timeout_ms
         self.open_writer: GroupCommitWriter | None = None
@@ -79,6 +82,7 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         self._local = threading.local()
+        self.set_aside.clear()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
         self._slow_readers = ThreadPoolExecutor(_SLOW_READERS, thread_name_prefix="penstock-slow-reader")
         self.open_writer = GroupCommitWriter(

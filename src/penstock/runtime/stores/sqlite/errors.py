@@ -9,10 +9,10 @@ import os
 import sqlite3
 from pathlib import Path
 
-from penstock.base.errors import Unavailable
+from penstock.base.errors import CorruptHistory, Unavailable
 from penstock.base.json import JsonObject
 
-__all__ = ["explain", "is_busy"]
+__all__ = ["concerns_row", "explain", "is_busy"]
 
 # The low byte of an extended code is the primary code.
 _PRIMARY_CODE = 0xFF
@@ -68,6 +68,13 @@ def is_busy(error: Exception) -> bool:
         sqlite3.SQLITE_LOCKED,
         sqlite3.SQLITE_PROTOCOL,
     )
+
+
+def concerns_row(error: Exception) -> bool:
+    """Whether an error is about the rows of a statement: damaged, undecodable or protected, and not about the file."""
+    if isinstance(error, sqlite3.Error):
+        return _code(error) in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH)
+    return isinstance(error, ValueError | TypeError | KeyError | CorruptHistory)
 
 
 def _code(error: sqlite3.Error) -> int:

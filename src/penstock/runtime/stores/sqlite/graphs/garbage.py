@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.graph.sql.layout import OPEN
 from penstock.runtime.ports.graphs import Collected, GarbagePolicy, GraphNotFound, GraphRef
@@ -20,8 +21,11 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import Chain, find_graph
 from penstock.runtime.stores.sqlite.graphs.searching.indexes import build_piece
 from penstock.runtime.stores.sqlite.graphs.type_tables import drop_table
 from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables, forget_overrides
+from penstock.runtime.stores.sqlite.set_aside import SetAside
 
 __all__ = ["collect", "graph_tables", "has_base", "sweep"]
+
+_KIND = "graphs"
 
 
 @dataclass(slots=True)
@@ -145,18 +149,23 @@ def _inherited(connection: sqlite3.Connection, branch: int, own: _Kept) -> Itera
             yield parent, fork_seq
 
 
-def sweep(connection: sqlite3.Connection, limit: int) -> Collected:
+def sweep(connection: sqlite3.Connection, set_aside: SetAside, limit: int) -> Collected:
     """Remove some rows of deleted graphs and some values that were dropped for good, and go on with text indexes."""
     removed = 0
+
+    def attempt(name: str, remove: Callable[[], int]) -> int:
+        return 0 if set_aside.has(_KIND, name) else set_aside.attempt(connection, _KIND, name, remove)
+
     for table, column in connection.execute("SELECT table_name, column_name FROM graph_garbage").fetchall():
         if removed >= limit:
             return Collected(removed, more=True)
-        removed += _sweep_one(connection, table, column, limit - removed)
+        left = limit - removed
+        removed += attempt(f"{table}.{column}", partial(_sweep_one, connection, table, column, left))
     for (graph,) in connection.execute("SELECT graph FROM graphs WHERE deleted = 1").fetchall():
         for table in graph_tables(connection, graph):
             if removed >= limit:
                 return Collected(removed, more=True)
-            removed += _empty(connection, table, limit - removed)
+            removed += attempt(table, partial(_empty, connection, table, limit - removed))
         if removed < limit and not graph_tables(connection, graph):
             _forget_graph(connection, graph)
     indexed = build_piece(connection, limit - removed) if removed < limit else 0

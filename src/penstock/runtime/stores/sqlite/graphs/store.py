@@ -484,7 +484,10 @@ class SqliteGraphStore:
 
     async def sweep(self, *, limit: int) -> Collected:
         """Remove rows of deleted graphs, and values that were dropped for good."""
-        return await self._database.writer.submit(lambda connection: garbage.sweep(connection, limit), is_long=True)
+        aside = self._database.set_aside
+        return await self._database.writer.submit(
+            lambda connection: garbage.sweep(connection, aside, limit), is_long=True
+        )
 
 
 def _build_text_index(connection: sqlite3.Connection) -> int:

@@ -30,6 +30,7 @@ from penstock.runtime.ports.memory import (
 from penstock.runtime.stores.rules.listings import cut_page, id_cursor, id_position, platform_page_size
 from penstock.runtime.stores.rules.memory import entry_bytes, entry_words, no_room, query_words, ranked
 from penstock.runtime.stores.sqlite.codec import decode_json
+from penstock.runtime.stores.sqlite.set_aside import SetAside
 
 __all__ = [
     "clear_space",
@@ -41,6 +42,8 @@ __all__ = [
     "search_entries",
     "total_bytes",
 ]
+
+_KIND = "memory"
 
 _COLUMNS = "name, value, created_at, updated_at, updated_by, expires_at, untrusted"
 _IN_SPACE = "tenant = :tenant AND scope = :scope AND owner = :owner AND session = :session"
@@ -158,10 +161,19 @@ def clear_space(connection: sqlite3.Connection, space: MemorySpace, now: int) ->
     return int(count)
 
 
-def forget_ended(connection: sqlite3.Connection, now: int, limit: int) -> int:
+def forget_ended(connection: sqlite3.Connection, set_aside: SetAside, now: int, limit: int) -> int:
     """Delete entries that have ended."""
-    statement = "SELECT entry FROM memory_entries WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit"
-    return _remove_all(connection, statement, {"now": now, "limit": limit})
+    found = connection.execute(
+        "SELECT entry FROM memory_entries WHERE expires_at <= ?"
+        " AND CAST(entry AS TEXT) NOT IN (SELECT value FROM json_each(?)) ORDER BY expires_at LIMIT ?",
+        (now, set_aside.names(_KIND), limit),
+    ).fetchall()
+
+    def delete(number: str) -> int:
+        _remove(connection, int(number))
+        return 1
+
+    return set_aside.delete_each(connection, _KIND, [str(number) for (number,) in found], delete)
 
 
 def total_bytes(connection: sqlite3.Connection) -> int:

@@ -21,6 +21,10 @@ from penstock.runtime.stores.sqlite.platform import call_records
 
 __all__ = ["SqliteMemoryStore"]
 
+_KIND = "memory"
+_OVERWRITING = "overwriting of deleted entries"
+"""What is named in the health of a server if a damaged entry keeps the bytes of deleted ones from being overwritten."""
+
 
 class SqliteMemoryStore:
     """Memory in a database that a run store opens and closes."""
@@ -95,13 +99,16 @@ class SqliteMemoryStore:
         """Erase entries that have ended, and what earlier deletions left."""
 
         def apply(connection: sqlite3.Connection) -> int:
-            count = entries.forget_ended(connection, now, limit)
+            count = entries.forget_ended(connection, self._database.set_aside, now, limit)
             if count or erasing.is_left(connection):
-                erasing.erase_remains(connection)
+                aside = self._database.set_aside
+                if not aside.has(_KIND, _OVERWRITING):
+                    aside.attempt(connection, _KIND, _OVERWRITING, lambda: _overwrite(connection))
                 self._log_is_left = True
             return count
 
-        if not await self._database.read(lambda connection: _has_work(connection, now)):
+        aside = self._database.set_aside.names(_KIND)
+        if not await self._database.read(lambda connection: _has_work(connection, now, aside)):
             count = 0
         else:
             count = await self._database.writer.submit(apply, is_long=True)
@@ -113,9 +120,18 @@ class SqliteMemoryStore:
         self._log_is_left = not await self._database.cut_log()
 
 
-def _has_work(connection: sqlite3.Connection, now: int) -> bool:
-    ended = connection.execute("SELECT 1 FROM memory_entries WHERE expires_at <= ? LIMIT 1", (now,)).fetchone()
+def _has_work(connection: sqlite3.Connection, now: int, aside: str) -> bool:
+    ended = connection.execute(
+        "SELECT 1 FROM memory_entries WHERE expires_at <= ?"
+        " AND CAST(entry AS TEXT) NOT IN (SELECT value FROM json_each(?)) LIMIT 1",
+        (now, aside),
+    ).fetchone()
     return ended is not None or erasing.is_left(connection)
+
+
+def _overwrite(connection: sqlite3.Connection) -> int:
+    erasing.erase_remains(connection)
+    return 1
 
 
 def _erase_after(connection: sqlite3.Connection, deleted: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.runtime.ports.platform import DeliveryPage, DeliveryRow
 from penstock.runtime.stores.rules.listings import cut_page, number_cursor, number_position, platform_page_size
 from penstock.runtime.stores.sqlite.codec import RowCodec, json_column
+from penstock.runtime.stores.sqlite.set_aside import SetAside
 
 __all__ = [
     "add_deliveries",
@@ -37,10 +38,12 @@ _DUE = (
     f"SELECT {_COLUMNS} FROM deliveries WHERE state = 'pending' AND {_DUE_AT} <= ? ORDER BY {_DUE_AT}, number LIMIT ?"
 )
 _NEXT = f"SELECT min({_DUE_AT}) FROM deliveries WHERE state = 'pending'"
-_FORGET = (
-    "DELETE FROM deliveries WHERE number IN (SELECT number FROM deliveries WHERE state <> 'pending' AND updated_at < ?"
-    " ORDER BY updated_at, number LIMIT ?)"
+_ENDED = (
+    "SELECT delivery_id FROM deliveries WHERE state <> 'pending' AND updated_at < ?"
+    " AND delivery_id NOT IN (SELECT value FROM json_each(?)) ORDER BY updated_at, number LIMIT ?"
 )
+_FORGET = "DELETE FROM deliveries WHERE delivery_id = ? AND state <> 'pending'"
+_KIND = "deliveries"
 
 _NUMBER_MAX = 2**63 - 1
 
@@ -120,6 +123,8 @@ def deliveries_statement(
     return f"SELECT {_COLUMNS}, number FROM deliveries WHERE {where} ORDER BY number DESC LIMIT ?", tuple(parameters)
 
 
-def forget_deliveries(connection: sqlite3.Connection, *, before: int, limit: int) -> int:
+def forget_deliveries(connection: sqlite3.Connection, set_aside: SetAside, *, before: int, limit: int) -> int:
     """Drop deliveries that ended before a given time."""
-    return connection.execute(_FORGET, (before, limit)).rowcount
+    found = connection.execute(_ENDED, (before, set_aside.names(_KIND), limit)).fetchall()
+    names = [delivery_id for (delivery_id,) in found]
+    return set_aside.delete_each(connection, _KIND, names, lambda name: connection.execute(_FORGET, (name,)).rowcount)

@@ -164,7 +164,7 @@ class SqlitePlatformStore:
         return await call_records.change(
             self._database.writer,
             lambda connection: removal.forget_audit(
-                connection, tenant=tenant, before_seq=before_seq, seal=seal, holds=holds
+                connection, self._database.set_aside, tenant=tenant, before_seq=before_seq, seal=seal, holds=holds
             ),
             call,
             happened=bool,
@@ -302,7 +302,10 @@ class SqlitePlatformStore:
     async def forget_deliveries(self, *, before: int, limit: int) -> int:
         """Drop deliveries that ended before a given time."""
         return await self._database.writer.submit(
-            lambda connection: delivery_rows.forget_deliveries(connection, before=before, limit=limit), is_long=True
+            lambda connection: delivery_rows.forget_deliveries(
+                connection, self._database.set_aside, before=before, limit=limit
+            ),
+            is_long=True,
         )
 
     # --- marks -----------------------------------------------------------------------------------

@@ -325,7 +325,6 @@ def delete_run(connection: sqlite3.Connection, statement: str, name: str | int, 
     found = connection.execute(statement, (name,)).fetchall()
     for key, tenant, run_id, workflow_name, encoded in found:
         labels = labels_of(encoded)
-        state.texts.forget(key, indexed_text(tenant, run_id, workflow_name, labels.values()))
         connection.execute("DELETE FROM history WHERE run = ?", (key,))
         drop_uses(connection, key)
         drop_spending(connection, run_id)
@@ -333,4 +332,6 @@ def delete_run(connection: sqlite3.Connection, statement: str, name: str | int, 
             connection.execute(
                 "DELETE FROM labels WHERE folded = ? AND name = ? AND run = ?", (folded(value), label, key)
             )
+        # At last: it is not undone if anything before it fails.
+        state.texts.forget(key, indexed_text(tenant, run_id, workflow_name, labels.values()))
     return len(found)

@@ -15,8 +15,10 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from penstock.base import limits
+from penstock.base.errors import CorruptHistory
 from penstock.base.ids import chain_of
 from penstock.definitions.model import AgentLimits
 from penstock.engine.records import Record
@@ -79,6 +81,10 @@ _DELETABLE = (
     " AND later.run_id < runs.run_id || '~:'"
     " AND substr(later.run_id, length(runs.run_id) + 2) NOT GLOB '*[^0-9]*')"
 )
+_RUNS = "runs"
+"""The kind of runs that could not be deleted."""
+_LABELS = RUN_COLUMNS.replace(" ", "").split(",").index("labels")
+_NOT_ASIDE = "run_id NOT IN (SELECT value FROM json_each(?))"
 # The runs of a chain and their child runs. Their ids start with the id of the first run.
 _IN_RUN_TREE = (
     " AND (run_id = :root_run_id OR substr(run_id, 1, length(:root_run_id) + 1) = :root_run_id || ':' OR"
@@ -359,13 +365,27 @@ class SqliteRunStore:
         deleted = await change(self.database.writer, apply, call, happened=happened, is_long=True)
         return sum(deleted)
 
+    async def forget_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
+        """Delete runs that are past their time. Those that cannot be deleted are set aside."""
+        statement = f"DELETE FROM runs WHERE run_id = ? AND {_DELETABLE} RETURNING {DELETED_COLUMNS}"
+
+        def apply(connection: sqlite3.Connection) -> int:
+            count = self.database.set_aside.delete_each(
+                connection, _RUNS, run_ids, lambda run_id: delete_run(connection, statement, run_id, self._state)
+            )
+            return_free_pages(connection)
+            return count
+
+        return await change(self.database.writer, apply, call, happened=bool, is_long=True)
+
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
         """The runs that ended longest ago and can be deleted, as many as can be deleted quickly."""
-        chosen = f"INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ? ORDER BY updated_at LIMIT ?"
-        statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
+        chosen = f"INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ? AND {_NOT_ASIDE}"
+        statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen} ORDER BY updated_at LIMIT ?"
+        aside = self.database.set_aside.names(_RUNS)
 
         def query(connection: sqlite3.Connection) -> tuple[RunRow, ...]:
-            rows = [run_of(found) for found in connection.execute(statement, (before, limit))]
+            rows = [_ended_run(found) for found in connection.execute(statement, (before, aside, limit))]
             weights = accumulate(row.seq for row in rows)
             fitting = sum(weight <= limits.RETENTION_BATCH_RECORDS_MAX for weight in weights)
             return tuple(rows[: max(1, fitting)])
@@ -375,19 +395,21 @@ class SqliteRunStore:
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Delete the runs that ended longest ago, a bounded number at a time."""
         chosen = (
-            f"SELECT key, seq FROM runs INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ?"
-            " ORDER BY updated_at LIMIT ?"
+            f"SELECT run_id, seq FROM runs INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ?"
+            f" AND {_NOT_ASIDE} ORDER BY updated_at LIMIT ?"
         )
-        statement = f"DELETE FROM runs WHERE key = ? RETURNING {DELETED_COLUMNS}"
+        statement = f"DELETE FROM runs WHERE run_id = ? RETURNING {DELETED_COLUMNS}"
+        set_aside = self.database.set_aside
 
         def apply(connection: sqlite3.Connection) -> int:
-            count = records = 0
-            for key, seq in connection.execute(chosen, (before, limit)).fetchall():
-                # A few long histories are as much work as many short ones.
-                if count and records + seq > limits.RETENTION_BATCH_RECORDS_MAX:
-                    break
-                count += delete_run(connection, statement, key, self._state)
-                records += seq
+            rows = connection.execute(chosen, (before, set_aside.names(_RUNS), limit)).fetchall()
+            # A few long histories are as much work as many short ones.
+            weights = accumulate(seq for _, seq in rows)
+            fitting = sum(weight <= limits.RETENTION_BATCH_RECORDS_MAX for weight in weights)
+            names = [run_id for run_id, _ in rows[: max(1, fitting)]]
+            count = set_aside.delete_each(
+                connection, _RUNS, names, lambda run_id: delete_run(connection, statement, run_id, self._state)
+            )
             return_free_pages(connection)
             return count
 
@@ -406,6 +428,13 @@ class SqliteRunStore:
 
     async def _execute(self, statement: str, parameters: Sequence[object]) -> int:
         return await self.database.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)
+
+
+def _ended_run(found: Sequence[Any]) -> RunRow:
+    try:
+        return run_of(found)
+    except CorruptHistory:  # without the labels; what cannot be read cannot be deleted either, which says why
+        return run_of((*found[:_LABELS], None, *found[_LABELS + 1 :]))
 
 
 def _run_tree(root_run_id: str | None) -> dict[str, str]:

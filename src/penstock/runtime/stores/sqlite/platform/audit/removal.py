@@ -15,17 +15,22 @@ from itertools import groupby
 import msgspec
 
 from penstock.base import limits
+from penstock.base.errors import CorruptHistory
 from penstock.governance.audit.chain import RemovedRecords
 from penstock.governance.audit.leaves import entry_leaf, redact_entry
 from penstock.governance.audit.redactions import removable
 from penstock.governance.audit.tree import HASH_BYTES
 from penstock.runtime.ports.audit import AuditEntry, AuditHold, AuditRecord, Seal
 from penstock.runtime.stores.sqlite.codec import encode_json
+from penstock.runtime.stores.sqlite.errors import concerns_row
 from penstock.runtime.stores.sqlite.platform.audit.heads import move_first
 from penstock.runtime.stores.sqlite.platform.audit.records import COLUMNS, not_held, record_of
+from penstock.runtime.stores.sqlite.set_aside import SetAside, undone_if_it_fails
 
 __all__ = ["forget_audit", "read_removed", "redact_audit"]
 
+_KIND = "audit"
+_SEQ = COLUMNS.replace(" ", "").split(",").index("seq")
 _LAST = "SELECT max(seq) FROM audit WHERE tenant = ?"
 _REMOVED = (
     "SELECT first_seq, last_seq, previous_hash, last_hash, leaves, seal FROM audit_removed"
@@ -45,25 +50,52 @@ _ERASE = (
 
 
 def forget_audit(
-    connection: sqlite3.Connection, *, tenant: str, before_seq: int, seal: Seal, holds: Sequence[AuditHold] = ()
+    connection: sqlite3.Connection,
+    set_aside: SetAside,
+    *,
+    tenant: str,
+    before_seq: int,
+    seal: Seal,
+    holds: Sequence[AuditHold] = (),
 ) -> int:
-    """Remove the oldest records that nothing holds, a bounded number at a time, but never the newest."""
+    """Remove the oldest records that nothing holds, a bounded number at a time, but never the newest.
+
+    One that cannot be removed is set aside, and stays as a held one does.
+    """
     ((last,),) = connection.execute(_LAST, (tenant,)).fetchall()
     if last is None:
         return 0
     condition, parameters = not_held(holds)
-    statement = f"SELECT {COLUMNS} FROM audit WHERE tenant = ? AND seq < ?{condition} ORDER BY seq LIMIT ?"
+    aside = "? || '/' || seq NOT IN (SELECT value FROM json_each(?))"
+    statement = f"SELECT {COLUMNS} FROM audit WHERE tenant = ? AND seq < ?{condition} AND {aside} ORDER BY seq LIMIT ?"
     before = min(before_seq, last)
-    rows = connection.execute(statement, (tenant, before, *parameters, limits.AUDIT_REMOVED_AT_ONCE_MAX))
-    found = [record_of(columns) for columns in rows.fetchall()]
-    records = removable(found, lambda seq: bool(connection.execute(_EXISTS, (tenant, seq)).fetchall()))
-    for removed in _in_rows(records):
-        _keep(connection, tenant, removed, seal)
-        span = (tenant, removed.first_seq, removed.last_seq)
-        connection.execute("DELETE FROM audit WHERE tenant = ? AND seq BETWEEN ? AND ?", span)
-    if records:
+    given = (tenant, before, *parameters, tenant, set_aside.names(_KIND), limits.AUDIT_REMOVED_AT_ONCE_MAX)
+    records: dict[str, AuditRecord] = {}
+    for columns in connection.execute(statement, given).fetchall():
+        name = f"{tenant}/{columns[_SEQ]}"
+        try:
+            records[name] = record_of(columns)
+        except (CorruptHistory, ValueError) as error:
+            set_aside.add(_KIND, name, error)
+
+    def remove(stretch: Sequence[AuditRecord]) -> int:
+        going = removable(stretch, lambda seq: bool(connection.execute(_EXISTS, (tenant, seq)).fetchall()))
+        for removed in _in_rows(going):
+            _keep(connection, tenant, removed, seal)
+            span = (tenant, removed.first_seq, removed.last_seq)
+            connection.execute("DELETE FROM audit WHERE tenant = ? AND seq BETWEEN ? AND ?", span)
+        return len(going)
+
+    try:
+        with undone_if_it_fails(connection):
+            count = remove([*records.values()])
+    except sqlite3.Error as error:
+        if not concerns_row(error):
+            raise
+        count = set_aside.delete_each(connection, _KIND, records, lambda name: remove([records[name]]))
+    if count:
         move_first(connection, tenant, seal)
-    return len(records)
+    return count
 
 
 def _in_rows(records: Iterable[AuditRecord]) -> Iterable[RemovedRecords]:

@@ -1,0 +1,89 @@
+"""Rows that cannot be deleted: they are set aside, so that they hold up nothing else.
+
+A row may be damaged, or something may refuse its deletion. Whatever deletes what is past its time deletes many rows in
+one transaction. If that fails, each row is tried alone, and those that fail are passed over until the file is opened
+again. An error that concerns the whole file, such as a full disk, is no reason to set anything aside.
+
+Above it: the stores that delete what is past its time. Below it: `errors`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from penstock.base import limits
+from penstock.runtime.stores.sqlite.errors import concerns_row
+
+__all__ = ["SetAside", "undone_if_it_fails"]
+
+
+class SetAside:
+    """What could not be deleted: by kind, each with the reason."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, str]] = {}
+
+    def rows(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the names of the rows by kind, each with the reason. Safe to call from any thread."""
+        return {kind: dict(found) for kind, found in self._rows.copy().items()}
+
+    def clear(self) -> None:
+        """Try everything again: the file was opened anew."""
+        self._rows.clear()
+
+    def names(self, kind: str) -> str:
+        """Return the names of one kind as a JSON list, for `NOT IN (SELECT value FROM json_each(?))`."""
+        return json.dumps(list(self._rows.get(kind, ())))
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether a row was set aside."""
+        return name in self._rows.get(kind, ())
+
+    def add(self, kind: str, name: str, error: Exception) -> None:
+        """Set a row aside; raise the error if there are too many of them to be single damaged rows."""
+        found = self._rows.setdefault(kind, {})
+        if len(found) >= limits.RETENTION_SET_ASIDE_MAX:
+            raise error
+        found[name] = str(error)[: limits.RETENTION_REASON_CHARACTERS_MAX]
+
+    def delete_each(
+        self, connection: sqlite3.Connection, kind: str, names: Iterable[str], delete: Callable[[str], int]
+    ) -> int:
+        """Delete rows in the current transaction, and return how many; set those aside that cannot be deleted."""
+        listed = [name for name in names if not self.has(kind, name)]
+        try:
+            with undone_if_it_fails(connection):
+                return sum(map(delete, listed))
+        except Exception as error:
+            if not concerns_row(error):
+                raise
+        return sum(self.attempt(connection, kind, name, partial(delete, name)) for name in listed)
+
+    def attempt(self, connection: sqlite3.Connection, kind: str, name: str, delete: Callable[[], int]) -> int:
+        """Delete one thing in the current transaction, and return how much; set it aside if that fails."""
+        try:
+            with undone_if_it_fails(connection):
+                return delete()
+        except Exception as error:
+            if not concerns_row(error):
+                raise
+            self.add(kind, name, error)
+            return 0
+
+
+@contextmanager
+def undone_if_it_fails(connection: sqlite3.Connection) -> Iterator[None]:
+    """Undo what the block did in the current transaction if it raises."""
+    connection.execute("SAVEPOINT set_aside")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself ends the transaction after the most serious errors
+            connection.execute("ROLLBACK TO set_aside")
+            connection.execute("RELEASE set_aside")
+        raise
+    connection.execute("RELEASE set_aside")
