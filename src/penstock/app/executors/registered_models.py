@@ -25,6 +25,7 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.lazy_import import lazy_import
+from penstock.governance.authorship import PROPOSED, PROPOSED_HINT, AuthorshipRules, is_proposed, proposed_message
 from penstock.governance.quotas import UsageRow
 from penstock.runtime.activities.routing import SecretResolver
 from penstock.runtime.address_guard import AddressGuard
@@ -73,6 +74,8 @@ class ModelLink:
     secrets: SecretResolver = _no_secrets
     guard: AddressGuard = field(default_factory=AddressGuard)
     passes_on: bool = False
+    authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
+    """Whose entries have to be accepted before they are used. A gate sets it."""
     observe: Callable[[ModelUse], None] = _nobody
     """Told what every attempt used."""
     _platform: PlatformStore | None = None
@@ -88,6 +91,9 @@ class ModelLink:
         row = None if self._platform is None else await self._platform.resource(tenant, _KIND, name)
         if row is None:
             return None
+        if is_proposed(row.author, self.authorship):
+            message = proposed_message(f"model {name}", row.author, row.etag)
+            return port.LlmFailure(error=f"{message}; {PROPOSED_HINT}", code=PROPOSED)
         entry = msgspec.convert(row.body, registry.ModelBody)
         if entry.provider not in PROVIDERS:
             message = f"{name}: models of {entry.provider} are not supported; supported are {', '.join(PROVIDERS)}"

@@ -32,6 +32,7 @@ __all__ = [
     "Authorization",
     "Bucket",
     "Capability",
+    "DefinitionKind",
     "EventStream",
     "Example",
     "Governance",
@@ -51,6 +52,10 @@ REGISTERED_TOOL = "tool"
 """The populator of tools that tenants register."""
 Bucket: TypeAlias = Literal["read", "write", "admin"]
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
+DefinitionKind: TypeAlias = Literal[
+    "workflow", "schedule", "tool", "model", "agent", "schema", "query", "webhook", "policy"
+]
+"""What takes effect after the call that stores it, without whoever stored it."""
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +79,8 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     holdable: bool = True
     """Whether a call may be held. Those with which calls that wait are looked at and decided are not."""
     bucket: Bucket = "read"
+    stores: DefinitionKind | None = None
+    """The kind of definition that a call stores, which runs, sends or decides something later; None: no such thing."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context, Services
+from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.operations.registered_tools.documents import READING_METHODS, document_of_tool, is_repeatable
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.runs.capabilities import converted
@@ -143,7 +144,7 @@ def _capability(row: ResourceRow, source: Capability | None, imported: str | Non
         make_output_schema=lambda: output,
         annotations=annotations,
         governance=_governance(body, annotations, source),
-        handler=partial(_execute, tool_id, body, imported),
+        handler=partial(_execute, row, imported),
         convert=partial(converted, schema),
         authorization=partial(_authorization, tool_id),
         errors=_ERRORS,
@@ -197,16 +198,16 @@ async def define_tool_workflow(context: Context, row: ResourceRow) -> str:
     return workflow.hash
 
 
-async def _execute(
-    tool_id: str, body: JsonObject, imported: str | None, context: Context, given: JsonValue
-) -> ExecutionResult:
+async def _execute(row: ResourceRow, imported: str | None, context: Context, given: JsonValue) -> ExecutionResult:
     """Start the run of a call, and wait for its result for as long as the call may."""
-    workflow = _workflow(tool_id, body, imported)
+    tool_id = row.resource_id
+    refuse_proposed(context.services, row.author, f"tool {tool_id}", row.etag)
+    workflow = _workflow(tool_id, row.body, imported)
     await store_generated(context, workflow.hash, (DEFINE_TOOL, {"tool_id": tool_id}))
     with context.services.host.progress.starting():
-        row = await started_run(
+        run = await started_run(
             context, ExecuteWorkflow(workflow_id=workflow.name, input=given), definition_hash=workflow.hash
         )
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await wait_for_result(context, row.run_id, seconds)
+    return await wait_for_result(context, run.run_id, seconds)

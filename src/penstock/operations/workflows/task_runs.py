@@ -187,6 +187,7 @@ async def _checked(context: Context, node: JsonObject, whole: JsonObject) -> Jso
     destructive=True,
     open_world=True,
     risk="high",
+    stores="workflow",
     subject="workflow_id",
     find=_find,
     errors=(

@@ -135,8 +135,8 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
-        if self.trust.mode != "off" and (untrusted := await self.untrusted(workflow)) is not None:
-            return untrusted
+        if (refused := await self.start_refusal(workflow, given.tenant)) is not None:
+            return refused
         decision = self._decider.try_decide(workflow, _NOTHING, given)
         decision = decision or await self._decider.decide(workflow, _NOTHING, given)
         if isinstance(decision, Refused):
@@ -312,8 +312,8 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
-        if self.trust.mode != "off" and (untrusted := await self.untrusted(workflow)) is not None:
-            return untrusted
+        if (refused := await self.start_refusal(workflow, state.tenant)) is not None:
+            return refused
         at = self.clock.now_ms()
         # Stored in the same transaction: a crash in between would leave a run that no process continues.
         decision = await self._decider.decide(workflow, state, ContinueRun(at=at))

@@ -22,7 +22,7 @@ from penstock.runtime.stores.sqlite.schema.starters import add_starters
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
-SCHEMA_VERSION = 20
+SCHEMA_VERSION = 21
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -331,6 +331,11 @@ _POLICY_TABLES = """
     CREATE INDEX policy_uses_by_action ON policy_uses (tenant, action, field, at, principal, resource, run, amount);
     CREATE INDEX policy_uses_by_time ON policy_uses (at);
     """
+# Who wrote a version, as JSON. Nobody noted that for earlier versions, which stay as trusted as they were.
+_AUTHOR_COLUMNS = """
+    ALTER TABLE definition_versions ADD COLUMN author TEXT;
+    ALTER TABLE resources ADD COLUMN author TEXT
+    """
 MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
     2: _PAYLOAD_TABLES,
@@ -352,6 +357,7 @@ MIGRATIONS: dict[int, str] = {
     18: MEMORY_TABLES,
     19: "",
     20: "",
+    21: _AUTHOR_COLUMNS,
 }
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {

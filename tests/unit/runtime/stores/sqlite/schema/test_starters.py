@@ -17,7 +17,9 @@ LARGE = "x" * 100_000
 
 
 def without_starters(connection: sqlite3.Connection) -> None:
-    """Make a file one of the format before."""
+    """Make a file one of the format before that says who started runs, and so of none that says who wrote versions."""
+    for table in ("definition_versions", "resources"):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN author")
     connection.execute("DROP INDEX runs_by_starter")
     connection.execute("ALTER TABLE runs DROP COLUMN started_by")
 
