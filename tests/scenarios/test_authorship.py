@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.operations.gate.context import HoldChoices, NodeVisit
+from penstock.runtime.schedules.scheduler import NotAllowed, Started
 from tests.scenarios.office import ERASE, Office, in_office, open_office, staff
 from tests.waiting import SECONDS_MAX
 
@@ -270,5 +271,72 @@ def test_a_name_keeps_its_protection_after_its_workflow_was_deleted(tmp_path: Pa
             assert refused.code in ("SCOPE_REQUIRED", "ENGINE_FAILURE"), (operation, refused)
             assert "customers:erase" in refused.message
         await office.call(office.owner, "workflow.create", document=ERASE)
+
+    in_office(tmp_path, test)
+
+
+async def accepted(office: Office, held: dict[str, Any]) -> None:
+    made = await office.call("ada", "draft.approve", draft_id=held["held"]["draft_id"])
+    assert made["status"] == "executed", made
+
+
+def test_what_an_agent_wrote_is_decided_as_the_call_of_an_agent_whoever_starts_it(tmp_path: Path) -> None:
+    exposed = {**WRAPPER, "expose": {"tool": True}}
+    outer = {**exposed, "name": "outer", "nodes": [{**WRAPPER["nodes"][0], "workflow": "wrapper"}, WRAPPER["nodes"][1]]}
+
+    async def test(office: Office) -> None:
+        await office.hire("boss", "person", "*")
+        await accepted(office, await office.call("robot", "workflow.create", document=exposed))
+        await office.call("boss", "workflow.create", document=outer)
+        for name in ("wrapper", "outer"):
+            for operation, arguments in ((f"workflow:{name}", {}), ("workflow.execute", {"workflow_id": name})):
+                held = await office.call("boss", operation, **arguments)
+                assert held["status"] == "waiting_approval", (operation, held)
+        assert await office.erased() == []
+        # A person who stores the same version answers for it.
+        await office.call("boss", "workflow.update", workflow_id="wrapper", document=exposed)
+        done = await office.call("boss", "workflow.execute", workflow_id="wrapper", sync=True)
+        assert done["status"] == "completed", done
+        assert await office.erased() == ["C-7"]
+
+    in_office(tmp_path, test)
+
+
+def test_a_trigger_of_an_agent_starts_nothing_that_would_have_to_wait(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        with_clock = {**WRAPPER, "triggers": [{"id": "tick", "schedule": {"cron": "0 3 * * *"}}]}
+        await accepted(office, await office.call("robot", "workflow.create", document=with_clock))
+        scheduler = office.gate.services.scheduler
+        (row,) = await office.penstock.store.schedules()
+        assert scheduler.fire is not None
+        outcome = await scheduler.fire(row, "tonight")
+        assert isinstance(outcome, NotAllowed), outcome
+        assert outcome.code == "APPROVAL_REQUIRED"
+        assert await office.erased() == []
+        # A person stores the same version, and its trigger acts for them.
+        await office.hire("boss", "person", "*")
+        await office.call("boss", "workflow.update", workflow_id="wrapper", document=with_clock)
+        (row,) = await office.penstock.store.schedules()
+        assert isinstance(await scheduler.fire(row, "tomorrow"), Started)
+
+    in_office(tmp_path, test)
+
+
+def test_runs_of_a_version_that_an_agent_wrote_are_marked_and_their_children_inherit_the_trust(tmp_path: Path) -> None:
+    nodes = [{"id": "inner", "type": "subworkflow", "workflow": "harmless", "input": {"customer": "C"}}]
+    around = {"penstock": "v1", "name": "around", "nodes": [*nodes, {"id": "done", "type": "end"}]}
+
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "workflow.create", document=LOW)
+        await accepted(office, await office.call("robot", "workflow.create", document=around))
+        done = await office.call(office.owner, "workflow.execute", workflow_id="around", sync=True)
+        assert done["status"] == "completed"
+        labels = {
+            item["workflow_id"]: item["labels"]
+            for item in (await office.call(office.owner, "execution.list"))["items"]
+            if item["workflow_id"] in ("around", "harmless")
+        }
+        assert labels["around"] == {"penstock.author": "agent", "penstock.trust": "untrusted"}
+        assert labels["harmless"] == {"penstock.trust": "untrusted"}
 
     in_office(tmp_path, test)

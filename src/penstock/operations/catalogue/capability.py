@@ -79,6 +79,8 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     holdable: bool = True
     """Whether a call may be held. Those with which calls that wait are looked at and decided are not."""
     bucket: Bucket = "read"
+    by_agent: bool = False
+    """Whether an agent wrote what is called, or a part of it: a call of it is decided as the call of an agent."""
     stores: DefinitionKind | None = None
     """The kind of definition that a call stores, which runs, sends or decides something later; None: no such thing."""
 

@@ -214,7 +214,8 @@ class HoldStage:
             return False
         if governance.draft != "never" or self._proposes(request, governance):
             return True
-        return request.by_agent and (preset == "strict" or governance.confirm or governance.risk in _DANGEROUS)
+        by_agent = request.by_agent or governance.by_agent
+        return by_agent and (preset == "strict" or governance.confirm or governance.risk in _DANGEROUS)
 
     def _proposes(self, request: Request, governance: Governance) -> bool:
         """Whether a call stores something that a person has to accept before it takes effect."""
@@ -326,7 +327,7 @@ def facts_of(request: Request, governance: Governance, *, changes: bool = True, 
     """Return what decides whether a call waits."""
     return CallFacts(
         changes=changes and not request.from_inside,
-        by_agent=request.by_agent,
+        by_agent=request.by_agent or governance.by_agent,
         by_owner=request.by_owner,
         risk=governance.risk,
         confirm=governance.confirm,

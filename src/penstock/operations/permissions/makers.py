@@ -21,6 +21,7 @@ from penstock.governance.kept_authority import has_kept_authority
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
 from penstock.operations.permissions.authorship import refuse_proposed_version
+from penstock.operations.permissions.reach import refuse_unattended
 from penstock.operations.permissions.standing_authority import (
     AUTHOR,
     AUTHORITY,
@@ -138,6 +139,7 @@ async def check_maker(
     """Return the scopes that starting a workflow needs; raise `Denied` if the trigger's maker lacks one."""
     if newest is not None:
         refuse_proposed_version(services, newest)
+        await refuse_unattended(services, maker, newest, kind.label)
     versions = [] if newest is None else [needs_of(services, newest)]
     needed = await scopes_to_start(services, maker.tenant, versions)
     missing = first_missing(maker, needed)

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from penstock.base.errors import Denied
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.reach import reached_by
 from penstock.definitions.start_needs import StartNeeds, start_needs
 from penstock.governance.authorship import acts_as_agent
-from penstock.operations.gate.context import Context, Services
+from penstock.operations.gate.context import Context, Principal, Services
 from penstock.operations.permissions.starting import needs_of, versions_of_child
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = ["is_written_by_agent", "reached_from", "written_by"]
+__all__ = ["is_written_by_agent", "reached_from", "refuse_unattended", "written_by"]
 
 _SHOWN_MAX = 200
 """Nobody reads a longer list; the document itself is shown beside it."""
@@ -47,6 +48,29 @@ async def is_written_by_agent(services: Services, tenant: str, needs: StartNeeds
     if not needs.children:
         return False
     return any([acts_as_agent(row.author) async for row in _children(services, tenant, [needs])])
+
+
+async def refuse_unattended(services: Services, maker: Principal, row: DefinitionRow, label: str) -> None:
+    """Refuse that a trigger starts children for an agent that would have to wait if an agent started them.
+
+    A run that is under way cannot wait, and a trigger has nobody to ask. Whoever accepted the trigger accepted what it
+    starts, and not what that starts further.
+    """
+    needs = needs_of(services, row)
+    if not services.holds.authorship.enforced or not needs.children:
+        return
+    children = [child async for child in _children(services, row.tenant, [needs])]
+    if maker.kind != "agent" and not any(acts_as_agent(version.author) for version in (row, *children)):
+        return
+    for child in children:
+        declared = needs_of(services, child).governance
+        waits = declared.get("confirm") is True or declared.get("draft") in ("always", "on_risk")
+        if waits or declared.get("risk") in ("high", "critical"):
+            message = (
+                f"an agent made {label} or wrote a part of {row.name}, which runs {child.name}; that waits for a person"
+            )
+            hint = f"a person makes {label}, or stores {row.name} as it is, and answers for it"
+            raise Denied("APPROVAL_REQUIRED", message, hint)
 
 
 async def _children(services: Services, tenant: str, versions: list[StartNeeds]) -> AsyncIterator[DefinitionRow]:

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
+import msgspec
+
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.model import Workflow
+from penstock.governance.authorship import acts_as_agent
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context, Services
@@ -30,6 +33,7 @@ from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 from penstock.operations.runs.tool_schemas import governance_of, object_schema, result_schema, text_of
 from penstock.operations.stored_queries.capabilities import GraphTools, query_capability_name
+from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.ports.platform import ResourceRow
 
 __all__ = [
@@ -96,7 +100,7 @@ async def registered_tools(
         source = _source(services, row, imported, queries)
         made = _capability(row, source, imported_name(services, tenant, row.body))
         (listed if row.body.get("expose") is True else unlisted)[made.name] = made
-        marks.append(f"{made.name} {row.etag} {None if source is None else source.schema_version}")
+        marks.append(f"{made.name} {row.etag} {row.author} {None if source is None else source.schema_version}")
     return RegisteredTools(listed=MappingProxyType(listed), unlisted=MappingProxyType(unlisted), marks=tuple(marks))
 
 
@@ -143,7 +147,7 @@ def _capability(row: ResourceRow, source: Capability | None, imported: str | Non
         make_input_schema=partial(object_schema, schema),
         make_output_schema=lambda: output,
         annotations=annotations,
-        governance=_governance(body, annotations, source),
+        governance=msgspec.structs.replace(_governance(body, annotations, source), by_agent=acts_as_agent(row.author)),
         handler=partial(_execute, row, imported),
         convert=partial(converted, schema),
         authorization=partial(_authorization, tool_id),
@@ -206,7 +210,10 @@ async def _execute(row: ResourceRow, imported: str | None, context: Context, giv
     await store_generated(context, workflow.hash, (DEFINE_TOOL, {"tool_id": tool_id}))
     with context.services.host.progress.starting():
         run = await started_run(
-            context, ExecuteWorkflow(workflow_id=workflow.name, input=given), definition_hash=workflow.hash
+            context,
+            ExecuteWorkflow(workflow_id=workflow.name, input=given),
+            definition_hash=workflow.hash,
+            marks=dict(BY_AGENT) if acts_as_agent(row.author) else None,
         )
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience

@@ -25,10 +25,12 @@ from penstock.governance.authorship import (
     PROPOSED_HINT,
     Author,
     AuthorshipRules,
+    acts_as_agent,
     is_proposed,
     proposed_message,
     takes_over,
 )
+from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
@@ -82,8 +84,8 @@ class StoredWorkflows:
     """Whose definitions are stored and started."""
     authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
     """Whose definitions have to be accepted before they are started. A gate sets it."""
-    _accepted: set[tuple[str, str]] = field(default_factory=set)
-    """Tenants and hashes of versions that may be started: an accepted version stays accepted."""
+    _accepted: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Whether an agent wrote a version that may be started, by tenant and hash: an accepted version stays accepted."""
     _workflows: dict[str, Workflow] = field(default_factory=dict)
 
     async def register(
@@ -109,6 +111,7 @@ class StoredWorkflows:
             outcome = await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
             if not isinstance(outcome, DefinitionPut):
                 return outcome
+            self._accepted.pop((tenant, workflow.hash), None)  # it may have another author now
         self._workflows[workflow.hash] = workflow
         return DefinitionPut()
 
@@ -165,10 +168,16 @@ class StoredWorkflows:
         refused = await proposed_refusal(self.store, workflow, tenant, self.authorship)
         if refused is not None:
             return refused
+        stored = await self.store.definition(workflow.hash, tenant=tenant)
         if len(self._accepted) >= limits.ACCEPTED_VERSIONS_KEPT:
             self._accepted.clear()
-        self._accepted.add((tenant, workflow.hash))
+        self._accepted[tenant, workflow.hash] = stored is not None and acts_as_agent(stored.author)
         return None
+
+    def with_author(self, labels: dict[str, str] | None, workflow: Workflow, tenant: str) -> dict[str, str]:
+        """Return the labels of a run that `start_refusal` lets start; they tell whether an agent wrote its version."""
+        by_agent = self.authorship.enforced and self._accepted.get((tenant, workflow.hash), False)
+        return {**(labels or {}), **BY_AGENT} if by_agent else labels or {}
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """Return the newest definition of a tenant's workflow name."""

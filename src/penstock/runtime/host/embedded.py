@@ -143,7 +143,8 @@ class EmbeddedHost(StoredWorkflows):
             return decision
         effects = effects_of(workflow, decision, given.at)
         owner = self._owner_of(given.run_id)
-        row = first_row(decision.state, effects, created_at=given.at, labels=labels or {}, owner=owner)
+        labels = self.with_author(labels, workflow, given.tenant)
+        row = first_row(decision.state, effects, created_at=given.at, labels=labels, owner=owner)
         begun = LiveRun(workflow, decision.state, row)
         write = first_write(row, decision, call)
         if not await self._append(write, partial(self._begun, begun, decision.page, effects)):
@@ -321,7 +322,8 @@ class EmbeddedHost(StoredWorkflows):
             return decision
         effects = effects_of(workflow, decision, at)
         owner = self._owner_of(state.run_id)
-        row = first_row(decision.state, effects, created_at=at, labels=labels or {}, owner=owner)
+        labels = self.with_author(labels, workflow, state.tenant)
+        row = first_row(decision.state, effects, created_at=at, labels=labels, owner=owner)
         whole = Accepted((*records, *decision.records), decision.state)
         write = first_write(row, whole, call)
         begun = LiveRun(workflow, decision.state, row)
