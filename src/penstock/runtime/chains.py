@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.base.ids import chain_of, generation_of
+from penstock.base.ids import AUTHOR_LABEL, chain_of, generation_of
 from penstock.engine.outcomes import Refused
 from penstock.engine.walk.starting import successor_start
 from penstock.runtime.ports.host import RunHost, RunSnapshot
@@ -33,8 +33,6 @@ CHAIN_LABEL = "penstock.chain"
 TRUST_LABEL = "penstock.trust"
 """The label of runs that a model began, or whose version an agent wrote. Their children inherit it."""
 UNTRUSTED = "untrusted"
-AUTHOR_LABEL = "penstock.author"
-"""The label of runs whose own version an agent wrote."""
 BY_AGENT = {AUTHOR_LABEL: "agent", TRUST_LABEL: UNTRUSTED}
 """The labels of a run whose version an agent wrote."""
 # A caller may have put the label on an unrelated run; the newest of the chain is still among the first few.

@@ -33,6 +33,7 @@ from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.operations.workflows.tasks import Task, TaskId
+from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = ["OPERATIONS"]
@@ -237,7 +238,9 @@ async def task_execute(context: Context, given: ExecuteTask) -> Reply[ExecutionH
         execution_id=given.execution_id,
         labels=given.labels,
     )
-    return await started_reply(context, start, workflow.hash)
+    # Whoever sends a node is its author.
+    by_agent = context.request.by_agent and context.services.holds.authorship.enforced
+    return await started_reply(context, start, workflow.hash, dict(BY_AGENT) if by_agent else None)
 
 
 OPERATIONS: tuple[Capability, ...] = (task_execute, task_define)
