@@ -34,6 +34,7 @@ from penstock.engine.outcomes import Accepted, Decision, Refused
 from penstock.engine.pending import pending
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
+from penstock.governance.authorship import Author, AuthorshipRules
 from penstock.runtime.activities.performing import (
     ActivityDeferred,
     ActivityError,
@@ -44,6 +45,7 @@ from penstock.runtime.activities.performing import (
 from penstock.runtime.activities.progress import ProgressBroadcast
 from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.host.deciding import Decider
+from penstock.runtime.host.definitions import proposed_refusal
 from penstock.runtime.host.effects import RunEffects, activity_call
 from penstock.runtime.host.waiters import RunWatch, moved_within
 from penstock.runtime.host.writes import first_row, first_write, next_write
@@ -131,6 +133,7 @@ class MailboxHost:
     report: Callable[[str, BaseException], None]
     evaluator: Evaluator = field(default_factory=InProcessEvaluator)
     seals: Sealer = field(default_factory=AnswerSeals)
+    authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
     progress: ProgressBroadcast = field(init=False)
     _decider: Decider = field(init=False)
     _watch: RunWatch = field(init=False)
@@ -177,6 +180,7 @@ class MailboxHost:
         *,
         tenant: str = DEFAULT_TENANT,
         created_by: str | None = None,
+        author: Author | None = None,
         expected_hash: str | AnyHash | None = ANY,
         call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
@@ -188,8 +192,12 @@ class MailboxHost:
             created_at=self.clock.now_ms(),
             tenant=tenant,
             created_by=created_by,
+            author=author,
         )
         return await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
+
+    def follow_authors(self, rules: AuthorshipRules) -> None:
+        self.authorship = rules
 
     async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
         stored = await self.store.definition(definition_hash, tenant=tenant)
@@ -214,6 +222,8 @@ class MailboxHost:
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
+        if (refused := await proposed_refusal(self.store, workflow, given.tenant, self.authorship)) is not None:
+            return refused
         decision = await self._decider.decide(workflow, RunState(), input_from_bytes(input_to_bytes(given)))
         if isinstance(decision, Refused):
             return decision
@@ -230,6 +240,8 @@ class MailboxHost:
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
+        if (refused := await proposed_refusal(self.store, workflow, state.tenant, self.authorship)) is not None:
+            return refused
         decision = await self._decider.decide(workflow, state, inputs.ContinueRun(at=self.clock.now_ms()))
         if isinstance(decision, Refused):
             return decision

@@ -506,8 +506,8 @@ def test_an_agent_cannot_make_something_dangerous_harmless_by_itself(tmp_path: P
         held = await office.call("robot", "workflow.update", workflow_id="erase_customer", document=harmless)
         assert held["status"] == "waiting_approval"
         more = {**ERASE, "description": "It says more."}
-        made = await office.call("robot", "workflow.update", workflow_id="erase_customer", document=more)
-        assert made["id"] == "erase_customer"
+        held = await office.call("robot", "workflow.update", workflow_id="erase_customer", document=more)
+        assert held["held"]["reason"] == "authorship"  # whatever an agent stores is accepted by a person first
 
     in_office(tmp_path, test)
 
@@ -549,7 +549,7 @@ def test_a_workflow_that_runs_a_dangerous_one_as_its_child_waits_as_long(tmp_pat
     }
 
     async def test(office: Office) -> None:
-        await office.call("robot", "workflow.create", document=around)
+        await office.call(office.owner, "workflow.create", document=around)
         for operation, arguments in (("workflow:around", {}), ("workflow.execute", {"workflow_id": "around"})):
             held = await office.call("robot", operation, **arguments)
             assert held["status"] == "waiting_approval"

@@ -107,6 +107,7 @@ def hold_choices(settings: GovernanceSettings) -> HoldChoices:
     return HoldChoices(
         preset=settings.preset,
         approval=Approval(groups=wanted.groups, count=wanted.count, not_requester=separate, escalation=escalation),
+        services_propose=settings.service_definitions == "proposed",
         draft_ms=int(wanted.timeout.total_seconds() * 1000),
         preflight_ms=int(settings.preflight_timeout.total_seconds() * 1000),
     )
@@ -250,7 +251,9 @@ async def _beside(gate: Gate, retention: Retention | None, status: RetentionStat
 
 
 def _governing(penstock: Penstock, gate: Gate) -> Gate:
-    """Let a gate decide what answers show, and which children runs start."""
+    """Let a gate decide what answers show, which children runs start, and whose versions have to be accepted."""
+    penstock.host.follow_authors(rules := gate.services.holds.authorship)
+    penstock.models.authorship = rules
     gate.answers = HiddenFields(gate.services)
     penstock.child_starts.attach(start_children_through(gate))
     return gate

@@ -17,6 +17,7 @@ import re
 from functools import lru_cache
 
 __all__ = [
+    "AUTHOR_LABEL",
     "DEFAULT_TENANT",
     "ENTROPY_BYTES",
     "PERSON_AGENT",
@@ -34,6 +35,8 @@ __all__ = [
 _DIGITS = frozenset("123456789")
 
 # The tenant of callers that name none, and of everything in files from before there were tenants.
+AUTHOR_LABEL = "penstock.author"
+"""The label of runs whose own version an agent wrote."""
 DEFAULT_TENANT = "default"
 PERSON_AGENT = "penstock.person"
 """The id of the built-in agent that asks a person, with an answer schema that is known only at run time."""

@@ -33,9 +33,9 @@ __all__ = [
 Preset: TypeAlias = Literal["open", "careful", "strict"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
-HoldReason: TypeAlias = Literal["policy", "draft", "confirm", "risk", "agent_write", "requested"]
+HoldReason: TypeAlias = Literal["policy", "draft", "confirm", "risk", "agent_write", "authorship", "requested"]
 """Why a call waits: a policy asks for it, its document does (`draft`, `confirm`), it could do harm, an agent changes
-something, or its caller wants a draft.
+something, it stores what takes effect later and its author has to propose that, or its caller wants a draft.
 """
 DEFAULT_APPROVERS = "approvers"
 """The group that decides about held calls unless a document or a policy names another."""
@@ -81,6 +81,8 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the caller asked for a draft."""
     caller: str = ""
     """The principal that calls."""
+    proposes: bool = False
+    """Whether it stores something that takes effect later, and a person has to accept what its author writes."""
 
 
 class WriteProof(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +129,7 @@ def hold_of(
     """Return why a call waits; None if it is made at once.
 
     `policy` is what a policy asks for, `default` who approves if nothing else says so. `denied_code` is the result of
-    `auto_execution_denied`; it decides about changes by agents under `strict` only.
+    `auto_execution_denied`; it decides about changes by agents under `strict`, and about what has to be proposed.
     """
     approvals = (facts.approval or default or Approval(groups=(DEFAULT_APPROVERS,)),)
     if policy:
@@ -149,6 +151,8 @@ def _held(preset: Preset, facts: CallFacts, approvals: tuple[Approval, ...], den
     dangerous = facts.risk in _DANGEROUS
     if facts.draft == "always" or (facts.draft == "on_risk" and dangerous):
         return Hold(reason="draft", approvals=approvals)
+    if facts.proposes and denied_code is not None:
+        return Hold(reason="authorship", approvals=approvals, denied_code=denied_code)
     if not facts.by_agent:
         return None  # whoever calls by themselves has confirmed it by that
     if preset == "strict":

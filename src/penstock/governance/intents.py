@@ -13,6 +13,7 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
+from penstock.governance.authorship import AuthorshipRules
 from penstock.governance.holds import DEFAULT_APPROVERS, Approval, Preset
 
 __all__ = ["INTENT_NAMES", "ApprovedCall", "HoldChoices", "WriteIntent", "intent_of"]
@@ -82,7 +83,14 @@ class HoldChoices:
     preset: Preset = "careful"
     approval: Approval = field(default_factory=lambda: Approval(groups=(DEFAULT_APPROVERS,), not_requester=False))
     """Who approves a held call, unless a document or a policy says otherwise."""
+    services_propose: bool = False
+    """Whether what services store waits until a person accepts it, too."""
     draft_ms: int = limits.DRAFT_MS
     """How long a held call waits."""
     preflight_ms: int = limits.PREFLIGHT_MS
     """How long a preflight is valid."""
+
+    @property
+    def authorship(self) -> AuthorshipRules:
+        """Whose definitions have to be accepted."""
+        return AuthorshipRules(enforced=self.preset != "open", services_propose=self.services_propose)

@@ -15,6 +15,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.authorship import author_of
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePage, ResourceRow, body_etag
 
 __all__ = ["ResourceTable", "expected_etag"]
@@ -85,6 +86,7 @@ class ResourceTable:
             created_at=now if was is None else was.created_at,
             updated_at=now,
             updated_by=context.principal.id,
+            author=author_of(context),
         )
 
     async def put(

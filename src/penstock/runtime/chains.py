@@ -10,16 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.base.ids import chain_of, generation_of
+from penstock.base.ids import AUTHOR_LABEL, chain_of, generation_of
 from penstock.engine.approved import approved_reach
 from penstock.engine.outcomes import Refused
 from penstock.engine.walk.starting import successor_start
 from penstock.runtime.ports.host import RunHost, RunSnapshot
 from penstock.runtime.ports.runs import RunQuery, StoredRunReader
 
-__all__ = ["CHAIN_LABEL", "latest_in_chain", "own_labels", "start_successor", "successor_labels"]
+__all__ = [
+    "AUTHOR_LABEL",
+    "BY_AGENT",
+    "CHAIN_LABEL",
+    "TRUST_LABEL",
+    "UNTRUSTED",
+    "child_labels",
+    "latest_in_chain",
+    "own_labels",
+    "start_successor",
+    "successor_labels",
+]
 
 CHAIN_LABEL = "penstock.chain"
+TRUST_LABEL = "penstock.trust"
+"""The label of runs that a model began, or whose version an agent wrote. Their children inherit it."""
+UNTRUSTED = "untrusted"
+BY_AGENT = {AUTHOR_LABEL: "agent", TRUST_LABEL: UNTRUSTED}
+"""The labels of a run whose version an agent wrote."""
 # A caller may have put the label on an unrelated run; the newest of the chain is still among the first few.
 _CANDIDATES_MAX = 20
 
@@ -30,8 +46,13 @@ def successor_labels(labels: Mapping[str, str], run_id: str) -> dict[str, str]:
 
 
 def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels without the chain label: the labels that child runs and forks get."""
+    """Return the labels without the chain label: the labels that forks get."""
     return {name: value for name, value in labels.items() if name != CHAIN_LABEL}
+
+
+def child_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that child runs get: those of a fork, but the child has an author of its own."""
+    return {name: value for name, value in labels.items() if name not in (CHAIN_LABEL, AUTHOR_LABEL)}
 
 
 async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:

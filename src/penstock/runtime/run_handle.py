@@ -40,7 +40,7 @@ from penstock.runtime.ports.platform import CallRecord
 __all__ = ["Run", "RunFailed", "refusal_error"]
 
 _NOT_FOUND = frozenset({"EXECUTION_NOT_FOUND", "WORKFLOW_NOT_FOUND"})
-_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED"})
+_DENIED = frozenset({"PERSON_REQUIRED", "APPROVER_REQUIRED", "VERSION_PROPOSED"})
 _REJECTED = frozenset(
     {
         "VALIDATION_ERROR",

@@ -26,7 +26,16 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
 from penstock.base.lazy_import import lazy_import
 
-__all__ = ["SECRET_PREFIX", "AnswerSeals", "ChainSecrets", "EnvironmentSecrets", "FileSecrets", "Sealer", "secret_name"]
+__all__ = [
+    "SECRET_PREFIX",
+    "AnswerSeals",
+    "BoundSecrets",
+    "ChainSecrets",
+    "EnvironmentSecrets",
+    "FileSecrets",
+    "Sealer",
+    "secret_name",
+]
 
 SECRET_PREFIX = "PENSTOCK_SECRET_"
 
@@ -92,6 +101,26 @@ class FileSecrets:
 
     def __repr__(self) -> str:
         return f"FileSecrets({str(self._folder)!r})"
+
+
+class BoundSecrets:
+    """A source, and the hosts that the operator bound its secrets to, by their server-wide names."""
+
+    def __init__(self, source: _Source, hosts: Mapping[str, tuple[str, ...]]) -> None:
+        self._source = source
+        self.hosts = hosts
+
+    @property
+    def may_block(self) -> bool:
+        """Whether asking the source may block."""
+        return bool(getattr(self._source, "may_block", False))
+
+    def __call__(self, name: str) -> str | None:
+        """Return the value that the source has."""
+        return self._source(name)
+
+    def __repr__(self) -> str:
+        return f"BoundSecrets({type(self._source).__name__})"
 
 
 class ChainSecrets:

@@ -68,6 +68,12 @@ class Caller:
         """The answer of a call that must succeed, as JSON."""
         return msgspec.to_builtins((await self.reply(operation, **arguments)).value)
 
+    async def accepted(self, held: Any) -> Any:
+        """The result of a call that an agent made and that waited, after it was approved."""
+        made = await self.call("draft.approve", draft_id=held["held"]["draft_id"])
+        assert made["status"] == "executed", made
+        return made["result"]
+
     async def stream(self, operation: str, /, **arguments: Any) -> EventStream:
         """The stream of a call that must be answered with one."""
         outcome = await self.outcome(operation, **arguments)

@@ -69,7 +69,9 @@ async def tool(ada: Ada) -> str:
 
 
 async def control(ada: Ada) -> str:
-    return await ada.execution("control.workflow_start", definition={**PLAIN, "name": "sent"}, input={})
+    sent = {"definition": {**PLAIN, "name": "sent"}, "input": {}}
+    made = await ada.owner.accepted(await ada.caller.call("control.workflow_start", **sent))
+    return str(made["execution_id"])
 
 
 async def child(ada: Ada) -> str:
@@ -94,7 +96,9 @@ async def fork(ada: Ada) -> str:
 
 
 async def scheduled(ada: Ada) -> str:
-    await ada.caller.call("schedule.create", schedule_id="daily", workflow_id="plain", cron="0 3 * * *")
+    made = await ada.caller.call("schedule.create", schedule_id="daily", workflow_id="plain", cron="0 3 * * *")
+    if "held" in made:  # what an agent stores waits for a person
+        await ada.owner.accepted(made)
     store = ada.owner.penstock.store
     (row,) = await store.schedules()
     await store.put_schedule(replace(row, next_at=ada.owner.gate.services.clock.now_ms() - 1_000))
@@ -108,7 +112,7 @@ async def scheduled_by_hand(ada: Ada) -> str:
 
 
 async def webhook(ada: Ada) -> str:
-    await ada.caller.call("workflow.create", document=HOOKED)
+    await ada.owner.accepted(await ada.caller.call("workflow.create", document=HOOKED))
     gate, body = ada.owner.gate, b"{}"
     headers = {"content-type": "application/json"}
     headers["x-penstock-signature"] = sign_request(SECRET, body, now_ms=gate.services.clock.now_ms())

@@ -40,7 +40,7 @@ from penstock.runtime.address_guard import AddressGuard
 from penstock.runtime.executors.mcp.config import McpServerConfig
 from penstock.runtime.extras import install_hint
 from penstock.runtime.ports.models import ConfiguredModels
-from penstock.runtime.secrets import ChainSecrets, EnvironmentSecrets, FileSecrets
+from penstock.runtime.secrets import BoundSecrets, ChainSecrets, EnvironmentSecrets, FileSecrets
 from penstock.runtime.upstreams.oauth.model import BearerSource
 
 if TYPE_CHECKING:
@@ -166,9 +166,8 @@ def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver
     if folder is not None and not folder.is_dir():
         raise Rejected("SECRET_FOLDER_MISSING", f"{folder} is not a folder", "check the path after --secret-file")
     named = ReferenceSecrets(settings.secrets)
-    if folder is None:
-        return ChainSecrets(EnvironmentSecrets(), named)
-    return ChainSecrets(FileSecrets(folder), EnvironmentSecrets(), named)
+    folders = () if folder is None else (FileSecrets(folder),)
+    return BoundSecrets(ChainSecrets(*folders, EnvironmentSecrets(), named), settings.secret_hosts)
 
 
 def storage_of(settings: Settings, path: Path | None = None) -> Storage:

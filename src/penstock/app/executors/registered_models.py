@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,8 +26,17 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.lazy_import import lazy_import
+from penstock.governance.authorship import (
+    PROPOSED,
+    PROPOSED_HINT,
+    AuthorshipRules,
+    acts_as_agent,
+    is_proposed,
+    proposed_message,
+)
 from penstock.governance.quotas import UsageRow
-from penstock.runtime.activities.routing import SecretResolver
+from penstock.governance.secret_hosts import NOT_BOUND, NOT_FOR_HOST, fits_host
+from penstock.runtime.activities.routing import SecretResolver, hosts_of
 from penstock.runtime.address_guard import AddressGuard
 from penstock.runtime.ports.models import (
     COMPATIBLE,
@@ -73,6 +83,8 @@ class ModelLink:
     secrets: SecretResolver = _no_secrets
     guard: AddressGuard = field(default_factory=AddressGuard)
     passes_on: bool = False
+    authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
+    """Whose entries have to be accepted before they are used. A gate sets it."""
     observe: Callable[[ModelUse], None] = _nobody
     """Told what every attempt used."""
     _platform: PlatformStore | None = None
@@ -88,10 +100,16 @@ class ModelLink:
         row = None if self._platform is None else await self._platform.resource(tenant, _KIND, name)
         if row is None:
             return None
+        if is_proposed(row.author, self.authorship):
+            message = proposed_message(f"model {name}", row.author, row.etag)
+            return port.LlmFailure(error=f"{message}; {PROPOSED_HINT}", code=PROPOSED)
         entry = msgspec.convert(row.body, registry.ModelBody)
         if entry.provider not in PROVIDERS:
             message = f"{name}: models of {entry.provider} are not supported; supported are {', '.join(PROVIDERS)}"
             return port.LlmFailure(error=message, code="LLM_CONFIG_INVALID")
+        refused = self._key_refusal(row, entry)
+        if refused is not None:
+            return refused
         try:
             provider = await self._provider(row, entry)
         except PenstockError as error:
@@ -153,6 +171,23 @@ class ModelLink:
             if old is not None:
                 await old.retire()
         return fresh
+
+    def _key_refusal(self, row: ResourceRow, entry: registry.ModelBody) -> port.LlmFailure | None:
+        """Return why the key of an entry is not sent to its address; None if it may be."""
+        name = entry.api_key_secret
+        if name is None:
+            return None
+        bound = hosts_of(self.secrets, secret_name(row.tenant, name))
+        if not bound and self.authorship.enforced and acts_as_agent(row.author):
+            message = f"an agent wrote the model {row.resource_id}, and the secret {name} is bound to no host"
+            hint = f"an operator can bind it: secret_hosts.{name}, or a person stores the same entry"
+            return port.LlmFailure(error=f"{message}; {hint}", code=NOT_BOUND)
+        host = None if entry.base_url is None else urlsplit(entry.base_url).hostname
+        # The usual address of a provider is no choice of the tenant.
+        if bound and entry.base_url is not None and not fits_host(host or "", bound):
+            message = f"the secret {name} is bound to other hosts than that of the model {row.resource_id}"
+            return port.LlmFailure(error=f"{message}; an operator can bind it with `secret_hosts`", code=NOT_FOR_HOST)
+        return None
 
     async def _key(self, tenant: str, name: str | None) -> str | None:
         if name is None:

@@ -59,6 +59,7 @@ async def open_dispatcher(
             user_agent=f"penstock/{__version__}",
             timeout_seconds=timeout_seconds,
             attempts_max=attempts_max,
+            authorship=services.holds.authorship,
         ),
         report=_report,
     )

@@ -53,6 +53,14 @@ class GovernanceSettings(Struct, frozen=True, kw_only=True):
             "that an agent changes, unless somebody granted that it may act by itself for a while."
         ),
     ] = "careful"
+    service_definitions: Annotated[
+        Literal["trusted", "proposed"],
+        Field(
+            "What services store (workflows, schedules, tools, models, agents, queries, schemas, webhooks, policies): "
+            "`trusted` takes effect at once, as a deployment pipeline needs it; `proposed` waits until a person "
+            "accepts it. What agents store is always proposed, unless the preset is `open`."
+        ),
+    ] = "trusted"
     approvals: ApprovalSettings = ApprovalSettings()
     preflight_timeout: Annotated[timedelta, Field("How long a preflight is valid.", minimum=1)] = timedelta(
         milliseconds=limits.PREFLIGHT_MS

@@ -468,6 +468,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         Mapping[str, SecretReference],
         Field("Where the secrets that documents name are to be found.", format=SECRET_NAME),
     ] = {}
+    secret_hosts: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Field(
+            "The hosts that a secret may be sent to, by its name: `api.example.com`, or `*.example.com` for all below "
+            "it. A secret that is listed goes nowhere else. One that is not goes where documents send it, unless an "
+            "agent wrote them.",
+            format=SECRET_NAME,
+        ),
+    ] = {}
 
     @property
     def tool_sources(self) -> Mapping[str, McpServerSettings | ApiSettings]:

@@ -1,6 +1,7 @@
 """A workflow document: its size, its parts, and what checking it may cost."""
 
 __all__ = [
+    "ACCEPTED_VERSIONS_KEPT",
     "BODY_DEPTH_MAX",
     "BRANCH_STEPS_MAX",
     "DOCUMENT_BYTES_MAX",
@@ -57,6 +58,8 @@ DOCUMENT_EXPRESSIONS_MAX = 1_000
 WORKFLOW_NAME_CHARACTERS_MAX = 128
 # Signatures whose verdict is remembered, so that each is verified once; a server has fewer workflows.
 SIGNATURES_KEPT = 10_000
+# Versions that are remembered as accepted, so that the start of a run reads nothing for it; a server has fewer.
+ACCEPTED_VERSIONS_KEPT = 10_000
 # Nodes of a picture for a page: laying out so many takes up to a second, and nobody reads a larger one.
 WORKFLOW_DRAWN_NODES_MAX = 200
 # Nodes that are listed in words at once.

@@ -97,7 +97,7 @@ async def load_workflow_into(
     surface: Surface = "system" if owner is None else "cli"
     for attempt in range(_ATTEMPTS):
         known = await gate.services.store.definition_named(workflow.name, tenant=tenant)
-        if known is not None and is_stored(known, workflow):
+        if known is not None and is_stored(known, workflow, None):
             return False
         try:
             if known is None:

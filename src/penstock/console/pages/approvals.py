@@ -34,6 +34,7 @@ _REASONS = {
     "confirm": "it is set up so that agents have it confirmed",
     "risk": "it could do harm, and an agent asked for it",
     "agent_write": "an agent would change something by it",
+    "authorship": "it would store something that takes effect later, and a person has to accept that",
     "requested": "whoever asked for it wants somebody to look first",
 }
 _CHANGED = {

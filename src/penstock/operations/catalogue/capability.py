@@ -33,6 +33,7 @@ __all__ = [
     "Authorization",
     "Bucket",
     "Capability",
+    "DefinitionKind",
     "EventStream",
     "Example",
     "Governance",
@@ -52,6 +53,10 @@ REGISTERED_TOOL = "tool"
 """The populator of tools that tenants register."""
 Bucket: TypeAlias = Literal["read", "write", "admin"]
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
+DefinitionKind: TypeAlias = Literal[
+    "workflow", "schedule", "tool", "model", "agent", "schema", "query", "webhook", "policy"
+]
+"""What takes effect after the call that stores it, without whoever stored it."""
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +80,10 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     holdable: bool = True
     """Whether a call may be held. Those with which calls that wait are looked at and decided are not."""
     bucket: Bucket = "read"
+    by_agent: bool = False
+    """Whether an agent wrote what is called, or a part of it: a call of it is decided as the call of an agent."""
+    stores: DefinitionKind | None = None
+    """The kind of definition that a call stores, which runs, sends or decides something later; None: no such thing."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

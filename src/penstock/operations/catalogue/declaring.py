@@ -30,6 +30,7 @@ from penstock.operations.catalogue.capability import (
     Annotations,
     Authorization,
     Capability,
+    DefinitionKind,
     EventStream,
     Example,
     Governance,
@@ -81,6 +82,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     repeat: Callable[[Any, JsonObject], JsonValue] | None = None,
     follow: Callable[[Any, Any, JsonObject], Awaitable[JsonValue]] | None = None,
     holdable: bool = True,
+    stores: DefinitionKind | None = None,
     witness: Callable[[Any, Any], Awaitable[JsonValue]] | None = None,
     impact: Callable[[Any, Any], Awaitable[JsonObject]] | None = None,
     find: Callable[[Any, Any], Awaitable[object]] | None = None,
@@ -97,7 +99,8 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     `subject` is the member of the input that names what the call is about, or a function that finds it in the input. If
     only the handler knows it, such as the id of something new, the handler reports it (`CallRecord.about`). Its kind is
     the first part of the name, unless `resource_kind` says otherwise. `groups` are further groups of actions in
-    policies. `holdable`, `witness`, `impact`, `find`, `reaches`, `secrets` and `approvals` are about calls that wait:
+    policies. `stores` is the kind of definition that a call stores, which takes effect later (see `Governance`).
+    `holdable`, `witness`, `impact`, `find`, `reaches`, `secrets` and `approvals` are about calls that wait:
     see `Governance` and `Capability`, which also has `stands_for`. `reveals` says that the answer has contents of runs
     beside their output.
 
@@ -123,6 +126,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
                 scopes=tuple(scopes),
                 holdable=holdable,
                 bucket=bucket or ("read" if reads else "write"),
+                stores=stores,
             ),
             handler=handler,
             convert=partial(check_arguments, input_type),

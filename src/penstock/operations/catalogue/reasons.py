@@ -33,8 +33,8 @@ class Reason(NamedTuple):
     meaning: str
 
 
-SIGNATURE_ERRORS = ("SIGNATURE_REQUIRED", "SIGNATURE_INVALID", "SIGNER_NOT_TRUSTED")
-"""Why a workflow is neither stored nor started where workflows have to be signed."""
+SIGNATURE_ERRORS = ("SIGNATURE_REQUIRED", "SIGNATURE_INVALID", "SIGNER_NOT_TRUSTED", "VERSION_PROPOSED")
+"""Why a workflow is neither stored nor started: where workflows have to be signed, and if it is only proposed."""
 
 REASONS: dict[str, Reason] = {
     # Every call.
@@ -94,6 +94,9 @@ REASONS: dict[str, Reason] = {
     "TEST_CASE_NOT_FOUND": Reason(NotFound, "The workflow has no test case of that name."),
     "SIGNATURE_REQUIRED": Reason(Rejected, "The workflow is not signed, and only signed ones are taken here."),
     "SIGNATURE_INVALID": Reason(Rejected, "The workflow was changed after it was signed, or its signature is none."),
+    "VERSION_PROPOSED": Reason(
+        Denied, "An agent wrote the version, and nobody has accepted it yet; it has no effect until a person does."
+    ),
     "SIGNER_NOT_TRUSTED": Reason(Rejected, "The workflow is signed with a key that is not trusted here."),
     "WORKFLOW_EXISTS": Reason(Conflict, "There is a workflow of that name."),
     "PACK_WORKFLOW_INVALID": Reason(Rejected, "A workflow of the OpenWOP wire has mistakes, or is more than a row."),

@@ -28,7 +28,7 @@ from penstock.operations.permissions.run_principals import principal_of_run, run
 from penstock.operations.permissions.starting import RUN_SCOPE
 from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.start_policies import RunAction, run_denial
-from penstock.runtime.chains import own_labels
+from penstock.runtime.chains import child_labels
 from penstock.runtime.host.effects import ChildStarted, ChildStarter, child_start, child_workflow
 from penstock.runtime.ports.host import RunSnapshot
 from penstock.runtime.run_handle import refusal_error
@@ -83,7 +83,7 @@ async def execution_start_child(context: Context, given: StartChildRun) -> Start
     decision = await host.start(
         child_start(state, effect, context.now_ms()),
         workflow_hash=workflow.hash,
-        labels=own_labels(row.labels),
+        labels=child_labels(row.labels),
         call=context.call,
     )
     if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":

@@ -34,7 +34,8 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_start
 from penstock.operations.permissions.answering import answerer_of
-from penstock.operations.permissions.starting import needs_of, start_refusal
+from penstock.operations.permissions.authorship import author_of
+from penstock.operations.permissions.starting import needs_of, protecting_version, start_refusal
 from penstock.operations.runs.fields import CHOSEN_ID
 from penstock.operations.runs.handles import visible_run
 from penstock.operations.runs.held_access import may_see_run, refuse_settling, refuse_withdrawing
@@ -166,6 +167,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         untrusted=context.request.from_outside,
         refuse=partial(_start_refusal, context),
         call=context.call,
+        author=author_of(context),
         sees=partial(may_see_run, services, context.principal) if context.principal.kind == "agent" else None,
     )
     plane = functions.ControlPlane(
@@ -230,10 +232,10 @@ async def _answer_meanwhile(context: Context, run_id: JsonValue) -> None:
 async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None:
     """Return why the caller may not start the document in the call.
 
-    A stored workflow of its name must permit it, too.
+    The stored workflow of its name must permit it, too, and if it was deleted, its last version.
     """
     services = context.services
-    stored = await services.store.definition_named(workflow.name, tenant=context.tenant)
+    stored = await protecting_version(services, context.tenant, workflow.name)
     versions = [start_needs(workflow.document), *([needs_of(services, stored)] if stored is not None else [])]
     error = await start_refusal(services, context.principal, workflow.name, versions)
     documents = [workflow.document, *([stored.document] if stored is not None else [])]
@@ -363,6 +365,7 @@ OPERATIONS: tuple[Capability, ...] = (
         scopes=("workflow:write", "workflow:run"),
         open_world=True,
         risk="medium",
+        stores="workflow",
         subject=_started,
         reaches=_reaches,
         secrets=secret_inputs,

@@ -24,6 +24,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.definitions.reached import Reached, workflow_key
+from penstock.governance.authorship import acts_as_agent
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
 from penstock.operations.exposed.contents import (
@@ -34,6 +35,7 @@ from penstock.operations.exposed.contents import (
     imported_prompt,
 )
 from penstock.operations.gate.context import Services
+from penstock.operations.permissions.reach import is_written_by_agent
 from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
 from penstock.operations.registered_tools.capabilities import TOOL_PREFIX, RegisteredTools, registered_tools
 from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
@@ -147,7 +149,8 @@ class ExposedWorkflows:
         own = [needs_of(self._services, row)]
         children = await needs_to_start(self._services, tenant, own, newest)
         scopes = await scopes_to_start(self._services, tenant, own, newest)
-        return _Needs(scopes, tuple(item.governance for item in children if item is not own[0]))
+        by_agent = acts_as_agent(row.author) or await is_written_by_agent(self._services, tenant, own[0])
+        return _Needs(scopes, tuple(item.governance for item in children if item is not own[0]), by_agent)
 
     async def find(self, tenant: str, name: str) -> Capability | None:
         """Return an exposed workflow by its canonical name: as a tool, prompt or resource."""
@@ -162,6 +165,8 @@ class _Needs(NamedTuple):
     scopes: tuple[str, ...]
     children: tuple[JsonObject, ...]
     """The governance of the children."""
+    by_agent: bool = False
+    """Whether an agent wrote the workflow, or one of its children."""
 
 
 def _exposes(document: JsonObject) -> bool:
@@ -243,7 +248,10 @@ def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capabil
         # A result that is shown as content has no structured data.
         make_output_schema=lambda: None if metadata["result"] == "content" else output_schema,
         annotations=annotations_of(object_at(shown, "annotations")),
-        governance=strictest(governance_of(object_at(document, "governance"), needs.scopes), needs.children),
+        governance=msgspec.structs.replace(
+            strictest(governance_of(object_at(document, "governance"), needs.scopes), needs.children),
+            by_agent=needs.by_agent,
+        ),
         handler=partial(execute, row.name, row.hash),
         convert=partial(converted, input_schema_of(document)),
         authorization=partial(execution_authorization, row.name),

@@ -27,6 +27,7 @@ from penstock.definitions.reached import Reached
 from penstock.definitions.schemas.compiled import CompiledSchema, apply_defaults, load_schema
 from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values
 from penstock.governance.approvals import CallBinding, digest_of, value_digest
+from penstock.governance.authorship import has_to_propose
 from penstock.governance.holds import (
     Approval,
     CallFacts,
@@ -45,6 +46,7 @@ from penstock.operations.gate.policy_stage import Decided
 from penstock.operations.gate.rehearsal import rehearse
 
 __all__ = [
+    "GRANTED",
     "DraftDesk",
     "HoldRequired",
     "HoldStage",
@@ -69,6 +71,8 @@ REACHES = "reaches"
 """The member of a witness that has what a call can reach."""
 _NAMES_SHOWN = 5
 _NOTHING: JsonValue = "-"  # no version is this
+GRANTED = "granted"
+"""What `Context.found_out` says if a grant covers the call."""
 
 
 class HoldRequired(Exception):
@@ -140,7 +144,7 @@ class HoldStage:
             return False
         if policy_approvals(decided):
             return False
-        return not _may_wait(self._preset_for(request), request, capability.governance)
+        return not self._may_wait(request, capability.governance)
 
     async def settle(self, context: Context, decided: Decided | None) -> Reply[Any] | None:
         """Hold a call that has to wait, and return what its caller is told; None if it is made now.
@@ -156,7 +160,7 @@ class HoldStage:
             asked = (*asked, *await capability.approvals(context, context.given))
         if intent is not None:
             await self._check_intent(context, intent)
-        if not asked and not _may_wait(self._preset_for(request), request, capability.governance):
+        if not asked and not self._may_wait(request, capability.governance):
             return None
         hold = await self.hold_for(context, capability.governance, asked, changes=not capability.annotations.read_only)
         looks = intent is not None and intent.only_look
@@ -209,6 +213,27 @@ class HoldStage:
             return HoldRequired(msgspec.structs.replace(hold, approvals=approvals), own.governance)
         return None if hold is None else HoldRequired(hold, capability.governance)
 
+    def _may_wait(self, request: Request, governance: Governance) -> bool:
+        """Whether a call may have to wait, as far as that can be said without looking anything up."""
+        preset = self._preset_for(request)
+        if request.intent is not None and (request.intent.wants_draft or request.intent.only_look):
+            return governance.holdable
+        if preset == "open" or request.from_inside or request.by_owner or not governance.holdable:
+            return False
+        if governance.draft != "never" or self._proposes(request, governance):
+            return True
+        by_agent = request.by_agent or governance.by_agent
+        return by_agent and (preset == "strict" or governance.confirm or governance.risk in _DANGEROUS)
+
+    def _proposes(self, request: Request, governance: Governance) -> bool:
+        """Whether a call stores something that a person has to accept before it takes effect."""
+        if governance.stores is None or request.from_inside or request.by_owner:
+            return False
+        rules = self._choices.authorship
+        if not rules.enforced and self._preset_for(request) != "open":
+            rules = msgspec.structs.replace(rules, enforced=True)
+        return has_to_propose(request.principal.kind, rules, by_model=request.by_model)
+
     def _preset_for(self, request: Request) -> Preset:
         """Return the preset that holds for a caller."""
         needs_grant = self.desk is not None and self.desk.needs_grant(request.principal)
@@ -228,16 +253,18 @@ class HoldStage:
         `policy.explain` asks this, too.
         """
         request = context.request
-        if not asked and not _may_wait(self._preset_for(request), request, governance):
+        if not asked and not self._may_wait(request, governance):
             return None
-        return await self.hold_of(context, facts_of(request, governance, changes=changes), asked)
+        proposes = self._proposes(request, governance)
+        return await self.hold_of(context, facts_of(request, governance, changes=changes, proposes=proposes), asked)
 
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
         """Return why a call waits; None if it is made now."""
         preset = self._preset_for(context.request)
         denied = None
-        if preset == "strict" and facts.by_agent and facts.changes:
+        if facts.proposes or (preset == "strict" and facts.by_agent and facts.changes):
             denied = await self._denied(context, facts)
+            context.found_out[GRANTED] = denied is None
         return hold_of(preset, facts, policy=asked, default=self._choices.approval, denied_code=denied)
 
     async def _denied(self, context: Context, facts: CallFacts) -> str | None:
@@ -319,22 +346,11 @@ def is_approved(request: Request, decided: Decided) -> bool:
     return request.approval is not None and approvals_suffice(outcome.requirements, request.approval.votes)
 
 
-def _may_wait(preset: Preset, request: Request, governance: Governance) -> bool:
-    """Whether a call may have to wait, as far as that can be said without looking anything up."""
-    if request.intent is not None and (request.intent.wants_draft or request.intent.only_look):
-        return governance.holdable
-    if preset == "open" or request.from_inside or request.by_owner or not governance.holdable:
-        return False
-    return governance.draft != "never" or (
-        request.by_agent and (preset == "strict" or governance.confirm or governance.risk in _DANGEROUS)
-    )
-
-
-def facts_of(request: Request, governance: Governance, *, changes: bool = True) -> CallFacts:
+def facts_of(request: Request, governance: Governance, *, changes: bool = True, proposes: bool = False) -> CallFacts:
     """Return what decides whether a call waits."""
     return CallFacts(
         changes=changes and not request.from_inside,
-        by_agent=request.by_agent,
+        by_agent=request.by_agent or governance.by_agent,
         by_owner=request.by_owner,
         risk=governance.risk,
         confirm=governance.confirm,
@@ -342,6 +358,7 @@ def facts_of(request: Request, governance: Governance, *, changes: bool = True) 
         approval=governance.approval,
         wants_draft=request.intent is not None and request.intent.wants_draft,
         caller=request.principal.id,
+        proposes=proposes,
     )
 
 

@@ -32,6 +32,7 @@ from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.stored_queries.capabilities import query_capability_name
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.chains import TRUST_LABEL
 
 __all__ = ["run_query_node"]
 
@@ -58,7 +59,12 @@ async def run_query_node(gate: Gate, call: ActivityCall) -> ActivityOutcome:
             surface="run",
             request_id=gate.services.new_id(),
             idempotency_key=_key(call),
-            visit=NodeVisit(run_id=call.run_id, node_id=call.activity.node_id, visit=call.activity.visit),
+            visit=NodeVisit(
+                run_id=call.run_id,
+                node_id=call.activity.node_id,
+                visit=call.activity.visit,
+                by_model=TRUST_LABEL in (call.labels or {}),
+            ),
         )
         draft = await _draft_of(gate.services, request)
         if draft is not None:

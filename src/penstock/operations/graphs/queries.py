@@ -25,6 +25,7 @@ from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.policy_stage import Standpoint
+from penstock.operations.permissions.authorship import author_of
 from penstock.operations.stored_queries.access import (
     BranchOrMain,
     GraphId,
@@ -283,6 +284,7 @@ async def queries_get(context: Context, given: OneQuery) -> QueryView:
     scopes=("graph:admin",),
     idempotent=True,
     risk="medium",
+    stores="query",
     subject="graph_id",
     groups=("graph:admin",),
     find=finder(),
@@ -303,6 +305,7 @@ async def queries_put(context: Context, given: PutQuery) -> QueryView:
         source=given.source,
         expose=checked.expose if given.expose is None else given.expose,
         tool_name=given.tool_name or checked.tool_name,
+        author=author_of(context),
     )
     changed = graph.definition.with_query(query)
     problems = name_problems(changed.queries)

@@ -10,14 +10,20 @@ Above it: the operations on schedules and webhooks. Below it: `starting`, the po
 
 from __future__ import annotations
 
+import msgspec
+
 from penstock.base import limits
 from penstock.base.errors import Denied
 from penstock.base.json import JsonValue
 from penstock.engine import inputs
+from penstock.governance.authorship import Author
 from penstock.governance.kept_authority import has_kept_authority
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
+from penstock.operations.permissions.authorship import refuse_proposed_version
+from penstock.operations.permissions.reach import refuse_unattended
 from penstock.operations.permissions.standing_authority import (
+    AUTHOR,
     AUTHORITY,
     TriggerKind,
     principal_with,
@@ -33,6 +39,7 @@ __all__ = [
     "SCHEDULE",
     "WEBHOOK",
     "TriggerKind",
+    "author_of_schedule",
     "authority_of_schedule",
     "check_maker",
     "maker_id",
@@ -80,6 +87,17 @@ def maker_of_trigger(row: DefinitionRow) -> str:
     return PROGRAM if row.created_by is None else row.created_by
 
 
+def author_of_schedule(row: ScheduleRow) -> Author | None:
+    """Return who wrote a schedule, if an operation made it; what is no author counts as an agent's."""
+    kept = row.spec.get(AUTHOR)
+    if kept is None:
+        return None
+    try:
+        return msgspec.convert(kept, Author)
+    except msgspec.ValidationError:
+        return Author(principal="unknown", kind="agent")
+
+
 async def authority_of_schedule(services: Services, row: ScheduleRow) -> JsonValue:
     """Return what is kept of the maker of a schedule, if its rights cannot be looked up."""
     if origin_of(row) == "operation":
@@ -119,6 +137,9 @@ async def check_maker(
     services: Services, maker: Principal, newest: DefinitionRow | None, kind: TriggerKind
 ) -> tuple[str, ...]:
     """Return the scopes that starting a workflow needs; raise `Denied` if the trigger's maker lacks one."""
+    if newest is not None:
+        refuse_proposed_version(services, newest)
+        await refuse_unattended(services, maker, newest, kind.label)
     versions = [] if newest is None else [needs_of(services, newest)]
     needed = await scopes_to_start(services, maker.tenant, versions)
     missing = first_missing(maker, needed)

@@ -28,6 +28,7 @@ from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
+    "AUTHOR",
     "AUTHORITY",
     "TriggerKind",
     "keep_workflow_authority",
@@ -40,6 +41,8 @@ __all__ = [
 AUTHORITY = "authority"
 """The member that holds it: of a schedule's specification, and of what the first record of a run says of its starter.
 """
+AUTHOR = "author"
+"""The member of a schedule's specification that says who wrote it."""
 _KIND = "standing_authority"
 _BY_MODEL = "stored_by_model"
 

@@ -22,6 +22,7 @@ from penstock.base.json import object_or_empty
 from penstock.base.scopes import missing_scope, scope_allows
 from penstock.definitions.start_needs import ChildReference, StartNeeds, start_needs
 from penstock.operations.gate.context import Context, Principal, Services
+from penstock.operations.permissions.authorship import refuse_proposed_version
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
@@ -36,10 +37,12 @@ __all__ = [
     "needed_scopes",
     "needs_of",
     "needs_to_start",
+    "protecting_version",
     "refuse_start",
     "scopes_to_start",
     "start_refusal",
     "unknown_workflow",
+    "versions_of_child",
 ]
 
 
@@ -92,14 +95,15 @@ async def needs_to_start(
         for child in needs.children:
             if child not in seen:
                 seen.add(child)
-                rows = await _versions(services, tenant, child, newest)
+                rows = await versions_of_child(services, tenant, child, newest)
                 waiting.extend([needs_of(services, row) for row in rows])
     return found
 
 
-async def _versions(
+async def versions_of_child(
     services: Services, tenant: str, child: ChildReference, newest: Mapping[str, DefinitionRow] | None
 ) -> list[DefinitionRow]:
+    """Return the versions that decide about a child: the newest one, and the pinned one if that is another."""
     store = services.store
     row = await store.definition_named(child.name, tenant=tenant) if newest is None else newest.get(child.name)
     if row is None:
@@ -128,7 +132,11 @@ async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
 
 
 async def refuse_start(services: Services, principal: Principal, *rows: DefinitionRow) -> None:
-    """Refuse to start the last of these versions of a workflow if the principal lacks a scope for any of them."""
+    """Refuse to start the last of these versions of a workflow if the principal lacks a scope for any of them.
+
+    A version that is only proposed is not started at all.
+    """
+    refuse_proposed_version(services, rows[-1])
     versions = [needs_of(services, row) for row in rows]
     if may_start_alone(principal, versions):
         return
@@ -162,6 +170,15 @@ async def start_refusal(
 def first_missing(principal: Principal, required: Iterable[str]) -> str | None:
     """Return the first scope that a principal lacks."""
     return missing_scope(principal.scopes, tuple(required))
+
+
+async def protecting_version(services: Services, tenant: str, name: str) -> DefinitionRow | None:
+    """Return the version whose scopes and risk protect a name: the newest one, even if the workflow was deleted."""
+    newest = await services.store.definition_named(name, tenant=tenant)
+    if newest is not None:
+        return newest
+    page = await services.store.definition_versions(name, tenant=tenant, limit=1)
+    return page.rows[0] if page.rows else None
 
 
 async def find_workflow(context: Context, given: Any) -> DefinitionRow:

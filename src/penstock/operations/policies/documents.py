@@ -204,6 +204,7 @@ async def policy_get(context: Context, given: OnePolicy) -> Reply[PolicyDocument
     scopes=("policy:write",),
     idempotent=True,
     risk="high",
+    stores="policy",
     bucket="admin",
     subject="policy_id",
     errors=("POLICY_INVALID", "POLICIES_LIMITED", "SCOPE_REQUIRED", "POLICY_NOT_FOUND", "PRECONDITION_FAILED"),

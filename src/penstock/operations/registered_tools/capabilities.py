@@ -14,13 +14,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
+import msgspec
+
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.model import Workflow
 from penstock.definitions.reached import Reached
+from penstock.governance.authorship import acts_as_agent
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context, Services
+from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.operations.registered_tools.documents import READING_METHODS, document_of_tool, is_repeatable
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.runs.capabilities import converted
@@ -31,6 +35,7 @@ from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 from penstock.operations.runs.tool_schemas import governance_of, object_schema, result_schema, text_of
 from penstock.operations.stored_queries.capabilities import GraphTools, query_capability_name
+from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.ports.platform import ResourceRow
 
 __all__ = [
@@ -97,7 +102,7 @@ async def registered_tools(
         source = _source(services, row, imported, queries)
         made = _capability(row, source, imported_name(services, tenant, row.body))
         (listed if row.body.get("expose") is True else unlisted)[made.name] = made
-        marks.append(f"{made.name} {row.etag} {None if source is None else source.schema_version}")
+        marks.append(f"{made.name} {row.etag} {row.author} {None if source is None else source.schema_version}")
     return RegisteredTools(listed=MappingProxyType(listed), unlisted=MappingProxyType(unlisted), marks=tuple(marks))
 
 
@@ -144,8 +149,8 @@ def _capability(row: ResourceRow, source: Capability | None, imported: str | Non
         make_input_schema=partial(object_schema, schema),
         make_output_schema=lambda: output,
         annotations=annotations,
-        governance=_governance(body, annotations, source),
-        handler=partial(_execute, tool_id, body, imported),
+        governance=msgspec.structs.replace(_governance(body, annotations, source), by_agent=acts_as_agent(row.author)),
+        handler=partial(_execute, row, imported),
         convert=partial(converted, schema),
         authorization=partial(_authorization, tool_id),
         reaches=lambda arguments: (Reached(tool_name(tool_id)),),
@@ -200,16 +205,19 @@ async def define_tool_workflow(context: Context, row: ResourceRow) -> str:
     return workflow.hash
 
 
-async def _execute(
-    tool_id: str, body: JsonObject, imported: str | None, context: Context, given: JsonValue
-) -> ExecutionResult:
+async def _execute(row: ResourceRow, imported: str | None, context: Context, given: JsonValue) -> ExecutionResult:
     """Start the run of a call, and wait for its result for as long as the call may."""
-    workflow = _workflow(tool_id, body, imported)
+    tool_id = row.resource_id
+    refuse_proposed(context.services, row.author, f"tool {tool_id}", row.etag)
+    workflow = _workflow(tool_id, row.body, imported)
     await store_generated(context, workflow.hash, (DEFINE_TOOL, {"tool_id": tool_id}))
     with context.services.host.progress.starting():
-        row = await started_run(
-            context, ExecuteWorkflow(workflow_id=workflow.name, input=given), definition_hash=workflow.hash
+        run = await started_run(
+            context,
+            ExecuteWorkflow(workflow_id=workflow.name, input=given),
+            definition_hash=workflow.hash,
+            marks=dict(BY_AGENT) if acts_as_agent(row.author) else None,
         )
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience
-    return await with_held_calls(context, await wait_for_result(context, row.run_id, seconds))
+    return await with_held_calls(context, await wait_for_result(context, run.run_id, seconds))

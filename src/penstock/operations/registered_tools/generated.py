@@ -79,14 +79,17 @@ async def store_generated(
 
 
 async def started_reply(
-    context: Context, given: ExecuteWorkflow, definition_hash: str
+    context: Context, given: ExecuteWorkflow, definition_hash: str, marks: dict[str, str] | None = None
 ) -> Reply[ExecutionHandle | ExecutionResult]:
-    """Start a run of such a workflow; answer with a handle at once, or with its result if the call waits for it."""
+    """Start a run of such a workflow; answer with a handle at once, or with its result if the call waits for it.
+
+    `marks` are labels of the server.
+    """
     if not given.sync and not given.wait_seconds:
         idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
-        return _handle(context, await started_run(context, given, definition_hash=definition_hash))
+        return _handle(context, await started_run(context, given, definition_hash=definition_hash, marks=marks))
     with context.services.host.progress.starting():
-        row = await started_run(context, given, definition_hash=definition_hash)
+        row = await started_run(context, given, definition_hash=definition_hash, marks=marks)
     result = await with_held_calls(
         context, await wait_for_result(context, row.run_id, seconds_to_wait(context, given.wait_seconds))
     )

@@ -26,6 +26,7 @@ from penstock.operations.catalogue.reaching import named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.registries.registry import resource_id_type
@@ -117,6 +118,7 @@ async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
     workflow = _delegate_workflow(context, given.agent_id)
     row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
     if workflow is None and row is not None:
+        refuse_proposed(context.services, row.author, f"agent {given.agent_id}", row.etag)
         workflow = _workflow(given.agent_id, row.body)
     more: dict[str, Any] = {"input": work, "execution_id": given.execution_id, "labels": given.labels}
     if workflow is not None:

@@ -124,6 +124,7 @@ def _of_settings(context: Context) -> dict[str, JsonObject]:
 
 
 AGENTS = Registry(
+    stores="agent",
     kind=AGENT_KIND,
     article="an",
     body=AgentBody,

@@ -156,6 +156,7 @@ def _invalid(message: str, hint: str) -> Rejected:
 
 
 MODELS = Registry(
+    stores="model",
     kind="model",
     body=ModelBody,
     example_id="fast",

@@ -18,11 +18,12 @@ from msgspec import Meta
 
 from penstock.base import limits
 from penstock.base.errors import Conflict
-from penstock.base.json import JsonObject
-from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
+from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.catalogue.capability import Capability, DefinitionKind, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit, instant
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.reach import written_by
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
 
@@ -70,6 +71,8 @@ class Registry:
 
     kind: str
     """The prefix of its operations; `{kind}s` is its path."""
+    stores: DefinitionKind
+    """What an entry is, for the rules about who may write it."""
     article: str = "a"
     body: type[Body]
     example_id: str
@@ -184,7 +187,10 @@ class _RegistryOperations:
                 route=Route(method="POST", path=self._path, status=201, etag=True),
                 scopes=(f"{kind}:write",),
                 risk="medium",
+                stores=declared.stores,
                 subject="id",
+                find=self._find_new,
+                impact=self._impact,
                 errors=(f"{kind.upper()}_EXISTS", *declared.check_errors),
                 examples=(Example(arguments={"id": declared.example_id, **declared.create_example}),),
                 takes=self._create,
@@ -197,9 +203,11 @@ class _RegistryOperations:
                 scopes=(f"{kind}:write",),
                 idempotent=True,
                 risk="medium",
+                stores=declared.stores,
                 subject=self._id,
                 witness=self._witness,
-                find=self._table.finder(self._id),
+                find=self._find_changed,
+                impact=self._impact,
                 errors=(not_found, "PRECONDITION_FAILED", *declared.check_errors),
                 examples=(Example(arguments={self._id: declared.example_id, **declared.update_example}),),
                 takes=self._update,
@@ -228,13 +236,41 @@ class _RegistryOperations:
         row = await context.services.platform.resource(context.tenant, self._table.kind, resource_id)
         return {"kind": self._declared.kind, "id": resource_id, "etag": None if row is None else row.etag}
 
+    async def _find_new(self, context: Context, given: Any) -> None:
+        """Refuse an entry that cannot be stored, before anybody is asked to accept it."""
+        await self._check(context, given)
+        if await context.services.platform.resource(context.tenant, self._table.kind, given.id) is not None:
+            raise self._exists(given.id)
+        await self._prepared(context, given, None)
+
+    async def _find_changed(self, context: Context, given: Any) -> None:
+        await self._check(context, given)
+        await self._prepared(context, given, await self._table.find(context, getattr(given, self._id)))
+
+    async def _impact(self, context: Context, given: Any) -> JsonObject:
+        """Return who wrote an entry, and what of the stored one it would change."""
+        resource_id: str = given.id if isinstance(given, self._create) else getattr(given, self._id)
+        was = await context.services.platform.resource(context.tenant, self._table.kind, resource_id)
+        before, after = {} if was is None else was.body, await self._prepared(context, given, was)
+        changes: list[JsonValue] = [
+            {"path": f"/{name}", "before": before.get(name), "after": after.get(name)}
+            for name in sorted({*before, *after})
+            if before.get(name) != after.get(name)
+        ]
+        diff: JsonObject = {"same": not changes, "changes": changes}
+        return {self._declared.kind: resource_id, "written_by": written_by(context), "diff": diff}
+
+    def _exists(self, resource_id: str) -> Conflict:
+        kind = self._declared.kind
+        message = f"there is a {kind} {resource_id} already"
+        return Conflict(f"{kind.upper()}_EXISTS", message, f"change it with {kind}.update")
+
     async def _created(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
         row = self._table.row(context, given.id, await self._prepared(context, given, None))
-        kind, reply = self._declared.kind, self._reply(row, location=f"{self._path}/{given.id}")
+        reply = self._reply(row, location=f"{self._path}/{given.id}")
         if await self._table.put(context, row, None, reply) is not None:
-            message = f"there is a {kind} {given.id} already"
-            raise Conflict(f"{kind.upper()}_EXISTS", message, f"change it with {kind}.update")
+            raise self._exists(given.id)
         self._changed(context)
         return reply
 

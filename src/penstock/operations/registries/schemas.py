@@ -103,6 +103,7 @@ def _shown(row: ResourceRow) -> JsonObject:
 
 
 SCHEMAS = Registry(
+    stores="schema",
     kind="schema",
     body=SchemaBody,
     example_id="order",

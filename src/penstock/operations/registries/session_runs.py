@@ -24,6 +24,7 @@ from penstock.definitions.agents.sessions import conversation_of, session_docume
 from penstock.definitions.model import Workflow
 from penstock.engine.state import RunState
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.authorship import refuse_proposed, refuse_proposed_version
 from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.platform import ResourceRow
@@ -87,6 +88,7 @@ async def find_agent(context: Context, agent_id: str) -> FoundAgent:
     row = await services.platform.resource(context.tenant, AGENTS.kind, agent_id)
     stored = None
     if row is not None:
+        refuse_proposed(services, row.author, f"agent {agent_id}", row.etag)
         document = {**document_of_agent(agent_id, row.body), "name": f"agent:{agent_id}"}
     else:
         stored = await services.store.definition_named(agent_id, tenant=context.tenant)
@@ -99,6 +101,7 @@ async def find_agent(context: Context, agent_id: str) -> FoundAgent:
         raise Rejected("AGENT_TAKES_NO_MESSAGES", message, "start it with workflow.execute")
     workflow: Workflow = build.build_workflow(session_document(document))
     if stored is not None:
+        refuse_proposed_version(services, stored)
         # What is made of a trusted document is as trusted as that is, and signed by nobody.
         services.signatures.refuse(stored.name, stored.document, stored.hash)
         services.signatures.vouch(workflow.hash)

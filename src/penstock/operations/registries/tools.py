@@ -164,6 +164,7 @@ async def _prepared_tool(context: Context, body: JsonObject, was: ResourceRow | 
 
 
 TOOLS = Registry(
+    stores="tool",
     kind=TOOL_KIND,
     body=ToolBody,
     example_id="search",

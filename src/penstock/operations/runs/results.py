@@ -50,7 +50,7 @@ class HeldView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draft_id: str
     operation: str
     reason: str
-    """policy, draft, confirm, risk, agent_write or requested."""
+    """policy, draft, confirm, risk, agent_write, authorship or requested."""
     digest: str
     expires_at: str
     look: str

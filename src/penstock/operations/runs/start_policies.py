@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import scope_allows
 from penstock.definitions.start_needs import start_needs
+from penstock.governance.authorship import Author, acts_as_agent
 from penstock.governance.holds import Approval
 from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden
 from penstock.governance.policy.shapes import Unfit
@@ -27,10 +30,13 @@ from penstock.operations.gate.policies.history import give_back
 from penstock.operations.gate.policy_check import policy_refusal, reasons_for_audit
 from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint, Target
 from penstock.operations.permissions.makers import WEBHOOK, rights_of_maker
+from penstock.operations.permissions.reach import is_written_by_agent
 from penstock.operations.permissions.standing_authority import workflow_authority
-from penstock.operations.permissions.starting import READ_SCOPE, needs_to_start, unknown_workflow
+from penstock.operations.permissions.starting import READ_SCOPE, needs_of, needs_to_start, unknown_workflow
 from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.tool_schemas import governance_of, object_at, strictest
+from penstock.runtime.chains import TRUST_LABEL
+from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
     "TRUST_LABEL",
@@ -43,8 +49,6 @@ __all__ = [
 ]
 
 
-TRUST_LABEL = "penstock.trust"
-"""The label of runs whose input came over MCP. Their children inherit it."""
 StartCounts: TypeAlias = Literal["now", "later", "earlier"]
 """When a start counts for policies: the call starts it, or only stores what will, or finds what it started before."""
 
@@ -67,15 +71,19 @@ async def refuse_by_policy(
         raise refusal
 
 
-def starts_freely(context: Context, document: JsonObject) -> bool:
+def starts_freely(context: Context, row: DefinitionRow) -> bool:
     """Whether it is known without reading anything that nobody decides about a start, so that nothing denies it."""
     stage, request = context.services.policies, context.request
     if context.capability.populator != "builtin" or request.surface == "system":
         return True
-    return (stage is None or stage.has_none(context.tenant)) and not _may_hold(context, document)
+    if context.services.holds.authorship.enforced and (
+        acts_as_agent(row.author) or needs_of(context.services, row).children
+    ):
+        return False  # an agent may have written it, or one of its children
+    return (stage is None or stage.has_none(context.tenant)) and not _may_hold(context, row.document)
 
 
-async def start_denial(
+async def start_denial(  # noqa: PLR0913  # what is started, by whom, for whom, and who wrote it
     context: Context,
     name: str,
     document: JsonObject,
@@ -83,17 +91,19 @@ async def start_denial(
     *,
     maker: Principal | None = None,
     counts: StartCounts = "now",
+    author: Author | None = None,
 ) -> PenstockError | None:
     """Return why policies do not permit to start a workflow with this input; None if they do.
 
     Raise `HoldRequired` if the start has to wait for approval, by the policies or by what the document says of itself.
+    `author` wrote the version: a start of what an agent wrote is decided as the call of an agent.
     """
     stage, request = context.services.policies, context.request
     if context.capability.populator != "builtin" or request.surface == "system":
         return None
     policies = None if stage is None or stage.has_none(context.tenant) else await stage.of(context.tenant)
     if stage is None or policies is None:
-        await _hold(context, document)
+        await _hold(context, document, author=author)
         return None
     principal = maker or context.principal
     if request.surface == "webhook" and maker is None:
@@ -116,10 +126,10 @@ async def start_denial(
         if context.rehearses or is_approved(request, decided):
             return None
         if request.approval is None:
-            await _hold(context, document, policy_approvals(decided))
+            await _hold(context, document, policy_approvals(decided), author=author)
     refusal = policy_refusal(f"starting {name}", context.principal, decided)
     if refusal is None:
-        await _hold(context, document)
+        await _hold(context, document, author=author)
     else:  # some operations answer with a refused start instead of being refused
         await give_back(context.services.platform, context.call.uses)
     if refusal is not None and _hides(decided.outcome) and not scope_allows(context.principal.scopes, READ_SCOPE):
@@ -172,22 +182,36 @@ def _may_hold(context: Context, document: JsonObject, asked: tuple[Approval, ...
     return bool(asked) or request.by_agent or "draft" in object_at(document, "governance")
 
 
-async def _hold(context: Context, document: JsonObject, asked: tuple[Approval, ...] = ()) -> None:
+async def _hold(
+    context: Context, document: JsonObject, asked: tuple[Approval, ...] = (), *, author: Author | None = None
+) -> None:
     """Hold the call that would start a workflow, if its document, or a policy (`asked`), says that it waits.
 
     Nothing was changed yet. A call that was approved is the whole call, with what it starts.
     """
     request = context.request
-    if context.holds is None or not _may_hold(context, document, asked):
+    if context.holds is None or request.approval is not None or request.from_inside:
+        return
+    by_agent = request.by_agent or await _is_by_agent(context, document, author)
+    if not by_agent and not _may_hold(context, document, asked):
         return
     declared = object_at(document, "governance")
     governance = governance_of(declared, context.capability.governance.scopes)
-    if request.by_agent:
+    if by_agent:
         needs = await needs_to_start(context.services, context.tenant, [start_needs(document)])
         governance = strictest(governance, (item.governance for item in needs))
+    governance = msgspec.structs.replace(governance, by_agent=by_agent)
     hold = await context.holds.hold_of(context, facts_of(request, governance), asked)
     if hold is not None:
         raise HoldRequired(hold, governance)
+
+
+async def _is_by_agent(context: Context, document: JsonObject, author: Author | None) -> bool:
+    """Whether an agent wrote a version, or one of its children: the weaker of starter and author decides."""
+    services = context.services
+    if not services.holds.authorship.enforced:
+        return False
+    return acts_as_agent(author) or await is_written_by_agent(services, context.tenant, start_needs(document))
 
 
 def _hides(outcome: object) -> bool:

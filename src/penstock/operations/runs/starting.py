@@ -37,6 +37,7 @@ from penstock.operations.permissions.admission import admit_run, admit_start
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
 from penstock.operations.runs.fields import ChosenId, Labels, ShortText, Text, Wait
 from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
+from penstock.runtime.chains import UNTRUSTED
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 from penstock.runtime.spending import CALLER_LABEL
@@ -81,7 +82,6 @@ class ExecuteWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 _OUR_LABELS = "penstock."
 DEPTH_LABEL = "penstock.depth"
 """Its label that says how many runs called each other to get there."""
-UNTRUSTED = "untrusted"
 
 
 def new_run_id(context: Context, chosen: str | None) -> tuple[str, bool]:
@@ -221,9 +221,9 @@ async def _refuse_by_policy(
 ) -> None:
     """Refuse a start that policies do not permit for one of these versions; an unfit input is reported first."""
     for row in versions:
-        if starts_freely(context, row.document):
+        if starts_freely(context, row):
             continue
-        denial = await start_denial(context, row.name, row.document, given, counts=counts)
+        denial = await start_denial(context, row.name, row.document, given, counts=counts, author=row.author)
         if denial is None:
             continue
         workflow = await context.services.host.workflow(row.hash)

@@ -27,8 +27,9 @@ from penstock.operations.catalogue.reaching import named
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_workflow
-from penstock.operations.permissions.makers import maker_id
-from penstock.operations.permissions.standing_authority import AUTHORITY, schedule_authority
+from penstock.operations.permissions.authorship import author_of, refuse_proposed
+from penstock.operations.permissions.makers import author_of_schedule, maker_id
+from penstock.operations.permissions.standing_authority import AUTHOR, AUTHORITY, schedule_authority
 from penstock.operations.permissions.starting import refuse_start
 from penstock.operations.runs.fields import CHOSEN_ID, AnyId, Name, ShortText
 from penstock.operations.runs.handles import handle_now
@@ -232,6 +233,7 @@ def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:
     route=Route(method="POST", path="/schedules", status=201),
     scopes=("schedule:write", "workflow:run"),
     risk="medium",
+    stores="schedule",
     subject="workflow_id",
     find=_find_scheduled,
     reaches=named("workflow:", "workflow_id"),
@@ -265,6 +267,7 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
         "made_by": context.principal.id,
         **schedule_authority(context),
         **_mark(context),
+        AUTHOR: msgspec.to_builtins(author_of(context)),
     }
     spec = {name: value for name, value in spec.items() if value is not None}
     known = await context.services.store.schedules(tenant=context.tenant)
@@ -333,6 +336,7 @@ async def schedule_get(context: Context, given: NamedSchedule) -> ScheduleView:
     scopes=("schedule:write", "workflow:run"),
     idempotent=True,
     risk="medium",
+    stores="schedule",
     subject="schedule_id",
     find=_find_schedule,
     reaches=named("schedule:", "schedule_id"),
@@ -370,6 +374,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     # From now on it acts for the principal that changed it: nobody's rights may serve what others make of a schedule.
     changes["made_by"] = context.principal.id
     changes.update({AUTHORITY: None, **schedule_authority(context), **_mark(context)})
+    changes[AUTHOR] = msgspec.to_builtins(author_of(context))
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
     record = _recorded(context)
@@ -461,7 +466,13 @@ async def _paused(context: Context, schedule_id: str, *, paused: bool) -> Schedu
     subject="schedule_id",
     find=_find_schedule,
     reaches=named("schedule:", "schedule_id"),
-    errors=("SCHEDULE_NOT_FOUND", "SCHEDULE_NOT_STARTED", "EXECUTION_NOT_FOUND", "QUOTA_EXCEEDED"),
+    errors=(
+        "SCHEDULE_NOT_FOUND",
+        "SCHEDULE_NOT_STARTED",
+        "EXECUTION_NOT_FOUND",
+        "QUOTA_EXCEEDED",
+        "VERSION_PROPOSED",
+    ),
 )
 async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[ExecutionHandle]:
     """Start an execution of a schedule at once.
@@ -469,6 +480,7 @@ async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[Exec
     As the clock would, with its input and its rule for executions that still go on; the timetable stays as it is.
     """
     row = await _found(context, given.schedule_id)
+    refuse_proposed(context.services, author_of_schedule(row), f"schedule {given.schedule_id}")
     await _refuse_start(context, row)
     await admit_workflow(context, row.workflow_name)
     made, _ = new_run_id(context, None)

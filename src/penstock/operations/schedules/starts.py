@@ -18,8 +18,10 @@ from penstock.operations.gate.context import Context, Principal
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.permissions.admission import admit_workflow
+from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.operations.permissions.makers import (
     SCHEDULE,
+    author_of_schedule,
     authority_of_schedule,
     check_maker,
     maker_id,
@@ -57,6 +59,9 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
     row = await scheduler.find(given.schedule_id)
     if row is None or row.tenant != context.tenant:
         raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
+    refuse_proposed(
+        context.services, author_of_schedule(row), f"schedule {id_for_callers(row.tenant, row.schedule_id)}"
+    )
     authority = await authority_of_schedule(context.services, row)
     maker = await rights_of_maker(context.services, context.principal.on_behalf_of, context.tenant, SCHEDULE, authority)
     newest = await context.services.store.definition_named(row.workflow_name, tenant=row.tenant)

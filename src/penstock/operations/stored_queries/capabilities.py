@@ -29,6 +29,7 @@ from penstock.graph.values import GraphValue
 from penstock.operations.catalogue.capability import QUERY, Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.exposure import ExposedGraph
 from penstock.operations.gate.context import Context, Services
+from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.operations.stored_queries.access import graph_store, opened_graph, view_at
 from penstock.operations.stored_queries.checking import CheckedGraph, checked_at, checked_graph
 from penstock.operations.stored_queries.definitions import GRAPHS, GraphDefinition, StoredQuery, definition_of
@@ -274,6 +275,7 @@ async def _read(
 ) -> ReadAnswer:
     """Read the version that is asked for. A snapshot may have an earlier schema, which the query has to fit as well."""
     services = context.services
+    refuse_proposed(services, query.author, f"query {row.ref.name}/{query.name}")
     store = graph_store(services)
     view = await view_at(store, row.ref, given.branch, given.snapshot)
     if view.schema_version != row.schema_version:
@@ -284,6 +286,8 @@ async def _read(
 async def _change(graph_id: str, name: str, context: Context, given: QueryCall) -> ChangeAnswer:
     """Change the graph by the query as it is stored now."""
     graph = await opened_graph(context, graph_id)
+    stored = graph.definition.by_name.get(name)
+    refuse_proposed(context.services, None if stored is None else stored.author, f"query {graph_id}/{name}")
     checked = checked_graph(context.services, graph.row, graph.definition)
     query = checked.queries.get(name)
     if query is None:

@@ -16,6 +16,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.governance.authorship import Author
 from penstock.operations.gate.context import Services
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.platform import ResourceRow
@@ -37,6 +38,8 @@ class StoredQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is in lists of tools. It can be called in any case."""
     tool_name: str | None = None
     """Its name as a tool, if not its own."""
+    author: Author | None = None
+    """Who wrote it, and who accepted it; None for a query of a file, and if that was not recorded."""
 
     @property
     def called(self) -> str:

@@ -119,6 +119,7 @@ def _sends_outputs(arguments: JsonObject) -> Revealed:
     scopes=("webhook:write",),
     open_world=True,
     risk="high",
+    stores="webhook",
     errors=("WEBHOOK_URL_INVALID", "WEBHOOKS_LIMITED", "FIELDS_HIDDEN"),
     repeat=_repeat,
     examples=(
@@ -192,6 +193,7 @@ async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
     idempotent=True,
     open_world=True,
     risk="high",
+    stores="webhook",
     subject="endpoint_id",
     find=_ENDPOINTS.finder("endpoint_id"),
     errors=(
@@ -261,6 +263,7 @@ async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
     route=Route(method="POST", path="/webhooks/{endpoint_id}/rotate", status=201),
     scopes=("webhook:write",),
     risk="high",
+    stores="webhook",
     subject="endpoint_id",
     find=_ENDPOINTS.finder("endpoint_id"),
     errors=("WEBHOOK_NOT_FOUND", "DURATION_INVALID", "PRECONDITION_FAILED"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.base import limits
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
@@ -22,14 +22,27 @@ from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.agent_names import refuse_agent_name
+from penstock.operations.permissions.authorship import author_of
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
+from penstock.operations.permissions.starting import protecting_version
 from penstock.operations.workflows.documents import compiled
-from penstock.operations.workflows.operations import has_triggers, not_put, refuse_loosening, refuse_triggers
+from penstock.operations.workflows.storing import (
+    has_triggers,
+    hold_loosening,
+    not_put,
+    refuse_loosening,
+    refuse_triggers,
+    version_impact,
+)
 from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows
 from penstock.runtime.host.definitions import definition_row, is_stored
 from penstock.runtime.ports.runs import DefinitionRefused, DefinitionRow
 
 __all__ = ["OPERATIONS"]
+
+
+# Whoever accepts an import looks at its versions one by one; the documents themselves are in the call.
+_VERSIONS_SHOWN_MAX = 50
 
 
 @dataclass(slots=True)
@@ -40,6 +53,8 @@ class _Plan:
     imported: list[str] = field(default_factory=list)
     overwritten: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    chosen: list[Workflow] = field(default_factory=list)
+    """The versions that are stored, as they are compiled."""
 
     @property
     def answer(self) -> Imported:
@@ -85,12 +100,30 @@ def _all_named(arguments: JsonObject) -> str | None:
     return ",".join(name for name in names if name is not None) or None
 
 
+async def _find_import(context: Context, given: ImportWorkflows) -> _Plan:
+    """Return what an import changes, after all checks. Nothing is changed."""
+    workflows = [await compiled(context, document) for document in given.workflows]
+    return await _planned(context, workflows, overwrite=given.overwrite)
+
+
+async def _impact(context: Context, given: ImportWorkflows) -> JsonObject:
+    """Return what each version would change, and what it can reach."""
+    plan = await _find_import(context, given)
+    changes: list[JsonValue] = [
+        await version_impact(context, workflow) for workflow in plan.chosen[:_VERSIONS_SHOWN_MAX]
+    ]
+    return {"workflows": changes, "changed": len(plan.chosen), "skipped": list(plan.skipped)}
+
+
 @operation(
     "workflow.import",
     route=Route(method="POST", path="/workflows/import"),
     scopes=("workflow:write",),
     idempotent=True,
     risk="medium",
+    stores="workflow",
+    find=_find_import,
+    impact=_impact,
     subject=_all_named,
     errors=(
         "INVALID_DOCUMENT",
@@ -117,10 +150,11 @@ async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
     skipped unless `overwrite` is set.
     """
     services, tenant = context.services, context.tenant
-    workflows = [await compiled(context, document) for document in given.workflows]
-    plan = await _planned(context, workflows, overwrite=given.overwrite)
+    plan = await _find_import(context, given)
     if not plan.changes:
         return plan.answer
+    for workflow in filter(has_triggers, plan.chosen):
+        await keep_workflow_authority(context, workflow.name, workflow.hash)
     call = idempotency.answered(context, Reply(value=plan.answer))
     call.each(plan.audit_details)
     expected = [(row, None if before is None else before.hash) for row, before in plan.changes]
@@ -139,18 +173,24 @@ async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite
     services, tenant, plan = context.services, context.tenant, _Plan()
     newest: dict[str, DefinitionRow | None] = {}
     chosen: list[Workflow] = []
+    author = author_of(context)
     for workflow in workflows:
         name = workflow.name
         if name not in newest:
             newest[name] = await services.store.definition_named(name, tenant=tenant)
         current = newest[name]
-        if current is not None and (not overwrite or is_stored(current, workflow)):
+        if current is not None and (not overwrite or is_stored(current, workflow, author)):
             plan.skipped.append(name)
             continue
-        refuse_loosening(context, workflow, current)
+        before = current or await protecting_version(services, tenant, name)
+        refuse_loosening(context, workflow, before)
+        if before is not None:
+            await hold_loosening(context, before.document, workflow.document)
         await refuse_agent_name(context, name, workflow.document)
         services.signatures.refuse(name, workflow.document, workflow.hash)
-        row = definition_row(workflow, tenant=tenant, created_by=context.principal.id, at=context.now_ms())
+        row = definition_row(
+            workflow, tenant=tenant, created_by=context.principal.id, at=context.now_ms(), author=author
+        )
         plan.changes.append((row, current))
         (plan.overwritten if current else plan.imported).append(name)
         newest[name] = row
@@ -160,8 +200,7 @@ async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite
         stored.update({row.name: row for row, _ in plan.changes})
         for workflow in chosen:
             await refuse_triggers(context, workflow, stored)
-            if has_triggers(workflow):
-                await keep_workflow_authority(context, workflow.name, workflow.hash)
+    plan.chosen.extend(chosen)
     return plan
 
 

@@ -9,40 +9,33 @@ moving workflows between servers is in `bundles`.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
 
-from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding, Severity
-from penstock.definitions.start_needs import start_needs
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, document_name
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.gate.holds import HoldRequired, facts_of
-from penstock.operations.permissions.agent_names import refuse_agent_name
-from penstock.operations.permissions.standing_authority import keep_workflow_authority
+from penstock.operations.permissions.authorship import author_of
 from penstock.operations.permissions.starting import (
     find_workflow,
-    first_missing,
     found_definition,
-    needs_of,
-    scopes_to_start,
 )
 from penstock.operations.permissions.witnesses import workflow_witness
-from penstock.operations.runs.tool_schemas import governance_of, object_at
 from penstock.operations.workflows.documents import checked_document, compiled, document_of
-from penstock.operations.workflows.references import filled_in, reference_warnings
+from penstock.operations.workflows.references import reference_warnings
+from penstock.operations.workflows.storing import check_version, put_workflow, refuse_existing, version_impact
 from penstock.operations.workflows.views import (
     CreateWorkflow,
     DeleteWorkflow,
@@ -60,14 +53,10 @@ from penstock.operations.workflows.views import (
     summary_of,
     view_of,
 )
-from penstock.runtime.host.definitions import is_stored, name_taken
-from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.host.definitions import is_stored
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
-    DefinitionChanged,
-    DefinitionNameTaken,
-    DefinitionPut,
     DefinitionRow,
 )
 
@@ -79,11 +68,6 @@ else:
 __all__ = [
     "OPERATIONS",
     "expected_hash",
-    "has_triggers",
-    "not_put",
-    "put_workflow",
-    "refuse_loosening",
-    "refuse_triggers",
 ]
 
 
@@ -93,99 +77,6 @@ _EXAMPLE: JsonObject = {
     "input": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
     "nodes": [{"id": "greeting", "type": "end", "output": {"text": '${ "Hello, " + .input.name }'}}],
 }
-
-
-async def put_workflow(
-    context: Context,
-    workflow: Workflow,
-    *,
-    expected_hash: str | AnyHash | None,
-    answer: Callable[[DefinitionRow], Reply[Any]] | None = None,
-) -> DefinitionRow:
-    """Store a version and update its schedules; raise Conflict if another change was faster.
-
-    `answer` makes the call's answer from the version; it is stored with the version.
-    """
-    services = context.services
-    await refuse_triggers(context, workflow)
-    await refuse_agent_name(context, workflow.name, workflow.document)
-    current = await services.store.definition_named(workflow.name, tenant=context.tenant)
-    refuse_loosening(context, workflow, current)
-    if current is not None:
-        await hold_loosening(context, current.document, workflow.document)
-    if has_triggers(workflow):
-        await keep_workflow_authority(context, workflow.name, workflow.hash)
-
-    def call(row: DefinitionRow) -> CallRecord:
-        return context.call if answer is None else idempotency.answered(context, answer(row))
-
-    outcome = await services.host.register(
-        workflow, tenant=context.tenant, created_by=context.principal.id, expected_hash=expected_hash, call=call
-    )
-    if isinstance(outcome, DefinitionChanged) and expected_hash is None:
-        message = f"there is a workflow {workflow.name} already"
-        raise Conflict("WORKFLOW_EXISTS", message, "change it with workflow.update", {"hash": outcome.current_hash})
-    if not isinstance(outcome, DefinitionPut):
-        raise not_put(workflow.name, outcome)
-    services.definitions_changed(context.tenant)
-    await services.scheduler.follow(workflow.name, tenant=context.tenant)
-    row = await services.store.definition(workflow.hash, tenant=context.tenant)
-    if row is None:
-        raise NotFound("WORKFLOW_NOT_FOUND", f"the workflow {workflow.name} is gone")
-    return row
-
-
-def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conflict:
-    """Return the error that says why a version was not stored."""
-    if isinstance(outcome, DefinitionNameTaken):
-        return name_taken(name, outcome)
-    message = f"{name} was changed in between: its newest version is {outcome.current_hash}"
-    return Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
-
-
-def has_triggers(workflow: Workflow) -> bool:
-    """Whether a workflow has an enabled trigger, which starts executions without a call."""
-    return any(trigger.get("enabled") is not False for trigger in workflow.triggers)
-
-
-async def refuse_triggers(
-    context: Context, workflow: Workflow, newest: Mapping[str, DefinitionRow] | None = None
-) -> None:
-    """Refuse to store triggers if the caller may not start the workflow: they start executions on the caller's behalf.
-
-    `newest` holds the tenant's workflows as they will be, for calls that store several at once.
-    """
-    if not has_triggers(workflow):
-        return
-    needed = await scopes_to_start(context.services, context.tenant, [start_needs(workflow.document)], newest)
-    missing = first_missing(context.principal, needed)
-    if missing is not None:
-        message = f"the triggers of {workflow.name} start executions, which needs the scope {missing}"
-        hint = "ask the owner for a key with that scope, or store the workflow without `triggers`"
-        raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
-
-
-def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRow | None) -> None:
-    """Refuse to remove a scope from a document if the caller lacks it: otherwise the caller could start it then."""
-    kept = start_needs(workflow.document).scopes
-    before = needs_of(context.services, current).scopes if current is not None else ()
-    missing = first_missing(context.principal, [scope for scope in before if scope not in kept])
-    if missing is not None:
-        message = f"{workflow.name} needs the scope {missing}; only a key that has it may take it out of the document"
-        hint = "leave `governance.scopes` as they are, or ask the owner for a key with that scope"
-        raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
-
-
-async def hold_loosening(context: Context, before: JsonObject, after: JsonObject) -> None:
-    """Hold a change by which an agent could start something at once that would have to wait as it is."""
-    request = context.request
-    if context.holds is None or request.approval is not None or not request.by_agent:
-        return
-    scopes = context.capability.governance.scopes
-    was, becomes = (governance_of(object_at(item, "governance"), scopes) for item in (before, after))
-    hold = await context.holds.hold_of(context, facts_of(request, was))
-    if hold is not None and await context.holds.hold_of(context, facts_of(request, becomes)) is None:
-        raise HoldRequired(hold, was)
 
 
 def expected_hash(if_match: str | None) -> str | AnyHash:
@@ -201,12 +92,32 @@ def _named(arguments: JsonObject) -> str | None:
     return document_name(arguments.get("document")) or (chosen if isinstance(chosen, str) else None)
 
 
+async def _first_version(context: Context, given: CreateWorkflow) -> Workflow:
+    """Return the version that a new workflow begins with, after all checks of the document."""
+    document = await document_of(context, given.document, given.source, given.id, given.name, given.tasks)
+    return await compiled(context, document)
+
+
+async def _find_create(context: Context, given: CreateWorkflow) -> None:
+    workflow = await _first_version(context, given)
+    await refuse_existing(context, workflow.name)
+    await check_version(context, workflow)
+
+
+async def _create_impact(context: Context, given: CreateWorkflow) -> JsonObject:
+    """Return who wrote a new workflow, and what it can reach."""
+    return await version_impact(context, await _first_version(context, given))
+
+
 @operation(
     "workflow.create",
     route=Route(method="POST", path="/workflows", status=201, etag=True),
     scopes=("workflow:write",),
     risk="medium",
+    stores="workflow",
     subject=_named,
+    find=_find_create,
+    impact=_create_impact,
     errors=(
         "INVALID_DOCUMENT",
         "DOCUMENT_TOO_COSTLY",
@@ -223,8 +134,7 @@ async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[Work
     Stores the first version of a workflow, after checking it completely. Give the document as an object or as text.
     Refused if the name is taken; call workflow.update then. Afterwards start it with workflow.execute.
     """
-    document = await document_of(context, given.document, given.source, given.id, given.name, given.tasks)
-    workflow = await compiled(context, document)
+    workflow = await _first_version(context, given)
     context.call.about(workflow.name)
     answer = partial(_created, context, await reference_warnings(context, workflow.document))
     return answer(await put_workflow(context, workflow, expected_hash=None, answer=answer))
@@ -279,13 +189,25 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
 
 
+async def _next_version(context: Context, given: UpdateWorkflow) -> Workflow:
+    """Return the version that a change makes, after all checks; raise `Rejected` if it is one of another workflow."""
+    document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
+    workflow = await compiled(context, document)
+    if workflow.name != given.workflow_id:
+        message = f"the document is called {workflow.name}, not {given.workflow_id}"
+        raise Rejected("WORKFLOW_NAME_DIFFERS", message, "a workflow keeps its name; create another one instead")
+    return workflow
+
+
+async def _find_update(context: Context, given: UpdateWorkflow) -> None:
+    await found_definition(context, given.workflow_id)
+    await check_version(context, await _next_version(context, given))
+
+
 async def _update_impact(context: Context, given: UpdateWorkflow) -> JsonObject:
-    """Return what a new version would change, and whom that would break."""
-    current = await found_definition(context, given.workflow_id)
-    sent = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
-    document = (await filled_in(context, sent, ())).document
-    found = await asyncio.to_thread(compare.diff_documents, current.document, document)
-    return {"diff": found.to_json()}
+    """Return what a new version would change, whom that would break, and what it can reach."""
+    await found_definition(context, given.workflow_id)
+    return await version_impact(context, await _next_version(context, given))
 
 
 @operation(
@@ -294,9 +216,10 @@ async def _update_impact(context: Context, given: UpdateWorkflow) -> JsonObject:
     scopes=("workflow:write",),
     idempotent=True,
     risk="medium",
+    stores="workflow",
     subject="workflow_id",
     witness=workflow_witness,
-    find=find_workflow,
+    find=_find_update,
     impact=_update_impact,
     errors=(
         *SIGNATURE_ERRORS,
@@ -328,14 +251,10 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
     If-Match to be refused when somebody else changed it in between.
     """
     current = await found_definition(context, given.workflow_id)
-    document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
-    workflow = await compiled(context, document)
-    if workflow.name != given.workflow_id:
-        message = f"the document is called {workflow.name}, not {given.workflow_id}"
-        raise Rejected("WORKFLOW_NAME_DIFFERS", message, "a workflow keeps its name; create another one instead")
+    workflow = await _next_version(context, given)
     expected = expected_hash(given.if_match)
     answer = partial(_changed, context, await reference_warnings(context, workflow.document))
-    if is_stored(current, workflow) and expected in (ANY, current.hash):
+    if is_stored(current, workflow, author_of(context)) and expected in (ANY, current.hash):
         return answer(current)
     return answer(await put_workflow(context, workflow, expected_hash=expected, answer=answer))
 

@@ -36,6 +36,7 @@ from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.operations.workflows.tasks import Task, TaskId
+from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = ["OPERATIONS"]
@@ -198,6 +199,7 @@ async def _checked(context: Context, node: JsonObject, whole: JsonObject) -> Jso
     destructive=True,
     open_world=True,
     risk="high",
+    stores="workflow",
     subject="workflow_id",
     find=_find,
     reaches=_reaches,
@@ -248,7 +250,9 @@ async def task_execute(context: Context, given: ExecuteTask) -> Reply[ExecutionH
         execution_id=given.execution_id,
         labels=given.labels,
     )
-    return await started_reply(context, start, workflow.hash)
+    # Whoever sends a node is its author.
+    by_agent = context.request.by_agent and context.services.holds.authorship.enforced
+    return await started_reply(context, start, workflow.hash, dict(BY_AGENT) if by_agent else None)
 
 
 OPERATIONS: tuple[Capability, ...] = (task_execute, task_define)

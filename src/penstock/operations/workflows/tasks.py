@@ -16,13 +16,15 @@ from msgspec import Meta
 
 from penstock.base.errors import Conflict, NotFound, Rejected
 from penstock.base.json import JsonObject
+from penstock.definitions.model import Workflow
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, IfMatch, WorkflowId
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import found_definition
 from penstock.operations.workflows.documents import compiled
-from penstock.operations.workflows.operations import expected_hash, put_workflow
+from penstock.operations.workflows.operations import expected_hash
+from penstock.operations.workflows.storing import check_version, put_workflow, version_impact
 from penstock.runtime.ports.runs import ANY, DefinitionRow
 
 __all__ = ["OPERATIONS"]
@@ -116,17 +118,6 @@ def _position(row: DefinitionRow, task_id: str) -> int:
     raise NotFound("TASK_NOT_FOUND", f"{row.name} has no task {task_id}", f"its tasks are: {known}")
 
 
-async def _find_task(context: Context, given: Any) -> int:
-    """Find the task that the input of a call names."""
-    return _position(await found_definition(context, given.workflow_id), given.task_id)
-
-
-async def _find_place(context: Context, given: Any) -> int | None:
-    """Find the task after which the input of a call puts another."""
-    row = await found_definition(context, given.workflow_id)
-    return None if given.after is None else _position(row, given.after)
-
-
 def _view(row: DefinitionRow, number: int) -> TaskView:
     node = _nodes(row)[number]
     return TaskView(
@@ -137,6 +128,53 @@ def _view(row: DefinitionRow, number: int) -> TaskView:
         position=number,
         task=node,
     )
+
+
+async def _version_with(context: Context, row: DefinitionRow, nodes: list[JsonObject]) -> Workflow:
+    """Return the version with these nodes, after all checks of the document."""
+    document: JsonObject = {**row.document, "nodes": list(nodes)}
+    # The signature was made for the previous document.
+    document.pop("signature", None)
+    return await compiled(context, document)
+
+
+async def _next_version(context: Context, given: CreateTask | UpdateTask | DeleteTask) -> Workflow:
+    """Return the version that a change of a task makes; raise what the change itself would raise."""
+    row = await found_definition(context, given.workflow_id)
+    if isinstance(given, CreateTask):
+        return await _version_with(context, row, _with_task(row, given)[0])
+    nodes, number = _nodes(row), _position(row, given.task_id)
+    if isinstance(given, UpdateTask):
+        _refuse_other_id(given)
+        nodes[number] = given.task
+    else:
+        del nodes[number]
+    return await _version_with(context, row, nodes)
+
+
+def _with_task(row: DefinitionRow, given: CreateTask) -> tuple[list[JsonObject], int]:
+    """Return the nodes of a workflow with another one, and where that is."""
+    nodes = _nodes(row)
+    if any(node.get("id") == given.task.get("id") for node in nodes):
+        message = f"{row.name} has a task {given.task.get('id')} already"
+        raise Conflict("TASK_EXISTS", message, "change it with task.update")
+    number = len(nodes) if given.after is None else _position(row, given.after) + 1
+    return [*nodes[:number], given.task, *nodes[number:]], number
+
+
+def _refuse_other_id(given: UpdateTask) -> None:
+    if given.task.get("id") != given.task_id:
+        message = f"the task is called {given.task.get('id')}, not {given.task_id}"
+        raise Rejected("TASK_ID_DIFFERS", message, "a task keeps its id; create another one instead")
+
+
+async def _find_version(context: Context, given: CreateTask | UpdateTask | DeleteTask) -> None:
+    await check_version(context, await _next_version(context, given))
+
+
+async def _impact(context: Context, given: CreateTask | UpdateTask | DeleteTask) -> JsonObject:
+    """Return what the new version of the workflow would change, and what it can reach."""
+    return await version_impact(context, await _next_version(context, given))
 
 
 async def _with_nodes(
@@ -151,10 +189,7 @@ async def _with_nodes(
     if expected is not ANY and expected != row.hash:
         message = f"{row.name} was changed in between: its newest version is {row.hash}"
         raise Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
-    document: JsonObject = {**row.document, "nodes": list(nodes)}
-    # The signature was made for the previous document.
-    document.pop("signature", None)
-    workflow = await compiled(context, document)
+    workflow = await _version_with(context, row, nodes)
     return answer(await put_workflow(context, workflow, expected_hash=row.hash, answer=answer))
 
 
@@ -165,8 +200,10 @@ async def _with_nodes(
     ),
     scopes=("workflow:write",),
     risk="medium",
+    stores="workflow",
     subject="workflow_id",
-    find=_find_place,
+    find=_find_version,
+    impact=_impact,
     errors=(*_ERRORS, "TASK_EXISTS"),
     examples=(Example(arguments={"workflow_id": "greet", "task": {"id": "pause", "type": "wait", "duration": "1s"}}),),
 )
@@ -176,18 +213,13 @@ async def task_create(context: Context, given: CreateTask) -> Reply[TaskView]:
     The node goes to the end, or after the one named. Makes a new version of the workflow, which is checked completely.
     """
     row = await found_definition(context, given.workflow_id)
-    nodes = _nodes(row)
-    if any(node.get("id") == given.task.get("id") for node in nodes):
-        message = f"{row.name} has a task {given.task.get('id')} already"
-        raise Conflict("TASK_EXISTS", message, "change it with task.update")
-    number = len(nodes) if given.after is None else _position(row, given.after) + 1
+    nodes, number = _with_task(row, given)
 
     def created(stored: DefinitionRow) -> Reply[TaskView]:
         view = _view(stored, number)
         place = f"/workflows/{quote(row.name, safe='')}/tasks/{quote(view.id, safe='')}"
         return Reply(value=view, etag=stored.hash, location=place)
 
-    nodes = [*nodes[:number], given.task, *nodes[number:]]
     return await _with_nodes(context, row, nodes, given.if_match, created)
 
 
@@ -234,8 +266,10 @@ async def task_list(context: Context, given: ListTasks) -> Reply[TaskList]:
     scopes=("workflow:write",),
     idempotent=True,
     risk="medium",
+    stores="workflow",
     subject="workflow_id",
-    find=_find_task,
+    find=_find_version,
+    impact=_impact,
     errors=(*_ERRORS, "TASK_ID_DIFFERS"),
     examples=(
         Example(
@@ -250,9 +284,7 @@ async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
     """
     row = await found_definition(context, given.workflow_id)
     number = _position(row, given.task_id)
-    if given.task.get("id") != given.task_id:
-        message = f"the task is called {given.task.get('id')}, not {given.task_id}"
-        raise Rejected("TASK_ID_DIFFERS", message, "a task keeps its id; create another one instead")
+    _refuse_other_id(given)
     nodes = _nodes(row)
     nodes[number] = given.task
 
@@ -268,8 +300,10 @@ async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
     scopes=("workflow:write",),
     destructive=True,
     risk="medium",
+    stores="workflow",
     subject="workflow_id",
-    find=_find_task,
+    find=_find_version,
+    impact=_impact,
     errors=_ERRORS,
 )
 async def task_delete(context: Context, given: DeleteTask) -> Reply[Deleted]:

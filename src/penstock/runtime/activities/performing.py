@@ -205,6 +205,8 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tenant: str = DEFAULT_TENANT
     hidden: tuple[str, ...] = ()
     """Secret values in the arguments. No text that contains one of them may be shown to anybody."""
+    secret_hosts: tuple[str, ...] | None = None
+    """The hosts that the secrets in the arguments may be sent to; None if they are bound to no host."""
     client_kinds: tuple[str, ...] = ()
     """The kinds of requests that the program that started the run can answer."""
     principal: str | None = None

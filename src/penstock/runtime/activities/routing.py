@@ -15,9 +15,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.base.errors import Unavailable
+from penstock.base.ids import AUTHOR_LABEL
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.templates import ANSWER_REFERENCE, SECRET_REFERENCE, as_text
 from penstock.definitions.secret_answers import with_values
+from penstock.governance.secret_hosts import NOT_BOUND, NOT_FOR_HOST, allowed_hosts, unbound_secret
 from penstock.runtime.activities.performing import (
     ActivityAsks,
     ActivityCall,
@@ -28,11 +30,21 @@ from penstock.runtime.activities.performing import (
 from penstock.runtime.activities.progress import text_without, value_without
 from penstock.runtime.secrets import Sealer, secret_name
 
-__all__ = ["Router", "SecretResolver", "fill_secrets", "without_secrets"]
+__all__ = ["Router", "SecretResolver", "fill_secrets", "hosts_of", "without_secrets"]
 
 # Returns the value of a secret by name, or None. A resolver whose attribute `may_block` is true is called in a thread.
 SecretResolver = Callable[[str], str | None]
 _REFERENCE = re.compile(f"{SECRET_REFERENCE.pattern}|{ANSWER_REFERENCE.pattern}")
+
+
+# The type of nodes whose requests go to a host that is known.
+_SENDS = "http"
+
+
+def hosts_of(secrets: SecretResolver, name: str) -> tuple[str, ...]:
+    """Return the hosts that a secret is bound to, by its server-wide name; none if it is bound to none."""
+    bound: Mapping[str, tuple[str, ...]] = getattr(secrets, "hosts", {})
+    return bound.get(name, ())
 
 
 def _no_secrets(name: str) -> str | None:
@@ -60,6 +72,9 @@ class Router:
         if executor is None:
             message = f"no executor is configured for {activity.node_type} (node {activity.node_id})"
             return ActivityError(message, "COMPOSITE_EXECUTOR_NOT_CONFIGURED", retryable=False)
+        hosts = self._hosts(call)
+        if isinstance(hosts, ActivityError):
+            return hosts
         filled = await self._filled(activity.arguments, activity.secrets or {}, call.tenant)
         if isinstance(filled, ActivityError):
             return filled
@@ -68,10 +83,31 @@ class Router:
             return answer
         given = replace(activity, arguments=filled.value, secrets=None, answer=answer.value, answer_secrets=None)
         hidden = tuple(dict.fromkeys((*filled.secrets, *answer.secrets)))
-        call = replace(call, activity=given, hidden=hidden)
+        call = replace(call, activity=given, hidden=hidden, secret_hosts=hosts)
         await call.confirm()  # a source of secrets may be slow
         outcome = await executor.perform(call)
         return without_secrets(outcome, call.hidden) if call.hidden else outcome
+
+    def _hosts(self, call: ActivityCall) -> tuple[str, ...] | ActivityError | None:
+        """Return the hosts that the secrets of an activity may be sent to; the error if they may not be used in it."""
+        activity = call.activity
+        texts = (*(activity.secrets or {}).values(), *(activity.answer_secrets or {}).values())
+        names = [name for text in texts for name in SECRET_REFERENCE.findall(text)]
+        if not names:
+            return None
+        bound = {name: hosts_of(self.secrets, secret_name(call.tenant, name)) for name in names}
+        unbound = unbound_secret(names, bound)
+        if unbound is not None and AUTHOR_LABEL in call.labels:
+            message = f"an agent wrote {call.workflow_name}, and the secret {unbound} is bound to no host"
+            hint = f"an operator can bind it: secret_hosts.{unbound}, or a person stores the same version"
+            return ActivityError(f"{message}; {hint}", NOT_BOUND, retryable=False)
+        hosts = allowed_hosts(names, bound)
+        if hosts is not None and activity.node_type != _SENDS:
+            message = (
+                f"the secrets of {activity.node_id} are bound to hosts, and a {activity.node_type} node names none"
+            )
+            return ActivityError(f"{message}; send them with an http node", NOT_FOR_HOST, retryable=False)
+        return hosts
 
     async def _filled(self, arguments: JsonValue, places: Mapping[str, str], tenant: str) -> Filled | ActivityError:
         def resolve(name: str) -> str | None:

@@ -26,6 +26,7 @@ from penstock.engine.records import Record, changed, events
 from penstock.engine.state import RunState
 from penstock.engine.status import published_phase
 from penstock.engine.transitions import Phase
+from penstock.governance.authorship import Author
 from penstock.runtime.control_plane.functions import ControlledRun, Listing, ListQuery
 from penstock.runtime.host.memory import MemoryHost
 from penstock.runtime.ports.host import RunHost
@@ -158,6 +159,8 @@ class HostControl:
     """Whether the caller may know of a run of the tenant; None if it may know of all of them."""
     call: CallRecord | None = None
     """The record of the call that is made through this object, stored with what it changes."""
+    author: Author | None = None
+    """Who writes the definitions that are stored here, if known."""
 
     @property
     def _principal(self) -> str | None:
@@ -181,7 +184,9 @@ class HostControl:
         if refused is not None:
             return refused
         record = _definition_record(self.call, workflow)
-        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: record)
+        await self.host.register(
+            workflow, tenant=self.tenant, created_by=self._principal, author=self.author, call=lambda row: record
+        )
         labels = dict(self.labels)
         theirs = replace(given, started_by=self._principal, starter=self._initiator, untrusted=self.untrusted)
         return await self.host.start(
@@ -195,7 +200,9 @@ class HostControl:
 
     async def adopt(self, workflow: Workflow, state: RunState, records: tuple[Record, ...]) -> None:
         """Take over a run whose history came from elsewhere; it now belongs to this tenant and caller."""
-        await self.host.register(workflow, tenant=self.tenant, created_by=self._principal, call=lambda row: self.call)
+        await self.host.register(
+            workflow, tenant=self.tenant, created_by=self._principal, author=self.author, call=lambda row: self.call
+        )
         if (state.tenant, state.started_by, state.starter) != (self.tenant, self._principal, self._initiator):
             records = tuple(_owned(record, self.tenant, self.starter) for record in records)
             state = replace(state, tenant=self.tenant, started_by=self._principal, starter=self._initiator)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.ids import DEFAULT_TENANT
@@ -19,6 +20,17 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.canonical import is_newly_signed
 from penstock.definitions.model import Workflow
 from penstock.engine.outcomes import Refused
+from penstock.governance.authorship import (
+    PROPOSED,
+    PROPOSED_HINT,
+    Author,
+    AuthorshipRules,
+    acts_as_agent,
+    is_proposed,
+    proposed_message,
+    takes_over,
+)
+from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
@@ -27,11 +39,12 @@ from penstock.runtime.ports.runs import (
     DefinitionNameTaken,
     DefinitionOutcome,
     DefinitionPut,
+    DefinitionReader,
     DefinitionRow,
     RunStore,
 )
 
-__all__ = ["StoredWorkflows", "definition_row", "is_stored", "name_taken"]
+__all__ = ["StoredWorkflows", "definition_row", "is_stored", "name_taken", "proposed_refusal"]
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
@@ -39,7 +52,9 @@ else:
     build = lazy_import("penstock.definitions.build.workflow")
 
 
-def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, at: int) -> DefinitionRow:
+def definition_row(
+    workflow: Workflow, *, tenant: str, created_by: str | None, at: int, author: Author | None = None
+) -> DefinitionRow:
     """Return the row in which a store keeps a compiled workflow."""
     return DefinitionRow(
         hash=workflow.hash,
@@ -49,12 +64,14 @@ def definition_row(workflow: Workflow, *, tenant: str, created_by: str | None, a
         created_at=at,
         tenant=tenant,
         created_by=created_by,
+        author=author,
     )
 
 
-def is_stored(known: DefinitionRow, workflow: Workflow) -> bool:
-    """Whether a definition is the stored one, with its signature if it has one."""
-    return known.hash == workflow.hash and not is_newly_signed(known.document, workflow.document)
+def is_stored(known: DefinitionRow, workflow: Workflow, author: Author | None) -> bool:
+    """Whether a definition is the stored one, with its signature if it has one, and its author still answers for it."""
+    is_same = known.hash == workflow.hash and not is_newly_signed(known.document, workflow.document)
+    return is_same and not takes_over(known.author, author)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +82,10 @@ class StoredWorkflows:
     clock: Clock
     trust: SignatureTrust = field(default_factory=SignatureTrust)
     """Whose definitions are stored and started."""
+    authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
+    """Whose definitions have to be accepted before they are started. A gate sets it."""
+    _accepted: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Whether an agent wrote a version that may be started, by tenant and hash: an accepted version stays accepted."""
     _workflows: dict[str, Workflow] = field(default_factory=dict)
 
     async def register(
@@ -73,21 +94,24 @@ class StoredWorkflows:
         *,
         tenant: str = DEFAULT_TENANT,
         created_by: str | None = None,
+        author: Author | None = None,
         expected_hash: str | AnyHash | None = ANY,
         call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
         """Store a definition: new runs of its name use it, existing runs keep theirs.
 
         With `expected_hash`, only if that is the newest of the name now; None: only if the name is free. `call` returns
-        the record of the call that stores it. Raises `Rejected` if the definition has to be signed and is not.
+        the record of the call that stores it; `author` is who wrote the version, if somebody else than the program did.
+        Raises `Rejected` if the definition has to be signed and is not.
         """
         self.trust.refuse(workflow.name, workflow.document, workflow.hash)
         known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
-        if known is None or not is_stored(known, workflow):
-            row = definition_row(workflow, tenant=tenant, created_by=created_by, at=self.clock.now_ms())
+        if known is None or not is_stored(known, workflow, author):
+            row = definition_row(workflow, tenant=tenant, created_by=created_by, at=self.clock.now_ms(), author=author)
             outcome = await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
             if not isinstance(outcome, DefinitionPut):
                 return outcome
+            self._accepted.pop((tenant, workflow.hash), None)  # it may have another author now
         self._workflows[workflow.hash] = workflow
         return DefinitionPut()
 
@@ -110,6 +134,17 @@ class StoredWorkflows:
             self._workflows[definition_hash] = workflow
         return workflow
 
+    def follow_authors(self, rules: AuthorshipRules) -> None:
+        """Start no version from now on that has to be accepted by these rules, and is not."""
+        self.authorship = rules
+
+    async def start_refusal(self, workflow: Workflow, tenant: str) -> Refused | None:
+        """Why no run of a definition may be started in a tenant: who signed it, or who wrote it; None if one may."""
+        refused = None if self.trust.mode == "off" else await self.untrusted(workflow)
+        if refused is None and self.authorship.enforced:
+            return await self.proposed(workflow, tenant)
+        return refused
+
     async def untrusted(self, workflow: Workflow) -> Refused | None:
         """Why no run of a definition may be started; None if one may. It may have been signed after it was read."""
         refused = self.trust.refusal(workflow.name, workflow.document, workflow.hash)
@@ -123,10 +158,42 @@ class StoredWorkflows:
                 return None
         return Refused(refused.code or "SIGNATURE_INVALID", f"{workflow.name}: {refused.message}", hint=refused.hint)
 
+    async def proposed(self, workflow: Workflow, tenant: str) -> Refused | None:
+        """Why no run of a version may be started: its author has proposed it, and nobody has accepted it; else None.
+
+        Versions that the server writes itself belong to no tenant. What they stand for is looked at where it is called.
+        """
+        if (tenant, workflow.hash) in self._accepted:
+            return None
+        refused = await proposed_refusal(self.store, workflow, tenant, self.authorship)
+        if refused is not None:
+            return refused
+        stored = await self.store.definition(workflow.hash, tenant=tenant)
+        if len(self._accepted) >= limits.ACCEPTED_VERSIONS_KEPT:
+            self._accepted.clear()
+        self._accepted[tenant, workflow.hash] = stored is not None and acts_as_agent(stored.author)
+        return None
+
+    def with_author(self, labels: dict[str, str] | None, workflow: Workflow, tenant: str) -> dict[str, str]:
+        """Return the labels of a run that `start_refusal` lets start; they tell whether an agent wrote its version."""
+        by_agent = self.authorship.enforced and self._accepted.get((tenant, workflow.hash), False)
+        return {**(labels or {}), **BY_AGENT} if by_agent else labels or {}
+
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """Return the newest definition of a tenant's workflow name."""
         stored = await self.store.definition_named(name, tenant=tenant)
         return None if stored is None else await self.workflow(stored.hash)
+
+
+async def proposed_refusal(
+    store: DefinitionReader, workflow: Workflow, tenant: str, rules: AuthorshipRules
+) -> Refused | None:
+    """Why no run of a version may be started in a tenant: its author has proposed it, and nobody has accepted it."""
+    stored = await store.definition(workflow.hash, tenant=tenant)
+    if stored is None or not is_proposed(stored.author, rules):
+        return None
+    message = proposed_message(f"workflow {workflow.name}", stored.author, workflow.hash)
+    return Refused(PROPOSED, message, hint=PROPOSED_HINT)
 
 
 _WHERE = {

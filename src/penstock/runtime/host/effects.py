@@ -45,7 +45,7 @@ from penstock.runtime.activities.performing import (
     Slot,
     TextReaders,
 )
-from penstock.runtime.chains import own_labels, start_successor
+from penstock.runtime.chains import child_labels, start_successor
 from penstock.runtime.ports.host import RunHost, RunSnapshot
 from penstock.runtime.spending import SpendingStore, caller_of
 
@@ -276,7 +276,7 @@ class ChildRuns:
         if isinstance(workflow, Refused):
             return workflow
         given = child_start(live.state, effect, self.host.clock.now_ms())
-        decision = await self.host.start(given, workflow_hash=workflow.hash, labels=own_labels(live.row.labels))
+        decision = await self.host.start(given, workflow_hash=workflow.hash, labels=child_labels(live.row.labels))
         if isinstance(decision, Refused) and decision.code != "DUPLICATE_EXECUTION_ID":
             return decision
         return None

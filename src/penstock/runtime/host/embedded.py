@@ -135,15 +135,16 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
-        if self.trust.mode != "off" and (untrusted := await self.untrusted(workflow)) is not None:
-            return untrusted
+        if (refused := await self.start_refusal(workflow, given.tenant)) is not None:
+            return refused
         decision = self._decider.try_decide(workflow, _NOTHING, given)
         decision = decision or await self._decider.decide(workflow, _NOTHING, given)
         if isinstance(decision, Refused):
             return decision
         effects = effects_of(workflow, decision, given.at)
         owner = self._owner_of(given.run_id)
-        row = first_row(decision.state, effects, created_at=given.at, labels=labels or {}, owner=owner)
+        labels = self.with_author(labels, workflow, given.tenant)
+        row = first_row(decision.state, effects, created_at=given.at, labels=labels, owner=owner)
         begun = LiveRun(workflow, decision.state, row)
         write = first_write(row, decision, call)
         if not await self._append(write, partial(self._begun, begun, decision.page, effects)):
@@ -312,8 +313,8 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
-        if self.trust.mode != "off" and (untrusted := await self.untrusted(workflow)) is not None:
-            return untrusted
+        if (refused := await self.start_refusal(workflow, state.tenant)) is not None:
+            return refused
         at = self.clock.now_ms()
         # Stored in the same transaction: a crash in between would leave a run that no process continues.
         decision = await self._decider.decide(workflow, state, ContinueRun(at=at))
@@ -321,7 +322,8 @@ class EmbeddedHost(StoredWorkflows):
             return decision
         effects = effects_of(workflow, decision, at)
         owner = self._owner_of(state.run_id)
-        row = first_row(decision.state, effects, created_at=at, labels=labels or {}, owner=owner)
+        labels = self.with_author(labels, workflow, state.tenant)
+        row = first_row(decision.state, effects, created_at=at, labels=labels, owner=owner)
         whole = Accepted((*records, *decision.records), decision.state)
         write = first_write(row, whole, call)
         begun = LiveRun(workflow, decision.state, row)

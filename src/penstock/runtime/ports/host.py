@@ -48,6 +48,7 @@ from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.pages import Move, Page, names_of, records_of
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
+from penstock.governance.authorship import Author, AuthorshipRules
 from penstock.runtime.activities.progress import ProgressBroadcast
 from penstock.runtime.ports.commits import Commit
 from penstock.runtime.ports.platform import CallRecord
@@ -292,13 +293,14 @@ class WorkflowRegistry(Protocol):
         *,
         tenant: str = DEFAULT_TENANT,
         created_by: str | None = None,
+        author: Author | None = None,
         expected_hash: str | AnyHash | None = ANY,
         call: Callable[[DefinitionRow], CallRecord | None] = lambda row: None,
     ) -> DefinitionOutcome:
         """Store a definition: new runs of its name use it, existing runs keep theirs.
 
         With `expected_hash`, only if that is the newest of the name now; None: only if the name is free. `call` returns
-        the record of the call that stores it.
+        the record of the call that stores it; `author` is who wrote the version, if somebody else than the program did.
         """
 
 
@@ -325,6 +327,9 @@ class RunHost(RunReader, RunInputs, WorkflowReader, WorkflowRegistry, Protocol):
 
     async def fold(self, records: Sequence[Record]) -> RunState:
         """Fold a history without blocking the event loop."""
+
+    def follow_authors(self, rules: AuthorshipRules) -> None:
+        """Start no version from now on that has to be accepted by these rules, and is not."""
 
     def perform_also(self, run_id: str) -> None:
         """Perform a run that another run here waits for, even if this process performs only some runs."""

@@ -22,6 +22,7 @@ from penstock.base.limits import AUDIT_SUBJECT_CHARACTERS_MAX
 from penstock.definitions.canonical import canonical_json
 from penstock.engine.outcomes import Accepted
 from penstock.governance.audit.chain import ChainHead, RemovedRecords
+from penstock.governance.authorship import Author
 from penstock.governance.principals import KeyKind
 from penstock.runtime.ports.audit import (
     AuditChains,
@@ -266,6 +267,8 @@ class ResourceRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     updated_at: int
     updated_by: str | None = None
+    author: Author | None = None
+    """Who wrote the version, and who accepted it; None if that was not recorded."""
 
 
 class ResourcePage(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.engine.pages import Move
 from penstock.engine.records import Record
+from penstock.governance.authorship import Author
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.usage import RunUsage, StartQuota
 from penstock.runtime.spending import SpendingStore
@@ -214,6 +215,7 @@ class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     tenant: str = DEFAULT_TENANT
     created_by: str | None = None
+    author: Author | None = None  # None if nobody noted it
 
 
 class DefinitionPage(msgspec.Struct, frozen=True):
@@ -229,8 +231,7 @@ class AnyHash(Enum):
     ANY = "any"
 
 
-# Matches any newest definition of a name, or none.
-ANY: Final[Literal[AnyHash.ANY]] = AnyHash.ANY
+ANY: Final[Literal[AnyHash.ANY]] = AnyHash.ANY  # matches any newest definition of a name, or none
 
 
 class DefinitionPut(msgspec.Struct, frozen=True):

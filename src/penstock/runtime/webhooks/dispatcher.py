@@ -25,11 +25,12 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.governance.authorship import AuthorshipRules
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.ports.host import RunReader
 from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
 from penstock.runtime.ports.runs import RunRow, StoredRunReader
-from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets
+from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets, why_not_sent
 from penstock.runtime.webhooks.feed import DeliveryFeed
 
 __all__ = ["DeliveryDispatcher", "DeliveryOptions", "NotSent", "OutgoingEvent", "Sender", "Sent", "ShownEvent"]
@@ -111,6 +112,8 @@ class DeliveryOptions:
     delay_ms_max: int = limits.DELIVERY_DELAY_MS_MAX
     at_once_max: int = limits.DELIVERIES_AT_ONCE_MAX
     per_endpoint_max: int = limits.DELIVERIES_PER_ENDPOINT_MAX
+    authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
+    """Whose endpoints have to be accepted before anything is sent to them."""
 
 
 _EndpointName: TypeAlias = tuple[str, str]
@@ -242,8 +245,8 @@ class DeliveryDispatcher:
             name = delivery.tenant, delivery.endpoint_id
             health = self._health.setdefault(name, _Health())
             row = endpoints.get(name)
-            if row is None or not endpoint_of(row).enabled:
-                message = "the endpoint was deleted" if row is None else "the endpoint is disabled"
+            if row is None or (message := why_not_sent(row, self.options.authorship)) is not None:
+                message = "the endpoint was deleted" if row is None else message
                 put_off.append(replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message))
             elif health.rests_until > now:
                 put_off.append(replace(delivery, next_at=health.rests_until))

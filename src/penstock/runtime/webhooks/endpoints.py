@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.base.json import JsonObject
+from penstock.governance.authorship import AuthorshipRules, is_proposed, proposed_message
 from penstock.governance.webhook_signatures import endpoint_secret
 from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.webhooks.events import ENDINGS, EventType
@@ -24,6 +25,7 @@ __all__ = [
     "delivery_id_of",
     "endpoint_of",
     "signing_secrets",
+    "why_not_sent",
 ]
 
 ENDPOINT_KIND = "webhook"
@@ -83,6 +85,19 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 def endpoint_of(row: ResourceRow) -> Endpoint:
     """An endpoint from its row."""
     return msgspec.convert(row.body, Endpoint)
+
+
+def why_not_sent(row: ResourceRow, rules: AuthorshipRules) -> str | None:
+    """Why nothing is sent to an endpoint: it is disabled, or only proposed; None if events are sent.
+
+    What tells one run to whoever asked for that says nothing that they may not read, and needs no acceptance.
+    """
+    endpoint = endpoint_of(row)
+    if not endpoint.enabled:
+        return "the endpoint is disabled"
+    if endpoint.notification is None and is_proposed(row.author, rules):
+        return proposed_message(f"webhook {row.resource_id}", row.author)
+    return None
 
 
 def signing_secrets(pepper: bytes, row: ResourceRow, endpoint: Endpoint, *, now: int) -> tuple[bytes, ...]:

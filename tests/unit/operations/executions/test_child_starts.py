@@ -131,9 +131,11 @@ def test_a_schedule_starts_children_for_its_maker(open_caller: OpenGate) -> None
         await prepared(caller, LARGE)
         agent = await caller.new_caller("workflow:*", "execution:*", "schedule:*", kind="agent")
         for who, name in ((agent, "by-agent"), (caller, "by-owner")):
-            await who.call(
+            made = await who.call(
                 "schedule.create", schedule_id=name, workflow_id="outer", cron="0 3 * * *", input={"amount": 101}
             )
+            if who is agent:
+                await caller.accepted(made)
         fire = caller.gate.services.scheduler.fire
         assert fire is not None
         for name in ("by-agent", "by-owner"):

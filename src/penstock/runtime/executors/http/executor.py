@@ -20,6 +20,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
+from penstock.governance.secret_hosts import NOT_FOR_HOST, fits_host
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.address_guard import AddressDenied, AddressGuard
 from penstock.runtime.executors.http.requests import (
@@ -91,7 +92,7 @@ class HttpExecutor:
         try:
             plan = make_plan()
             plan.request.extensions["trace"] = _confirming(call)
-            refused = await call.refusal(request_action(call, plan.request))
+            refused = _secrets_refusal(call, plan.request) or await call.refusal(request_action(call, plan.request))
             if refused is not None:
                 return refused
             async with asyncio.timeout(plan.timeout_ms / 1000):
@@ -132,7 +133,7 @@ class HttpExecutor:
             finally:
                 await response.aclose()
             # Where it leads is another request, and policies may permit one and not the other.
-            refused = await call.refusal(request_action(call, request))
+            refused = _secrets_refusal(call, request) or await call.refusal(request_action(call, request))
             if refused is not None:
                 return refused
         message = f"more than {limits.HTTP_REDIRECTS_MAX} redirects"
@@ -205,3 +206,13 @@ def _json(body: bytes) -> JsonValue:
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         raise _NotDecodable(f"it nests deeper than {limits.JSON_DEPTH_MAX} levels")
     return value
+
+
+def _secrets_refusal(call: ActivityCall, request: httpx2.Request) -> ActivityError | None:
+    """Return why a request is not sent: its secrets are bound to other hosts. None if it may be."""
+    host = request.url.host
+    if call.secret_hosts is None or fits_host(host, call.secret_hosts):
+        return None
+    message = f"the secrets of {call.activity.node_id} are bound to other hosts than {call.masked(host)}"
+    hint = "an operator can bind them to it with `secret_hosts`"
+    return ActivityError(f"{message}; {hint}", NOT_FOR_HOST, retryable=False)

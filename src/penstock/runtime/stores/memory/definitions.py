@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from penstock.definitions.canonical import is_newly_signed
 from penstock.definitions.claims import claimed_names
+from penstock.governance.authorship import takes_over
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
@@ -51,7 +52,8 @@ class MemoryDefinitions:
             return conflict
         first = self.by_hash(definition.hash, None)
         signs = first is not None and is_newly_signed(first.document, definition.document)
-        if current_hash == definition.hash and not signs:
+        again = current is not None and current.hash == definition.hash
+        if current is not None and again and not signs and not takes_over(current.author, definition.author):
             return DefinitionPut()
         taken = self._taken(definition)
         if taken is not None:

@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.base.errors import CorruptHistory
 from penstock.engine.records import Record
+from penstock.governance.authorship import Author
 from penstock.runtime.ports.runs import DEFAULT_TENANT, DefinitionRow, RunRow
 
 __all__ = [
@@ -52,6 +53,7 @@ _LONE_SURROGATE = b"\\ud"  # the start of the escape of half a surrogate pair; n
 _UNREAD = msgspec.json.Decoder(list[msgspec.Raw])
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+_AUTHOR = msgspec.json.Decoder(Author)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -136,7 +138,7 @@ def run_of(found: Sequence[Any]) -> RunRow:
 
 
 def definition_of(found: Sequence[Any]) -> DefinitionRow:
-    """A definition from its columns: hash, name, version, document, when, in which tenant and by whom it was put."""
+    """A definition from its columns: hash, name, version, document, when, in which tenant, by whom, and its author."""
     return DefinitionRow(
         hash=found[0],
         name=found[1],
@@ -145,7 +147,18 @@ def definition_of(found: Sequence[Any]) -> DefinitionRow:
         created_at=found[4],
         tenant=found[5],
         created_by=found[6],
+        author=author_of_column(found[7]),
     )
+
+
+def author_column(author: Author | None) -> bytes | None:
+    """The column of an author."""
+    return None if author is None else msgspec.json.encode(author)
+
+
+def author_of_column(column: bytes | str | None) -> Author | None:
+    """An author from its column."""
+    return None if column is None else decode_json(_AUTHOR, column)
 
 
 def json_column(value_type: Any) -> Callable[[bytes | str], Any]:
@@ -174,7 +187,7 @@ class RowCodec(Generic[R]):
         self.row: Callable[[Sequence[Any]], R] = eval(f"lambda c: row_type({given})", {"row_type": row_type, **readers})
         """Builds a row from its columns; further columns are ignored."""
 
-    def values(self, row: R, **encoded: str | bytes) -> list[object]:
+    def values(self, row: R, **encoded: str | bytes | None) -> list[object]:
         """The column values of a row. `encoded` holds the JSON columns, which callers encode before the transaction."""
         values: list[object] = list(msgspec.structs.astuple(row))
         for name, value in encoded.items():

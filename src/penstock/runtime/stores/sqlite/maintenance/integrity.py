@@ -154,7 +154,7 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
             yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {message}")
     for code, message in chain(altered_payloads(connection), altered_shapes(connection), broken_links(connection)):
         yield IntegrityProblem(code=code, message=message)
-    documents = "SELECT hash, name, version, document, created_at, NULL, NULL FROM definitions"
+    documents = "SELECT hash, name, version, document, created_at, NULL, NULL, NULL FROM definitions"
     for columns in connection.execute(documents):
         seen.definitions += 1
         yield from _definition_problems(columns)

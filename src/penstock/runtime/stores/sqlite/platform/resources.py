@@ -24,7 +24,7 @@ from penstock.runtime.ports.platform import (
 )
 from penstock.runtime.stores.rules.listings import cut_page, id_cursor, id_position, platform_page_size
 from penstock.runtime.stores.rules.writes import resource_conflict
-from penstock.runtime.stores.sqlite.codec import RowCodec, decode_json, json_column
+from penstock.runtime.stores.sqlite.codec import RowCodec, author_column, author_of_column, decode_json, json_column
 
 __all__ = [
     "delete_resource",
@@ -38,12 +38,13 @@ __all__ = [
     "set_mark",
 ]
 
-_RESOURCES = RowCodec(ResourceRow, body=json_column(dict[str, Any]))
+_RESOURCES = RowCodec(ResourceRow, body=json_column(dict[str, Any]), author=author_of_column)
 _COLUMNS = _RESOURCES.columns
 _NAMED = "kind = ? AND tenant = ? AND resource_id = ?"
 _PUT = (
     f"INSERT INTO resources {_RESOURCES.insert} ON CONFLICT (kind, tenant, resource_id) DO UPDATE SET"
-    " body = excluded.body, etag = excluded.etag, updated_at = excluded.updated_at, updated_by = excluded.updated_by"
+    " body = excluded.body, etag = excluded.etag, updated_at = excluded.updated_at, updated_by = excluded.updated_by,"
+    " author = excluded.author"
 )
 
 _VALUE: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
@@ -57,7 +58,7 @@ def put_resource(
     conflict = resource_conflict(expected_etag, current_etag)
     if conflict is not None:
         return conflict
-    connection.execute(_PUT, _RESOURCES.values(resource, body=body))
+    connection.execute(_PUT, _RESOURCES.values(resource, body=body, author=author_column(resource.author)))
     return ResourcePut(created=current_etag is None)
 
 

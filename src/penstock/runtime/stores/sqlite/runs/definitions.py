@@ -18,6 +18,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.definitions.canonical import is_newly_signed, signature_of
+from penstock.governance.authorship import takes_over
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
@@ -36,7 +37,7 @@ from penstock.runtime.stores.rules.listings import (
     number_position,
 )
 from penstock.runtime.stores.rules.writes import definition_conflict
-from penstock.runtime.stores.sqlite.codec import decode_json, definition_of
+from penstock.runtime.stores.sqlite.codec import author_column, author_of_column, decode_json, definition_of
 from penstock.runtime.stores.sqlite.runs.claimed_names import release_names, take_names
 
 __all__ = [
@@ -52,7 +53,7 @@ __all__ = [
     "put_definitions",
 ]
 
-_COLUMNS = "d.hash, v.name, d.version, d.document, v.created_at, v.tenant, v.created_by"
+_COLUMNS = "d.hash, v.name, d.version, d.document, v.created_at, v.tenant, v.created_by, v.author"
 _VERSIONS = f"SELECT {_COLUMNS}, v.number FROM definition_versions AS v JOIN definitions AS d ON d.hash = v.hash"
 # Walks the names in order, and fetches documents only for those on the page.
 _NEWEST = (
@@ -62,6 +63,10 @@ _NEWEST = (
 
 _NEWEST_NUMBERED = _NEWEST.replace(" FROM ", ", w.number FROM ", 1)
 
+_CURRENT = (
+    "SELECT w.hash, v.author FROM workflows AS w JOIN definition_versions AS v ON v.number = w.number"
+    " WHERE w.tenant = ? AND w.name = ?"
+)
 _DOCUMENT = msgspec.json.Decoder(dict[str, Any])
 _NUMBER_MAX = (1 << 63) - 1
 _CHARACTER_MAX = 0x10FFFF
@@ -84,13 +89,13 @@ def put_definition(
 ) -> DefinitionOutcome:
     """Store a definition, whose document is given as JSON, and make it the newest of its name."""
     place = (definition.tenant, definition.name)
-    found = connection.execute("SELECT hash FROM workflows WHERE tenant = ? AND name = ?", place).fetchone()
+    found = connection.execute(_CURRENT, place).fetchone()
     current = None if found is None else str(found[0])
     conflict = definition_conflict(expected_hash, current)
     if conflict is not None:
         return conflict
     signs = _signs_stored(connection, definition)
-    if current == definition.hash and not signs:
+    if current == definition.hash and not signs and not takes_over(author_of_column(found[1]), definition.author):
         return DefinitionPut()
     taken = take_names(connection, definition)
     if taken is not None:
@@ -108,8 +113,8 @@ def put_definition(
     if signs:
         connection.execute("UPDATE definitions SET document = ? WHERE hash = ?", (document, definition.hash))
     number = connection.execute(
-        "INSERT INTO definition_versions (tenant, name, hash, created_at, created_by) VALUES (?,?,?,?,?)",
-        (*place, definition.hash, definition.created_at, definition.created_by),
+        "INSERT INTO definition_versions (tenant, name, hash, created_at, created_by, author) VALUES (?,?,?,?,?,?)",
+        (*place, definition.hash, definition.created_at, definition.created_by, author_column(definition.author)),
     ).lastrowid
     connection.execute(
         "INSERT INTO workflows (tenant, name, hash, number) VALUES (?,?,?,?)"

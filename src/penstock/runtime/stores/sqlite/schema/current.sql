@@ -107,7 +107,7 @@ CREATE TABLE resources (
         etag TEXT NOT NULL,
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL,
-        updated_by TEXT,
+        updated_by TEXT, author TEXT,
         PRIMARY KEY (kind, tenant, resource_id)
     );
 CREATE TABLE deliveries (
@@ -144,7 +144,7 @@ CREATE TABLE definition_versions (
         hash TEXT NOT NULL,
         created_at INTEGER NOT NULL,
         created_by TEXT
-    );
+    , author TEXT);
 CREATE INDEX definition_versions_by_name ON definition_versions (tenant, name);
 CREATE INDEX definition_versions_by_hash ON definition_versions (hash, tenant);
 CREATE TABLE workflows (

@@ -22,7 +22,7 @@ from penstock.runtime.stores.sqlite.schema.starters import add_starters
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
-SCHEMA_VERSION = 22
+SCHEMA_VERSION = 23
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -356,6 +356,11 @@ _SPENDING_TABLES = """
     ) WITHOUT ROWID;
     CREATE INDEX run_spending_by_caller ON run_spending (above) WHERE above IS NOT NULL;
     """
+# Who wrote a version, as JSON. Nobody noted that for earlier versions, which stay as trusted as they were.
+_AUTHOR_COLUMNS = """
+    ALTER TABLE definition_versions ADD COLUMN author TEXT;
+    ALTER TABLE resources ADD COLUMN author TEXT
+    """
 MIGRATIONS: dict[int, str] = {
     1: _RUN_TABLES,
     2: _PAYLOAD_TABLES,
@@ -379,6 +384,7 @@ MIGRATIONS: dict[int, str] = {
     20: "",
     21: _SPENDING_TABLES,
     22: "",
+    23: _AUTHOR_COLUMNS,
 }
 
 

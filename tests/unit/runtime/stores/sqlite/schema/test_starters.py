@@ -19,6 +19,8 @@ LARGE = "x" * 100_000
 def without_starters(connection: sqlite3.Connection) -> None:
     """Make a file one of the format before runs had starters."""
     connection.execute("DROP TABLE run_spending")
+    for table in ("definition_versions", "resources"):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN author")
     connection.execute("DROP INDEX runs_by_starter")
     connection.execute("ALTER TABLE runs DROP COLUMN started_by")
 

@@ -1,0 +1,111 @@
+"""Authorship: whose definitions run, and as whose calls they act.
+
+What is stored and run later acts without its author, so whoever wrote it decides what it may do. People, and users of
+the operating system who own the file, are trusted. A version that an agent wrote, or a model over MCP or inside a run,
+is *proposed*: it has no effect until a person accepts it, or a grant covers the call that stored it. Services are
+trusted unless the operator says otherwise.
+
+Accepting a version lets it run. It does not change its author: what a run of it calls is decided as the call of the
+weaker of its starter and its author.
+
+Above it: the gate holds calls that store something, operations and hosts ask before something takes effect. Below it:
+`principals`. `Author` is the one place that says who wrote a version.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.governance.principals import PrincipalKind
+
+__all__ = [
+    "PROPOSED",
+    "PROPOSED_HINT",
+    "Author",
+    "AuthorshipRules",
+    "acts_as_agent",
+    "has_to_propose",
+    "is_proposed",
+    "proposed_message",
+    "takes_over",
+]
+
+PROPOSED = "VERSION_PROPOSED"
+"""The error code of what a proposed version would have done."""
+PROPOSED_HINT = "accept it: approve its draft, or store the same version yourself"
+_TRUSTED: frozenset[PrincipalKind] = frozenset({"person", "local", "system"})
+"""Kinds of principals whose definitions run at once. Anything else proposes, except services if they are trusted."""
+
+
+class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who wrote a version, and who accepted it."""
+
+    principal: str
+    kind: PrincipalKind
+    by_model: bool = False
+    """Whether a model chose what was written: over MCP, or inside a run."""
+    accepted_by: tuple[str, ...] = ()
+    """Who accepted it, if it was proposed."""
+    draft_id: str | None = None
+    """The held call with which it was proposed."""
+    granted: bool = False
+    """Whether a grant let the author store it without anybody looking at it."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether a person, or a grant, let it take effect."""
+        return self.granted or bool(self.accepted_by)
+
+
+class AuthorshipRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator chose about authors."""
+
+    enforced: bool = False
+    """Whether proposed versions have no effect; False for the preset `open`."""
+    services_propose: bool = False
+    """Whether what services write is proposed, too."""
+
+
+def has_to_propose(kind: PrincipalKind, rules: AuthorshipRules, *, by_model: bool) -> bool:
+    """Whether what a principal stores has to be accepted before it takes effect."""
+    if not rules.enforced:
+        return False
+    if by_model:
+        return True
+    return rules.services_propose if kind == "service" else kind not in _TRUSTED
+
+
+def is_proposed(author: Author | None, rules: AuthorshipRules) -> bool:
+    """Whether a stored version waits for somebody to accept it.
+
+    None stands for a version of the settings or a file, or of a release that did not record authors.
+    """
+    if author is None or author.is_accepted:
+        return False
+    return has_to_propose(author.kind, rules, by_model=author.by_model)
+
+
+def acts_as_agent(author: Author | None) -> bool:
+    """Whether what a version calls is decided as the call of an agent, whoever starts it."""
+    return author is not None and (author.by_model or author.kind == "agent")
+
+
+def takes_over(stored: Author | None, new: Author | None) -> bool:
+    """Whether an author who stores the same version again answers for it from now on."""
+    return _rank(new) > _rank(stored)
+
+
+def _rank(author: Author | None) -> int:
+    """Return how much stands behind a version: an agent alone is the least, a person the most."""
+    if author is None or (author.kind in _TRUSTED and not author.by_model):
+        return 4
+    first = 2 if author.kind == "service" and not author.by_model else 0
+    return first + (1 if author.is_accepted else 0)
+
+
+def proposed_message(what: str, author: Author | None, version: str | None = None) -> str:
+    """Return why a proposed version has no effect; `what` is its kind and name."""
+    named = what if version is None else f"version {version[:12]} of {what}"
+    by = "" if author is None else f"; {author.principal} wrote it"
+    draft = "" if author is None or author.draft_id is None else f" (draft {author.draft_id})"
+    return f"{named} is proposed, and a person has to accept it{draft}{by}"

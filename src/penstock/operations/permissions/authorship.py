@@ -1,0 +1,46 @@
+"""Who writes the version that a call stores, and whether a stored version may take effect.
+
+Above it: the operations that store definitions, and everything that runs, calls, sends or asks by one. Below it:
+`governance.authorship` decides, the gate's context says who calls.
+"""
+
+from __future__ import annotations
+
+from penstock.base.errors import Denied
+from penstock.governance.authorship import (
+    PROPOSED,
+    PROPOSED_HINT,
+    Author,
+    is_proposed,
+    proposed_message,
+)
+from penstock.operations.gate.context import Context, Services
+from penstock.operations.gate.holds import GRANTED
+from penstock.runtime.ports.runs import DefinitionRow
+
+__all__ = ["author_of", "refuse_proposed", "refuse_proposed_version"]
+
+
+def author_of(context: Context) -> Author:
+    """Return the author of what a call stores: its caller, and who accepted it."""
+    principal, request = context.principal, context.request
+    approval = request.approval
+    return Author(
+        principal=principal.id,
+        kind=principal.kind,
+        by_model=request.by_model,
+        accepted_by=() if approval is None else tuple(dict.fromkeys(name for name, _ in approval.votes)),
+        draft_id=None if approval is None else approval.draft_id,
+        granted=context.found_out.get(GRANTED) is True,
+    )
+
+
+def refuse_proposed(services: Services, author: Author | None, what: str, version: str | None = None) -> None:
+    """Refuse to let a version take effect that its author has proposed, and nobody has accepted."""
+    if is_proposed(author, services.holds.authorship):
+        raise Denied(PROPOSED, proposed_message(what, author, version), PROPOSED_HINT)
+
+
+def refuse_proposed_version(services: Services, row: DefinitionRow) -> None:
+    """Refuse to start a version of a workflow that is only proposed."""
+    refuse_proposed(services, row.author, f"workflow {row.name}", row.hash)
