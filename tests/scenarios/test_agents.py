@@ -386,6 +386,7 @@ def test_the_tools_of_a_run_are_those_of_its_beginning(tmp_path: Path) -> None:
     ("operation", "arguments"),
     [
         ("preflight.run", {"operation": "workflow:find_order", "arguments": {"id": "A-1"}}),
+        ("preflight.run", {"operation": "workflow:erase_customer", "arguments": {"customer": "C-7"}}),
         ("workflow.get", {"workflow_id": "find_order"}),
         ("workflow.validate", {"document": {"penstock": "v1", "name": "x", "nodes": []}}),
         ("system.health", {}),
