@@ -403,3 +403,25 @@ def test_the_tools_of_a_run_are_those_of_its_beginning(tmp_path: Path) -> None:
 
     model = with_agent(tmp_path, [calls(("ask_user", {"question": "?"})), LOOK, "It is gone."], test)
     assert model.requests[0].tools == model.requests[1].tools
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("preflight.run", {"operation": "workflow:find_order", "arguments": {"id": "A-1"}}),
+        ("preflight.run", {"operation": "workflow:erase_customer", "arguments": {"customer": "C-7"}}),
+        ("workflow.get", {"workflow_id": "find_order"}),
+        ("workflow.validate", {"document": {"penstock": "v1", "name": "x", "nodes": []}}),
+        ("system.health", {}),
+        ("workflow.list", {}),
+        ("audit.list", {"limit": 2}),
+    ],
+)
+def test_an_agent_reads_the_answer_of_any_operation(tmp_path: Path, operation: str, arguments: JsonObject) -> None:
+    async def test(office: Office) -> None:
+        answer = await ended(office, agent(operation))
+        said = await conversation(office, answer["execution_id"])
+        assert "error" not in said[2], said[2]
+        assert said[2]["content"]
+
+    with_agent(tmp_path, [calls((operation, arguments)), "I see."], test)

@@ -51,7 +51,7 @@ READING: dict[str, frozenset[str]] = {
         " watched_state known_state transcribed wait_for_end stop_waiting next_commit newest row list_runs positions"
         " fold evaluate_for subscribe perform_also follow_authors"
     ),
-    "Scheduler": _names("start stop nudge fresh find"),
+    "Scheduler": _names("start stop nudge fresh find taken"),
     "Run": _names(
         "state status result stream live progress history questions activities query newest outcome_of_signal"
     ),

@@ -1,4 +1,4 @@
-"""The names that a document claims besides its own: of its tool, its prompt, its resource and its webhooks.
+"""The names that a document claims besides its own: of its tool, prompt, resource, webhooks and schedules.
 
 Within a tenant, each name belongs to one workflow. Names are compared in the form that callers use, so that two
 spellings of one name are equal: a tool `a.b` is called `a_b`, and the variables of an address may have any name.
@@ -26,7 +26,7 @@ _HANDLERS = ("sampling", "elicitation")
 
 
 class ClaimedName(NamedTuple):
-    """A name that one workflow of a tenant owns; `kind` is tool, prompt, resource, webhook or handler."""
+    """A name that one workflow of a tenant owns; `kind` is tool, prompt, resource, webhook, schedule or handler."""
 
     kind: str
     name: str
@@ -34,7 +34,7 @@ class ClaimedName(NamedTuple):
 
 def claimed_names(workflow_name: str, document: JsonObject) -> tuple[ClaimedName, ...]:
     """Return every name that a document claims, each once."""
-    return tuple(sorted({*_exposed(workflow_name, document), *_webhooks(document)}))
+    return tuple(sorted({*_exposed(workflow_name, document), *_webhooks(document), *_schedules(document)}))
 
 
 def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
@@ -59,6 +59,15 @@ def _webhooks(document: JsonObject) -> Iterator[ClaimedName]:
         if isinstance(webhook, dict) and object_or_empty(trigger).get("enabled") is not False:
             method = _text(webhook.get("method")) or "POST"
             yield ClaimedName("webhook", f"{method} /hooks/{hook_path(str(webhook.get('path')))}")
+
+
+def _schedules(document: JsonObject) -> Iterator[ClaimedName]:
+    """Yield the ids of schedules. A trigger without an id has one that begins with the name of its workflow."""
+    triggers = document.get("triggers")
+    for trigger in triggers if isinstance(triggers, list) else []:
+        given = object_or_empty(trigger)
+        if isinstance(given.get("schedule"), dict) and given.get("enabled") is not False and _text(given.get("id")):
+            yield ClaimedName("schedule", str(given["id"]))
 
 
 def _exposure(value: JsonValue) -> JsonObject | None:

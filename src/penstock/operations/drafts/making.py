@@ -43,7 +43,7 @@ from penstock.operations.runs.held_calls import (
     held_workflow,
     opened_arguments,
 )
-from penstock.operations.runs.results import ExecutionResult
+from penstock.operations.runs.results import ExecutionResult, plain_json
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityInDoubt, ActivityOutcome
 from penstock.runtime.ports.platform import Finished, IdempotencyClaim, InFlight
 
@@ -218,8 +218,8 @@ def _done(reply: Reply[Any] | EventStream) -> ActivityOutcome:
             message = error.message if error is not None else f"the execution {value.execution_id} {value.status}"
             return ActivityError(message, error.code if error is not None else "EXECUTION_FAILED", retryable=False)
         if value.status == "completed":
-            return ActivityDone({"result": msgspec.to_builtins(value.output), "execution_id": value.execution_id})
-    result: JsonValue = msgspec.to_builtins(value)
+            return ActivityDone({"result": plain_json(value.output), "execution_id": value.execution_id})
+    result: JsonValue = plain_json(value)
     return ActivityDone({"result": result})
 
 

@@ -43,7 +43,7 @@ from penstock.operations.permissions.abandoned_calls import abandon_call
 from penstock.operations.permissions.run_principals import rights_of_run
 from penstock.operations.runs.held_calls import HELD_LABEL, held_key
 from penstock.operations.runs.imported_tools import UPSTREAM
-from penstock.operations.runs.results import ExecutionResult, result_of
+from penstock.operations.runs.results import ExecutionResult, plain_json, result_of
 from penstock.operations.runs.starting import DEPTH_LABEL, TRUST_LABEL
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.activities.performing import (
@@ -289,7 +289,7 @@ async def _followed(gate: Gate, call: ActivityCall, request: Request, run_id: st
     reply = await gate.shown(request, Reply(value=result_of(state.tenant, state)))
     value = reply.value
     if state.status is RunStatus.COMPLETED:
-        return ActivityDone(msgspec.to_builtins(value.output), _trust(state))
+        return ActivityDone(plain_json(value.output), _trust(state))
     failure = state.failure
     message = failure.message if failure is not None else state.cancel_reason or "it was cancelled"
     code = failure.code if failure is not None else "CANCELLED"
@@ -300,7 +300,7 @@ def _completed(result: ExecutionResult) -> ActivityDone:
     """Return the result of a call whose run has ended before the gate answered."""
     called: JsonObject = {"calledExecutionId": result.execution_id}
     extra: JsonObject = {**called, "untrusted": True} if result.untrusted else called
-    return ActivityDone(msgspec.to_builtins(result.output), extra)
+    return ActivityDone(plain_json(result.output), extra)
 
 
 def _trust(state: RunState) -> JsonObject:
@@ -328,7 +328,7 @@ def _done(reply: Reply[Any] | EventStream) -> ActivityOutcome:
         return ActivityError("the call answers with a stream, which a node cannot read", "TOOL_CALL_INVALID", False)
     if reply.kept is not None:
         return ActivityDone({"withheld": True})
-    return ActivityDone(msgspec.to_builtins(reply.value))
+    return ActivityDone(plain_json(reply.value))
 
 
 def _told(error: PenstockError) -> str:

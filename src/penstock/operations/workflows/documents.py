@@ -12,7 +12,8 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
+from penstock.base.errors import Conflict, Rejected
+from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.canonical import definition_hash
@@ -98,7 +99,20 @@ async def compiled(context: Context, document: JsonObject) -> Workflow:
     _refuse_errors(filled.findings)
     workflow, needs = await checks.threads.run(context.tenant, _compiled, filled.document)
     context.services.start_needs.put(workflow.hash, needs)
+    await _refuse_taken_schedule(context, workflow)
     return workflow
+
+
+async def _refuse_taken_schedule(context: Context, workflow: Workflow) -> None:
+    """Refuse a document with the id of a schedule that another workflow or a person made: it would get none."""
+    taken = await context.services.scheduler.taken(workflow, tenant=context.tenant)
+    if taken is None:
+        return
+    name = id_for_callers(context.tenant, taken.schedule_id)
+    message = f"{workflow.name} asks for the schedule {name}, which belongs to the workflow {taken.workflow_name}"
+    hint = f"choose another `id` of the trigger, or change {taken.workflow_name} or delete the schedule first"
+    details: JsonObject = {"kind": "schedule", "name": name, "workflow_id": taken.workflow_name}
+    raise Conflict("NAME_TAKEN", message, hint, details)
 
 
 def _compiled(document: JsonObject) -> tuple[Workflow, StartNeeds]:

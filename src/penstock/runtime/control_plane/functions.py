@@ -22,7 +22,7 @@ from penstock.definitions.checks.shape.document import published_diagnostics
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.definitions.outline.document import is_native
-from penstock.definitions.source.findings import Severity
+from penstock.definitions.source.findings import Severity, suggestion
 from penstock.definitions.validate import validate_document
 from penstock.engine import inputs
 from penstock.engine.outcomes import Decision, Refused
@@ -38,6 +38,9 @@ __all__ = ["CallProblem", "CallResult", "ControlHost", "ControlPlane", "Controll
 _LIST_LIMIT_DEFAULT = 50
 _LIST_LIMIT_MAX = 100
 # How many runs of a chain one call follows before it answers with the current state.
+_MODE = "activity_execution_mode"
+_MODES = ("in_process", "host_mediated")
+_SHOWN = 50
 _RUNS_FOLLOWED_MAX = 100
 
 
@@ -143,6 +146,15 @@ def _text(arguments: JsonObject, name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def _unknown_mode(mode: JsonValue) -> CallProblem | None:
+    """Return why a mode is refused. A mistyped one must not let this server do, and pay for, what the caller does."""
+    if mode is None or mode in _MODES:
+        return None
+    near = suggestion(mode, _MODES) if isinstance(mode, str) else None
+    message = f"{_MODE} must be {' or '.join(_MODES)}, not {str(mode)[:_SHOWN]!r}"
+    return CallProblem("VALIDATION_ERROR", f"{message}; {near}" if near else message, {"allowed": list(_MODES)})
+
+
 @dataclass(slots=True, kw_only=True)
 class ControlPlane:
     """The functions by name, see `call`. `new_id` generates run ids."""
@@ -168,7 +180,7 @@ class ControlPlane:
         handler = handlers.get(tool)
         if handler is None:
             return CallProblem("VALIDATION_ERROR", f"there is no function {tool}", {"known": list(handlers)})
-        return await handler(arguments)
+        return _unknown_mode(arguments.get(_MODE)) or await handler(arguments)
 
     async def workflow_start(self, arguments: JsonObject) -> Reply:
         """Start a run; an existing id is refused unless `allow_existing_execution_id`."""

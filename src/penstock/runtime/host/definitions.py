@@ -201,6 +201,7 @@ _WHERE = {
     "prompt": "`expose.prompt.name`",
     "resource": "`expose.resource.uri`",
     "webhook": "the `path` of the trigger",
+    "schedule": "the `id` of the trigger",
 }
 
 

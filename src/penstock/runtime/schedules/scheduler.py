@@ -282,6 +282,13 @@ class Scheduler:
                 await self.store.delete_schedule(row.schedule_id)
         return rows
 
+    async def taken(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> ScheduleRow | None:
+        """Return a schedule that a document asks for, and that another workflow or a person made."""
+        wanted = {name for name, trigger in _scheduled(workflow, tenant) if trigger.get("enabled") is not False}
+        known = await self.store.schedules(tenant=tenant) if workflow.triggers else ()
+        others = (row for row in known if row.schedule_id in wanted and not _may_belong_to(row, workflow.name))
+        return next(others, None)
+
     async def follow(self, workflow_name: str, *, tenant: str = DEFAULT_TENANT) -> None:
         """Make the schedules of a workflow match its newest version, even if it changes meanwhile."""
         followed: str | None = None

@@ -23,20 +23,19 @@ def document(number: int) -> JsonObject:
 
 def test_the_start_of_a_server_and_commands_on_its_file_count_against_no_rate(tmp_path: Path) -> None:
     async def work() -> None:
-        async with Penstock.open(tmp_path / "store.db") as penstock:
-            async with open_gate(penstock, chosen=GateLimits(write_per_minute=30)) as gate:
-                await register_workflows(gate, [build_workflow(document(number)) for number in range(12)])
-                listed = await internal_call(gate, local_owner(), "workflow.list", {}, surface="cli")
-                assert len(listed.items) == 12
-                assert await load_workflow_into(gate, build_workflow({**document(1), "title": "New"}))
+        chosen = GateLimits(write_per_minute=30)
+        async with Penstock.open(tmp_path / "store.db") as penstock, open_gate(penstock, chosen=chosen) as gate:
+            await register_workflows(gate, [build_workflow(document(number)) for number in range(12)])
+            listed = await internal_call(gate, local_owner(), "workflow.list", {}, surface="cli")
+            assert len(listed.items) == 12
+            assert await load_workflow_into(gate, build_workflow({**document(1), "title": "New"}))
 
-                async def create(number: int) -> None:
-                    await internal_call(
-                        gate, local_owner(), "workflow.create", {"document": document(number)}, surface="mcp"
-                    )
+            async def create_many() -> None:
+                for number in range(20, 40):
+                    given: JsonObject = {"document": document(number)}
+                    await internal_call(gate, local_owner(), "workflow.create", given, surface="mcp")
 
-                with pytest.raises(LimitExceeded, match="more than 30 write calls a minute .*more than 5 at once"):
-                    for number in range(20, 40):
-                        await create(number)
+            with pytest.raises(LimitExceeded, match=r"more than 30 write calls a minute .*more than 5 at once"):
+                await create_many()
 
     asyncio.run(work())

@@ -176,3 +176,19 @@ def test_the_control_plane_sees_the_runs_of_its_tenant_only(open_caller: OpenGat
         assert refused.code == "SCOPE_REQUIRED"
 
     run(open_caller, test)
+
+
+@pytest.mark.parametrize("mode", ["host-mediated", "hostmediated", "HOST_MEDIATED", "", 7, ["host_mediated"]])
+@pytest.mark.parametrize("function", ["start", "resume", "submit_activity", "signal"])
+def test_a_mistyped_mode_is_refused_before_anything_is_done(open_caller: OpenGate, function: str, mode: Any) -> None:
+    async def test(caller: Caller) -> None:
+        given = {"definition": ASK, "input": {}, "execution_id": "m", "activity_execution_mode": mode}
+        error = await caller.refusal(f"control.workflow_{function}", **given)
+        assert error.code == "VALIDATION_ERROR"
+        assert "activity_execution_mode must be in_process or host_mediated" in error.message
+        assert ("did you mean `host_mediated`?" in error.message) == (
+            mode in ("host-mediated", "hostmediated", "HOST_MEDIATED")
+        )
+        assert (await caller.refusal("execution.status", execution_id="m")).code == "EXECUTION_NOT_FOUND"
+
+    run(open_caller, test)

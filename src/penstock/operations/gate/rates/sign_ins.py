@@ -37,9 +37,8 @@ class SignInLimits:
         """Raise `LimitExceeded` if there were too many failed attempts; count nothing."""
         empty = self._buckets.look(self._wanted(remote, key), self._clock.now_ms())
         if empty is not None:
-            message = (
-                f"more than {empty.rate.per_minute:g} failed attempts to sign in, in a minute{burst_text(empty.rate)}"
-            )
+            most = f"{empty.rate.per_minute:g} failed attempts to sign in, in a minute"
+            message = f"more than {most}{burst_text(empty.rate)}"
             details: JsonObject = {"retry_after_seconds": empty.seconds, "limit": _NAME, **rate_details(empty.rate)}
             raise LimitExceeded("RATE_LIMITED", message, f"wait {empty.seconds} s, and try again", details)
 

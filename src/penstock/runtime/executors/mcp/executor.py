@@ -330,8 +330,8 @@ class McpToolExecutor:
                 refused = await self._guard.refusal(call.tenant, wanted.server, wanted.tool)
                 if refused is not None:
                     return ActivityError(refused.message, refused.code, retryable=False)
-                await connection.tell_folders(client)
                 async with connection.elicitations.at_work(live):
+                    await connection.tell_folders(client)
                     result = await self._request_tool(client, call, wanted, kept, live.lent)
                 await asyncio.sleep(0)  # reading a large result took a while, and checking it does too
                 if isinstance(result, CallToolResult):

@@ -124,6 +124,7 @@ class LiveCall:
     asked_count: int = 0
     """The number of questions that the server has asked."""
     has_turn: bool = False
+    taking_turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of several answers at once, one waits for a turn
     failure: ActivityError | None = None
     """Why the call failed, if it has no outcome of its own."""
     spoken: Callable[[LoggingMessageNotificationParams], None] | None = None
@@ -222,6 +223,10 @@ class ElicitationRouter:
             self._leave_turn(call)
             self._sort()
 
+    def has_call(self) -> bool:
+        """Whether what the server asks now can belong to a call in progress."""
+        return CALL.get() in self._calls if self.only_named else bool(self._calls)
+
     def calls_left(self) -> tuple[int, int]:
         """The number of calls in progress that somebody waits for, and the number that nobody waits for."""
         left = sum(call.has_left for call in self._calls)
@@ -283,9 +288,10 @@ class ElicitationRouter:
         return ErrorData(code=INVALID_REQUEST, message=message)
 
     async def _take_turn(self, call: LiveCall) -> None:
-        if self._takes_turns:
-            await self._turn.acquire()
-            call.has_turn = True
+        async with call.taking_turn:
+            if self._takes_turns and not call.has_turn:
+                await self._turn.acquire()
+                call.has_turn = True
 
     def _leave_turn(self, call: LiveCall) -> None:
         if call.has_turn:

@@ -34,6 +34,7 @@ from mcp_types import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    ErrorData,
     Implementation,
     ListRootsResult,
     ResourceListChangedNotification,
@@ -284,7 +285,9 @@ class McpSession:
             self._told_folders = None
             await client.session.send_notification(RootsListChangedNotification())
 
-    async def _list_roots(self, context: object) -> ListRootsResult:
+    async def _list_roots(self, context: object) -> ListRootsResult | ErrorData:
+        if not self.elicitations.has_call():
+            return ErrorData(code=INVALID_REQUEST, message="folders are listed during a call of a tool only")
         self._told_folders = folders = await existing_folders(self.lending)
         return listed_roots(folders)
 

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import mcp_types as types
 import pytest
-from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ErrorData
+from mcp_types import CreateMessageRequestParams, ElicitRequestFormParams, ElicitRequestURLParams, ErrorData
 from msgspec.structs import replace
 
 from penstock.base.json import JsonValue
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.mcp.config import McpServerConfig, command_name
 from penstock.runtime.executors.mcp.executor import McpToolExecutor
+from penstock.runtime.executors.mcp.lending import LentToCall
 from penstock.runtime.executors.mcp.questions import ElicitationRouter, LiveCall, ResumeState, next_question, resumed
 from tests.fixtures.upstream_server import CONFIRM, make_upstream
 from tests.unit.runtime.executors.asgi_server import serving_asgi
@@ -185,3 +186,46 @@ def test_a_server_may_ask_only_for_what_it_was_told_that_we_can_do() -> None:
 
 def test_an_attempt_that_begins_has_nothing_to_go_on_with() -> None:
     assert resumed(None, None) == ResumeState()
+
+
+class Lent(LentToCall):
+    """Lends a model that answers when it is let."""
+
+    async def sample(self, params: CreateMessageRequestParams) -> types.CreateMessageResult | ErrorData:
+        await asyncio.sleep(0)
+        content = types.TextContent(type="text", text="said")
+        return types.CreateMessageResult(role="assistant", content=content, model="lent")
+
+
+def test_a_server_that_asks_several_things_at_once_gets_all_answers_and_its_call_ends() -> None:
+    async def work() -> None:
+        elicitations, call = ElicitationRouter(), at_work()
+        call.lent = Lent(server="shop")
+        async with elicitations.at_work(call):
+            wanted = [elicitations.sampled(None, number) for number in range(3)]
+            asked = [asyncio.create_task(item, context=Context()) for item in wanted]
+            answers = await asyncio.gather(*asked)
+            assert [isinstance(answer, types.CreateMessageResult) for answer in answers] == [True] * 3
+        async with elicitations.at_work(at_work()):
+            pass  # the next call gets its turn
+
+    bounded(work())
+
+
+def test_nothing_is_asked_or_listed_outside_of_a_call() -> None:
+    async def has_call(elicitations: ElicitationRouter) -> bool:
+        return elicitations.has_call()
+
+    async def work() -> None:
+        elicitations, call = ElicitationRouter(), at_work()
+        assert not elicitations.has_call()
+        for asked in (elicitations.sampled(None, "hello"), elicitations.asked(None, form("hello"))):
+            assert isinstance(await asked, ErrorData)
+        async with elicitations.at_work(call):
+            assert elicitations.has_call()
+            elicitations.only_named = True
+            assert elicitations.has_call()
+            assert not await asyncio.create_task(has_call(elicitations), context=Context())
+        assert not elicitations.has_call()
+
+    bounded(work())
