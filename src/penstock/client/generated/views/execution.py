@@ -203,6 +203,7 @@ class HeldView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str
     look: str
     denied_code: str | None = None
+    approvers: Any = None
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
