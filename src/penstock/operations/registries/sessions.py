@@ -230,10 +230,8 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
         begun = StreamEvent(event="begun", data={**told, "execution_id": id_for_callers(context.tenant, row.run_id)})
         return open_stream(context, row, first=begun)  # type: ignore[return-value]  # the gate takes both
     if given.sync or given.wait_seconds:
-        result = await with_held_calls(
-            context, await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
-        )
-        return _reply(session, turn, result)
+        result = await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
+        return _reply(session, turn, await with_held_calls(context, result))
     if answer is not None and answer.reply is not None:
         return answer.reply
     state = await context.services.host.read(row.run_id)
