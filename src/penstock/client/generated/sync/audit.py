@@ -119,16 +119,28 @@ class Audit:
         hash: str | None = None,
         against: str | None = None,
         all_tenants: bool | None = None,
+        allow_uncovered: bool | None = None,
+        allow_unrecorded_redactions: bool | None = None,
     ) -> Verified:
         """Verify the audit trail.
 
         Recomputes the whole chain of your tenant, or of all tenants if you own the server, and says where it was
         altered, cut or reordered, if it was. Its two ends are sealed, so that records which are missing there are
-        found too. With checkpoints that you kept elsewhere, or with `seq` and `hash` of an earlier answer, it also
-        says whether the trail was put back to an older state as a whole.
+        found too. Personal data counts as erased only if a later record says so, and every checkpoint that was
+        signed has to be there. With checkpoints that you kept elsewhere, or with `seq` and `hash` of an earlier
+        answer, it also says whether the trail was put back to an older state as a whole.
         """
         return self._caller.invoke(
-            "audit.verify", {"seq": seq, "hash": hash, "against": against, "all_tenants": all_tenants}, Verified
+            "audit.verify",
+            {
+                "seq": seq,
+                "hash": hash,
+                "against": against,
+                "all_tenants": all_tenants,
+                "allow_uncovered": allow_uncovered,
+                "allow_unrecorded_redactions": allow_unrecorded_redactions,
+            },
+            Verified,
         )
 
     def checkpoint(self, *, idempotency_key: str | None = None) -> CheckpointView:
@@ -233,8 +245,8 @@ class Audit:
     ) -> Redacted:
         """Erase personal data in audit records.
 
-        The records stay, and so do their hashes: the trail still verifies, and says that something was erased. This
-        cannot be undone.
+        The records stay, and so do their hashes: the trail still verifies, and says that something was erased. The
+        record of this call names what was erased, by the hashes that stand for it. This cannot be undone.
         """
         return self._caller.invoke(
             "audit.redact",

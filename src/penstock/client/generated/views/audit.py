@@ -156,6 +156,7 @@ class InclusionProof(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str
     record: AuditRecordView
+    redacted_in: int | None
     leaf: str
     index: int
     size: int
@@ -189,4 +190,5 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: int = 0
     removed: int = 0
     redacted: int = 0
+    unrecorded_redactions: int = 0
     anchor_at: str | None = None
