@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import shlex
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from penstock.base.masking import mask, written_forms
 
 SECRET = "Tok-En/9+ a\"b'c&d<é\\"
-FORMS = {
+FORMS: dict[str, Callable[[str], str]] = {
     "as it is": lambda secret: secret,
     "lower case": str.lower,
     "upper case": str.upper,

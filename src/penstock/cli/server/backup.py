@@ -115,8 +115,8 @@ def check_command(
 
     It may be in use meanwhile. Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be read.
 
-    With --json: ok, complete, runs, records, definitions, problems (each with code, message and run_id) and file
-    (sizes and numbers; null when it is too damaged to tell).
+    With --json: ok, complete, runs, records, definitions, unchecked_pages (of earlier releases, without a checksum),
+    problems (each with code, message and run_id) and file (sizes and numbers; null when it is too damaged to tell).
     """
 
     async def work() -> int:

@@ -57,6 +57,8 @@ class SqliteDatabase:
         self._copier: sqlite3.Connection | None = None
         self._copying = threading.Lock()
         self._unknown_marks = 0
+        self.damage: Unavailable | None = None
+        """What is known to be wrong with the file since it was opened. No run is started in a damaged file."""
         self._mark: int | None = None
 
     @property
@@ -68,6 +70,12 @@ class SqliteDatabase:
 
     def _closed(self) -> Unavailable:
         return Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
+
+    def note_damage(self, error: Unavailable) -> Unavailable:
+        """Remember an error that says that the file is damaged, and return it."""
+        if error.code == "STORE_CORRUPT":
+            self.damage = error
+        return error
 
     async def open(self, gathered: Gathered) -> None:
         """Open or create the file and migrate it to the current format. `gathered` holds rows that jobs leave for the
@@ -81,12 +89,17 @@ class SqliteDatabase:
             )
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
+        self.damage = None
         self._local = threading.local()
         self.set_aside.clear()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
         self._slow_readers = ThreadPoolExecutor(_SLOW_READERS, thread_name_prefix="penstock-slow-reader")
         self.open_writer = GroupCommitWriter(
-            connection, self.path, busy_timeout_ms=self._busy_timeout_ms, gathered=gathered
+            connection,
+            self.path,
+            busy_timeout_ms=self._busy_timeout_ms,
+            gathered=gathered,
+            note_damage=self.note_damage,
         )
 
     async def close(self) -> None:
@@ -180,7 +193,7 @@ class SqliteDatabase:
                 connection = self._local.connection = self._new_reader(self._busy_timeout_ms)
             return query(connection)
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise self.note_damage(explain(error, self.path)) from error
         except UnicodeEncodeError:
             raise Rejected("TEXT_NOT_UNICODE", "the text has one half of a surrogate pair") from None
 

@@ -90,9 +90,16 @@ class GroupCommitWriter:
     """Commits jobs in batches. It owns its connection."""
 
     def __init__(
-        self, connection: sqlite3.Connection, path: str, *, busy_timeout_ms: int, gathered: Gathered | None = None
+        self,
+        connection: sqlite3.Connection,
+        path: str,
+        *,
+        busy_timeout_ms: int,
+        gathered: Gathered | None = None,
+        note_damage: Callable[[Unavailable], Unavailable] | None = None,
     ) -> None:
         self._connection = connection
+        self._note_damage = note_damage or (lambda error: error)
         self._gathered: Gathered = gathered or _Nothing()
         self._path = path
         self._log_path = f"{os.path.realpath(path)}-wal"
@@ -261,7 +268,7 @@ class GroupCommitWriter:
 
     def _explained(self, error: Exception) -> Exception:
         if isinstance(error, sqlite3.Error):
-            return explain(error, self._path)
+            return self._note_damage(explain(error, self._path))
         if isinstance(error, UnicodeEncodeError):
             return Rejected("TEXT_NOT_UNICODE", "a text has one half of a surrogate pair", "send well-formed text")
         return error

@@ -8,11 +8,17 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import pytest
+
+from penstock.base.errors import PenstockError
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
 from penstock.runtime.stores.sqlite.runs.appending import WriterState
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from tests.conformance.stores import run_bounded, start
 from tests.waiting import SECONDS_MAX
 
 # Where the index of the log has the number of its last page.
@@ -23,6 +29,12 @@ import fcntl, struct, sys
 with open(sys.argv[1] + "-shm", "r+b") as index:
     lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 128, 1, 0)
     print(struct.unpack("hhqqi4x", fcntl.fcntl(index, fcntl.F_GETLK, lock))[0] != fcntl.F_UNLCK)
+"""
+_DAMAGE = """
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(int(sys.argv[2]))
+    file.write(b"\\xff" * int(sys.argv[3]))
 """
 _READS = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT 1 FROM runs').fetchall()"
 _INDEX = "import sys; print(open(sys.argv[1] + '-shm', 'rb').read(20).hex())"
@@ -86,3 +98,30 @@ def test_the_pages_of_the_log_are_counted_as_its_index_counts_them(tmp_path: Pat
 
 def test_a_file_without_a_log_has_no_pages_in_it(tmp_path: Path) -> None:
     assert SqliteDatabase(tmp_path / "absent.db", synchronous="FULL", busy_timeout_ms=0).log_pages() == 0
+
+
+def test_a_store_that_knows_of_its_damage_starts_no_runs_and_is_not_ready(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def scenario() -> None:
+        store = SqliteRunStore(path)
+        await store.open()
+        await store.append(start("first"))
+        await store.database.cut_log()
+        with closing(sqlite3.connect(path)) as connection:
+            ((page,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'definitions'")
+            ((size,),) = connection.execute("PRAGMA page_size")
+        # In another process: closing the file here would drop the locks.
+        command = [sys.executable, "-c", _DAMAGE, str(path), str((page - 1) * size), str(size)]
+        await asyncio.to_thread(subprocess.run, command, check=True)
+        with pytest.raises(PenstockError) as found:
+            await store.database.read(lambda connection: connection.execute("SELECT * FROM definitions").fetchall())
+        assert found.value.code == "STORE_CORRUPT"
+        with pytest.raises(PenstockError, match="no run is started"):
+            await store.append(start("second"))
+        with pytest.raises(PenstockError) as unready:
+            await StoreProbe(store.database).check()
+        assert unready.value.code == "STORE_CORRUPT"
+        await store.close()
+
+    run_bounded(scenario())

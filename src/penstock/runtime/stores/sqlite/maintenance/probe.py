@@ -32,6 +32,8 @@ class StoreProbe:
 
     async def check(self) -> None:
         """Raise the error that a caller would get if the store cannot be read or written."""
+        if self._database.damage is not None:
+            raise self._database.damage
         now = asyncio.get_running_loop().time()
         writer = self._database.writer
         last = writer.committed_at
@@ -52,9 +54,8 @@ class StoreProbe:
                 (found,) = fresh.execute("PRAGMA quick_check(1)").fetchone()
                 if found != "ok":
                     message = f"{path} is damaged"
-                    raise Unavailable(
-                        "STORE_CORRUPT", message, "restore a backup; `penstock check` shows all of the damage"
-                    )
+                    hint = "restore a backup; `penstock check` shows all of the damage"
+                    raise self._database.note_damage(Unavailable("STORE_CORRUPT", message, hint))
 
 
 def _look(connection: sqlite3.Connection) -> None:

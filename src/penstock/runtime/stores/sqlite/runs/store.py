@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base import limits
-from penstock.base.errors import CorruptHistory
+from penstock.base.errors import CorruptHistory, Unavailable
 from penstock.base.ids import chain_of
 from penstock.definitions.model import AgentLimits
 from penstock.engine.records import Record
@@ -245,6 +245,9 @@ class SqliteRunStore:
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
         """Store a decision in the next group commit."""
         check_write(write)
+        if write.expected_seq == 0 and self.database.damage is not None:
+            message = f"{self.database.path} is damaged, so no run is started"
+            raise Unavailable("STORE_CORRUPT", message, "restore a backup; `penstock check` shows all of the damage")
         append = small_append(write)
         if append is None:
             return self._append_large(write)
