@@ -1,21 +1,21 @@
-"""What a browser sent: the query of an address, and the fields of a form.
+"""What a browser sent: the query of an address, the fields of a form, and whether a page of this server sent it.
 
-Above it: the console, the page on which a question is answered. Below it: ASGI. Whether the sender may send it is not
-decided here.
+Above it: the console, the page on which a question is answered. Below it: ASGI.
 """
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.types import Receive, Scope
 
 from penstock.asgi import header
 from penstock.base import limits
-from penstock.base.errors import Rejected
+from penstock.base.errors import Denied, Rejected
 
-__all__ = ["Fields", "query_of", "read_form"]
+__all__ = ["Fields", "query_of", "read_form", "refuse_foreign_form"]
 
+_OWN_SITES = ("same-origin", "none")
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -25,6 +25,23 @@ class Fields(dict[str, list[str]]):
     def text(self, name: str) -> str:
         """Return the first value of a field without white space around it; nothing if it is not there."""
         return self.get(name, [""])[0].strip()
+
+
+def refuse_foreign_form(scope: Scope, *, from_browser: bool = True) -> None:
+    """Refuse a form that a page of another site sent: browsers say where a request comes from.
+
+    With `from_browser`, a request that says nothing is refused too: no browser of today leaves both headers out.
+    """
+    site, origin = header(scope, b"sec-fetch-site"), header(scope, b"origin")
+    is_foreign = site is not None and site not in _OWN_SITES
+    # A page without a referrer sends `null` even to its own site; then the other header decides.
+    if origin is not None and not (origin == "null" and site is not None):
+        is_foreign |= urlsplit(origin).netloc.lower() != (header(scope, b"host") or "").lower()
+    elif site is None:
+        is_foreign = from_browser
+    if is_foreign:
+        message = "the form was not sent by a page of this server"
+        raise Denied("FOREIGN_FORM", message, "open the page again and send it there")
 
 
 def query_of(scope: Scope) -> Fields:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
+from penstock.asgi.forms import Fields
 from penstock.base.errors import Denied, PenstockError
-from penstock.console.forms import Fields
 from penstock.console.visits import Page
 from penstock.html_form.form import EDIT, SECRET_FIELD
 

@@ -17,10 +17,10 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from penstock.asgi import HttpOrigin, header, remote_of, request_id_of
+from penstock.asgi.forms import query_of, read_form, refuse_foreign_form
 from penstock.asgi.refusals import note_refusal, page_status
 from penstock.base import limits
 from penstock.base.errors import Denied, NotFound, PenstockError
-from penstock.console.forms import query_of, read_form, refuse_foreign_form
 from penstock.console.one_time_links import OneTimeLinks
 from penstock.console.sessions.cookies import cookie_text, cookie_value
 from penstock.console.sessions.sessions import Sessions, is_secure

@@ -18,13 +18,13 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import HttpOrigin, header, remote_of, request_id_of, send_body
+from penstock.asgi.forms import Fields, query_of, read_form, refuse_foreign_form
 from penstock.asgi.refusals import note_refusal, page_status
 from penstock.base.errors import Denied, NotFound, PenstockError, Rejected
 from penstock.console import pages
 from penstock.console.assets import assets_version, send_asset
 from penstock.console.downloads import send_download
 from penstock.console.events import SIGNED_OUT, Standing, refused_stream, send_changes
-from penstock.console.forms import Fields, query_of, read_form, refuse_foreign_form
 from penstock.console.kept_forms import OutdatedForm, kept_form
 from penstock.console.one_time_links import LINK_PATH, OneTimeLinks
 from penstock.console.rendering import html_headers, render

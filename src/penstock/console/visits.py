@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from penstock.asgi import HttpOrigin
+from penstock.asgi.forms import Fields
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
-from penstock.console.forms import Fields
 from penstock.operations.catalogue.capability import EventStream, Reply
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import Gate, RefusedCall

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
-from penstock.console.forms import Fields
 from penstock.console.pages.reading import no_such_button
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Shown, Text, Visit

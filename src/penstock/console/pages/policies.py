@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
-from penstock.console.forms import Fields
 from penstock.console.pages.reading import json_object
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Shown, Visit

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import Denied, NotFound, PenstockError, Rejected
 from penstock.base.scopes import scope_allows
-from penstock.console.forms import Fields
 from penstock.console.visits import Redirect, Visit
 
 __all__ = [

@@ -17,11 +17,11 @@ from hashlib import sha256
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import remote_of, send_body
+from penstock.asgi.forms import read_form
 from penstock.asgi.refusals import note_refusal
 from penstock.base import limits
 from penstock.base.errors import Denied, LimitExceeded, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.ids import DEFAULT_TENANT
-from penstock.console.forms import read_form
 from penstock.console.sessions.changes import SessionChanges
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rates.sign_ins import SignInLimits

@@ -19,7 +19,7 @@ from html import escape
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, CODE, HttpOrigin, remote_of, request_id_of, send_body
-from penstock.asgi.forms import query_of, read_form
+from penstock.asgi.forms import query_of, read_form, refuse_foreign_form
 from penstock.asgi.refusals import note_refusal, page_status, page_title
 from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue
@@ -128,6 +128,8 @@ class AnswerPage:
         token = str(scope.get("path_params", {}).get("token", ""))
         scope.setdefault("state", {})
         try:
+            if method == "POST":
+                refuse_foreign_form(scope, from_browser=False)
             asked = await self._find_question(token, scope) if token else None
             if asked is None:
                 shown = await self._authenticate(scope, receive) if method == "POST" else _KEY_FORM

@@ -202,6 +202,16 @@ class IdempotentCalls:
         if self._under_way.get(_name_of(claim)) is claim:  # a later call may have taken over the key
             del self._under_way[_name_of(claim)]
 
+    def finish(self, call: CallRecord) -> None:
+        """Mark a call as over, and drop what would make its answer.
+
+        Those functions know the call, with its arguments, and the call knows them. Without this, large arguments stay
+        in memory until the next full garbage collection, which then holds up everybody.
+        """
+        call.answer_of = call.answer_from = None
+        if call.claim is not None:
+            self.end(call.claim)
+
     async def complete(self, services: Services, call: CallRecord, reply: Reply[Any] | EventStream) -> None:
         """Store the parts of a call that were not stored with a change: its audit entry, its answer, or both.
 

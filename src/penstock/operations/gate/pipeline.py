@@ -367,8 +367,7 @@ class Gate:
                 raise
             return AnsweredCall(capability=capability, principal=principal, reply=known, replayed=True)
         finally:
-            if call.claim is not None:
-                self.idempotency.end(call.claim)
+            self.idempotency.finish(call)
         return AnsweredCall(capability=capability, principal=principal, reply=reply)
 
     async def _begin(

@@ -45,7 +45,8 @@ WORKFLOWS = (
 class Browser:
     """Opens pages of a gate."""
 
-    def __init__(self, assistant: Assistant) -> None:
+    def __init__(self, assistant: Assistant, headers: dict[str, str] | None = None) -> None:
+        self.headers = headers or {}
         page = AnswerPage(assistant.caller.gate, assistant.options)
         app = Starlette(routes=[Route(f"{assistant.options.answer_path}/{{token}}", page)])
         self.http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://penstock.test")
@@ -55,7 +56,7 @@ class Browser:
 
     async def post(self, url: str, **fields: Any) -> httpx2.Response:
         body = urlencode(fields, doseq=True)
-        kind = {"content-type": "application/x-www-form-urlencoded"}
+        kind = {"content-type": "application/x-www-form-urlencoded", **self.headers}
         return await self.http.post(urlsplit(url).path, content=body, headers=kind)
 
 
@@ -97,6 +98,30 @@ async def test_a_secret_is_asked_for_on_a_page_and_the_call_goes_on(tmp_path: Pa
         again = await assistant.call("secret", kinds=BOTH, state=result["requestState"], answers={"question": accept()})
         assert again["structuredContent"]["status"] == "completed"
         assert len(await assistant.executions()) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "http://penstock.test"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "same-origin", "origin": "null"}, 200),
+        ({"origin": "http://penstock.test"}, 200),
+        ({}, 200),
+    ],
+)
+async def test_an_answer_from_a_page_of_another_site_is_refused(
+    tmp_path: Path, headers: dict[str, str], status: int
+) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        url, _ = await asked(assistant, "secret")
+        answer = {"field.token": "s3cret", "field.approved": "true"}
+        answered = await Browser(assistant, headers).post(url, **answer)
+        assert answered.status_code == status, answered.text
+        assert ("not sent by a page of this server" in answered.text) == (status == 403)
 
 
 @pytest.mark.anyio

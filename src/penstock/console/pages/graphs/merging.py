@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, PenstockError
-from penstock.console.forms import Fields
 from penstock.console.graph_changes import change_rows
 from penstock.console.visits import Page, Shown, Visit
 

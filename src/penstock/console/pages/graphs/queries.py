@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
 from penstock.base.json import JsonObject, JsonValue
-from penstock.console.forms import Fields
 from penstock.console.visits import Page, Shown, Visit
 from penstock.html_form.form import FIELD_PREFIXES, AnswerForm, UnreadableFields, answer_form
 

@@ -14,11 +14,11 @@ from urllib.parse import quote
 import msgspec
 from markupsafe import Markup
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.base.traces import TRACE_LABEL, trace_id_of
-from penstock.console.forms import Fields
 from penstock.console.pages.reading import Part, address, chosen, key_names, node_window, nodes_from, part
 from penstock.console.pages.runs.timeline import drawn_timeline
 from penstock.console.rendering import cut_value

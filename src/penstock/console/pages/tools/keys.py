@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import PenstockError
-from penstock.console.forms import Fields
 from penstock.console.pages.reading import held, no_such_button
 from penstock.console.visits import Page, Redirect, Shown, Visit
 

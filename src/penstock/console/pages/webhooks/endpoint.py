@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.asgi.forms import Fields
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
-from penstock.console.forms import Fields
 from penstock.console.pages.reading import address, chosen, held, key_names
 from penstock.console.pages.webhooks.making import arguments_of, secret_page, sheet, wrong_of
 from penstock.console.rendering import cut_value

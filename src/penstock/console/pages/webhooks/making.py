@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.asgi.forms import Fields
 from penstock.base.errors import PenstockError
-from penstock.console.forms import Fields
 from penstock.console.mistakes import told_at
 from penstock.console.pages.reading import address, held
 from penstock.console.visits import Page, Shown, Visit
