@@ -82,8 +82,8 @@ class AsyncPolicies:
     ) -> ExplainedCall:
         """Explain what would happen to a call.
 
-        Whether it is in the caller's lists, whether it would be permitted with these arguments, and which policies
-        say so. Nothing is called.
+        Whether it is in the caller's lists, whether it would be made, held or refused with these arguments, who
+        decides about a held call, and which policies say so. Nothing is called.
         """
         return await self._caller.invoke(
             "policy.explain",

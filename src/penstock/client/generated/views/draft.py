@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.client.generated.views.execution import ErrorView, QuestionView
 
-__all__ = ["DraftPage", "DraftReview", "DraftView"]
+__all__ = ["DraftPage", "DraftReview", "DraftView", "ReachedChange"]
 
 
 class DraftView(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +54,14 @@ class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class ReachedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a call can reach and that is not as it was when the call was proposed."""
+
+    name: str
+    before: str | None
+    now: str | None
+
+
 class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
     """How a draft stands against what is true now."""
 
@@ -63,3 +71,4 @@ class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
     state_witness: Any
     impact: dict[str, Any]
     problem: ErrorView | None = None
+    reached: list[ReachedChange] = msgspec.field(default_factory=list)

@@ -66,6 +66,7 @@ class ExplainedCall(msgspec.Struct, frozen=True, kw_only=True):
     missing_scope: str | None
     scopes: list[str]
     version: str | None
+    held_because: str | None = None
     shadow: str | None = None
     shadow_policies: list[str] = msgspec.field(default_factory=list)
     hidden: list[str] = msgspec.field(default_factory=list)
