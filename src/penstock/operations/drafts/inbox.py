@@ -83,7 +83,7 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
     examples=(Example(arguments={"mine": True}),),
 )
 async def approval_list(context: Context, given: ListApprovals) -> ApprovalPage:
-    """List what waits for a decision, newest first: held calls, and questions of workflows.
+    """List what waits for a decision.
 
     Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for callers
     who may read executions.

@@ -19,7 +19,7 @@ class AsyncApprovals:
     async def list(
         self, *, mine: bool | None = None, limit: int | None = None, cursor: str | None = None
     ) -> ApprovalPage:
-        """List what waits for a decision, newest first: held calls, and questions of workflows.
+        """List what waits for a decision.
 
         Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for
         callers who may read executions.
@@ -29,7 +29,7 @@ class AsyncApprovals:
         )
 
     async def list_all(self, *, mine: bool | None = None, limit: int | None = None) -> AsyncIterator[WaitingApproval]:
-        """List what waits for a decision, newest first: held calls, and questions of workflows: all of them; `limit` is the size of a page."""
+        """List what waits for a decision: all of them; `limit` is the size of a page."""
         async for page in self._caller.pages("approval.list", {"mine": mine, "limit": limit}, ApprovalPage):
             for item in page.items:
                 yield item

@@ -17,7 +17,7 @@ class Approvals:
         self._caller = caller
 
     def list(self, *, mine: bool | None = None, limit: int | None = None, cursor: str | None = None) -> ApprovalPage:
-        """List what waits for a decision, newest first: held calls, and questions of workflows.
+        """List what waits for a decision.
 
         Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for
         callers who may read executions.
@@ -25,6 +25,6 @@ class Approvals:
         return self._caller.invoke("approval.list", {"mine": mine, "limit": limit, "cursor": cursor}, ApprovalPage)
 
     def list_all(self, *, mine: bool | None = None, limit: int | None = None) -> Iterator[WaitingApproval]:
-        """List what waits for a decision, newest first: held calls, and questions of workflows: all of them; `limit` is the size of a page."""
+        """List what waits for a decision: all of them; `limit` is the size of a page."""
         for page in self._caller.pages("approval.list", {"mine": mine, "limit": limit}, ApprovalPage):
             yield from page.items
