@@ -18,7 +18,7 @@ import msgspec
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, is_valid, load_schema
 
-__all__ = ["answer_fits", "declined_answer"]
+__all__ = ["answer_fits", "deciding_member", "declined_answer"]
 
 _DECLINE = "decline"
 _REFUSING = frozenset(
@@ -84,6 +84,25 @@ def declined_answer(schema: JsonValue, declared: JsonValue = None) -> JsonValue:
     if not isinstance(schema, dict):
         return None
     return next((answer for answer in _readings(schema) if answer_fits(schema, answer)), None)
+
+
+def deciding_member(schema: JsonValue, declined: JsonValue) -> str | None:
+    """Return the member of the answer that is true to approve and false to decline; "" if that is the whole answer.
+
+    None if the question is not one that somebody approves or declines.
+    """
+    if not isinstance(schema, dict):
+        return None
+    if declined is False and schema.get("type") == "boolean":
+        return ""
+    members = schema.get("properties")
+    if not isinstance(members, dict) or not isinstance(declined, dict):
+        return None
+    truths = [name for name, value in declined.items() if isinstance(value, bool)]
+    if len(truths) != 1 or len(declined) != 1 or declined[truths[0]] is not False:
+        return None
+    member = members.get(truths[0])
+    return truths[0] if isinstance(member, dict) and member.get("type") == "boolean" else None
 
 
 def _readings(schema: JsonObject) -> Iterator[JsonValue]:

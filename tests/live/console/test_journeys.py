@@ -35,15 +35,11 @@ def status_of(server: LiveServer, run_id: str) -> str:
 
 def test_a_question_is_answered(server: LiveServer, keyboard: Keyboard) -> None:
     run_id = claimed(server, "J-1", 300)
-    keyboard.open(f"{server.url}/console/runs?status=waiting")
-    keyboard.follow(f"a[href$='{run_id}']:not([id^='wf'])")
+    keyboard.open(f"{server.url}/console/approvals")
+    keyboard.follow(f"a[href$='{run_id}']")
     assert "Pay 300 for order J-1?" in text_of(keyboard, ".question")
-    keyboard.to("[name='field.approve']")
-    if keyboard.browser.evaluate("document.activeElement.type") == "checkbox":
-        keyboard.press(" ")
-    else:
-        keyboard.browser.command("Input.dispatchKeyEvent", type="char", text="y")
-    keyboard.follow(".ask button.main")
+    keyboard.follow(".ask button[value=approve]")
+    assert "You approved it" in text_of(keyboard, "#decided")
     assert server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")["output"] == {"paid": 300}
     keyboard.open(f"{server.url}/console/runs/{run_id}")
     assert "completed" in heading(keyboard.browser)

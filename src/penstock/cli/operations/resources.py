@@ -34,6 +34,7 @@ RESOURCES: Final[dict[str, ResourceGroup]] = {
     "trigger": ResourceGroup("trigger", "Triggers: the webhooks that start or signal workflows."),
     "key": ResourceGroup("key", "API keys: create, rotate, revoke."),
     "quota": ResourceGroup("quota", "Quotas: what tenants and keys may use, and what they used."),
+    "approval": ResourceGroup("approval", "Approvals: what waits for a decision, calls and questions alike."),
     "draft": ResourceGroup("draft", "Drafts: calls that wait for people."),
     "grant": ResourceGroup("grant", "Grants: what agents may change by themselves, and for how long."),
     "preflight": ResourceGroup("preflight", "Preflights: what a call would do, before it is made."),

@@ -1,8 +1,9 @@
 """Ask a person for an answer, field by field, by the JSON Schema of a question.
 
-Booleans are y or n, choices are numbers (with commas where several may be chosen), texts and numbers are typed as they
-are, and everything else is JSON. Every field is checked when it is typed, and the whole answer at the end; a value that
-does not fit is explained and asked for again.
+What somebody approves or declines is answered with either word, and has no default. Booleans are y or n, choices are
+numbers (with commas where several may be chosen), texts and numbers are typed as they are, and everything else is JSON.
+Every field is checked when it is typed, and the whole answer at the end; a value that does not fit is explained and
+asked for again.
 
 Above it: the commands that answer questions. Below it: `definitions.schemas`. Reading and printing are passed in, so
 that a test can hold the conversation.
@@ -17,6 +18,7 @@ from typing import Protocol, TypeAlias
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 from penstock.cli.terminal.values import parse_json
+from penstock.definitions.decline_answers import deciding_member, declined_answer
 from penstock.definitions.schemas.compiled import SchemaProblem, compile_schema, violations
 from penstock.definitions.schemas.misfits import tell_violation
 from penstock.runtime.simulation.tracing import shorten
@@ -25,6 +27,8 @@ __all__ = ["AnswerAbandoned", "AnswerGiven", "Conversation", "ask_answer"]
 
 _YES = frozenset({"y", "yes", "true"})
 _NO = frozenset({"n", "no", "false"})
+_APPROVES = frozenset({"approve", "a"})
+_DECLINES = frozenset({"decline", "d"})
 _HELP = "?"
 _CHOICES_MAX = 40
 _CHOICE_CHARACTERS_MAX = 60
@@ -73,6 +77,8 @@ class _Field:
     schema: JsonObject
     required: bool
     definitions: JsonObject
+    decides: bool = False
+    """Whether it is what somebody approves or declines: then it has no default."""
 
     @property
     def label(self) -> str:
@@ -126,10 +132,10 @@ async def ask_answer(schema: JsonObject, conversation: Conversation) -> AnswerGi
 
 
 async def _ask_once(schema: JsonObject, conversation: Conversation) -> AnswerGiven | AnswerAbandoned:
-    properties = schema.get("properties")
+    properties, deciding = schema.get("properties"), deciding_member(schema, declined_answer(schema))
     definitions: JsonObject = {name: inner for name, inner in schema.items() if name in ("$defs", "definitions")}
     if not isinstance(properties, dict) or not properties or schema.get("type", "object") != "object":
-        whole = _Field(name="Answer", schema=schema, required=True, definitions={})
+        whole = _Field(name="Answer", schema=schema, required=True, definitions={}, decides=deciding == "")
         read = await _ask_field(whole, conversation)
         return AnswerGiven(None) if isinstance(read, _Skipped) else read
     otherwise = schema.get("else")  # a schema with a way to refuse has here what is required of any other answer
@@ -137,7 +143,13 @@ async def _ask_once(schema: JsonObject, conversation: Conversation) -> AnswerGiv
     required = listed if isinstance(listed, list) else []
     answer: JsonObject = {}
     fields = [
-        _Field(name=name, schema=inner, required=name in required, definitions=definitions)
+        _Field(
+            name=name,
+            schema=inner,
+            required=name in required,
+            definitions=definitions,
+            decides=name == deciding and name in required and "default" not in inner,
+        )
         for name, inner in properties.items()
         if isinstance(inner, dict) and inner.get("x-refusal") is not True
     ]
@@ -178,6 +190,8 @@ def _prompt(field: _Field) -> str:
 
 def _hint(field: _Field) -> str:
     default = field.schema.get("default")
+    if field.decides:
+        return "approve/decline"
     if field.schema.get("type") == "boolean":
         return "Y/n" if default is True else "y/N"
     if field.choices:
@@ -202,6 +216,10 @@ def _help(field: _Field) -> str:
 def _read(field: _Field, line: str) -> _Read:
     text = line.strip()
     kind = field.schema.get("type")
+    if field.decides and text.lower() in (*_APPROVES, *_DECLINES):
+        return AnswerGiven(text.lower() in _APPROVES)
+    if field.decides and not text:
+        return _Unclear("nothing is decided yet: write approve or decline")
     if not text:
         return _read_nothing(field, kind)
     if field.choices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.client.asynchronous.executions import AsyncExecutions
 from penstock.client.caller import AsyncCaller
 from penstock.client.generated.asynchronous.agents import AsyncAgents
+from penstock.client.generated.asynchronous.approvals import AsyncApprovals
 from penstock.client.generated.asynchronous.audit import AsyncAudit
 from penstock.client.generated.asynchronous.backups import AsyncBackups
 from penstock.client.generated.asynchronous.console_sessions import AsyncConsoleSessions
@@ -62,6 +63,7 @@ class AsyncResources:
         self.triggers = AsyncTriggers(caller)
         self.system = AsyncSystem(caller)
         self.grants = AsyncGrants(caller)
+        self.approvals = AsyncApprovals(caller)
         self.drafts = AsyncDrafts(caller)
         self.preflights = AsyncPreflights(caller)
         self.backups = AsyncBackups(caller)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.client.caller import Caller
 from penstock.client.generated.sync.agents import Agents
+from penstock.client.generated.sync.approvals import Approvals
 from penstock.client.generated.sync.audit import Audit
 from penstock.client.generated.sync.backups import Backups
 from penstock.client.generated.sync.console_sessions import ConsoleSessions
@@ -62,6 +63,7 @@ class Resources:
         self.triggers = Triggers(caller)
         self.system = System(caller)
         self.grants = Grants(caller)
+        self.approvals = Approvals(caller)
         self.drafts = Drafts(caller)
         self.preflights = Preflights(caller)
         self.backups = Backups(caller)

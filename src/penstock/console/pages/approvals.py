@@ -1,4 +1,4 @@
-"""Approvals: calls that wait for somebody, each with the exact action, who asked for it, and until when.
+"""Approvals: calls and questions that wait for somebody, each with what is asked, by whom, and until when.
 
 There is no way to approve several at once. An approval names the digest that the page showed, so what is approved is
 what was seen. What was refused is told on the page of the call, with the reason that was written.
@@ -50,13 +50,32 @@ async def queue(visit: Visit) -> Shown:
     if tab not in _TABS:
         raise Rejected("STATUS_UNKNOWN", f"{tab[:40]} is no choice here", f"one of: {', '.join(_TABS)}")
     cursor = visit.query.text("cursor") or None
-    status = "open" if tab == "mine" else tab
-    page = await visit.call("draft.list", status=status, limit=limits.CONSOLE_ROWS, cursor=cursor)
-    drafts = [item for item in page["items"] if item["decidable"]] if tab == "mine" else page["items"]
-    given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS}
-    others = len(page["items"]) - len(drafts)
+    questions: list[dict[str, Any]] = []
+    if tab == "ended":
+        page = await visit.call("draft.list", status=tab, limit=limits.CONSOLE_ROWS, cursor=cursor)
+        drafts, others = page["items"], 0
+    else:
+        page = await _waiting_page(visit, cursor)
+        waiting = [item for item in page["items"] if tab == "open" or item["decidable"]]
+        drafts = [item["draft"] for item in waiting if item["draft"] is not None]
+        questions = [item for item in waiting if item["draft"] is None]
+        others = len(page["items"]) - len(waiting)
+    given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS, "questions": questions}
     given["drafts"] = [{**item, **summary_of(item)} for item in drafts]
     return Page("approvals/queue.html", {**given, "status": tab, "others": others, "now": visit.now.isoformat()})
+
+
+async def _waiting_page(visit: Visit, cursor: str | None) -> dict[str, Any]:
+    """Return a page of what waits; only held calls for those from whom policies hide what runs say."""
+    try:
+        page: dict[str, Any] = await visit.call("approval.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
+    except PenstockError as error:
+        if error.code != "FIELDS_HIDDEN":
+            raise
+        listed = await visit.call("draft.list", status="open", limit=limits.CONSOLE_ROWS, cursor=cursor)
+        calls = [{"draft": item, "decidable": item["decidable"]} for item in listed["items"]]
+        return {"items": calls, "next_cursor": listed["next_cursor"]}
+    return page
 
 
 async def draft(visit: Visit) -> Shown:
@@ -93,6 +112,7 @@ async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | N
         "difference": cut_value(changes) if changes and rows is None else None,
         "impact": cut_value(impact) if impact else None,
         "changed": [_CHANGED[item] for item in review.get("changed", ())],
+        "reached": review.get("reached") or [],
         "problem": review.get("problem"),
         "unknown": review.get("unknown"),
         "quorum": _quorum(shown),

@@ -22,9 +22,10 @@ from penstock.asgi import AUDITED, CODE, HttpOrigin, remote_of, request_id_of, s
 from penstock.asgi.forms import query_of, read_form, refuse_foreign_form
 from penstock.asgi.refusals import note_refusal, page_status, page_title
 from penstock.base.errors import Denied, NotFound, PenstockError
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject
 from penstock.base.visible_texts import visible_text
-from penstock.html_form.form import Given, UnreadableFields, answer_form
+from penstock.html_form.decisions import APPROVE, DECISION, DECLINE, DecisionForm
+from penstock.html_form.form import Given, UnreadableFields
 from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions
@@ -34,6 +35,7 @@ from penstock.mcp_surface.questions.signing import AnswerLink
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Credentials
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import ExecutionView
 from penstock.operations.runs.waits import QuestionView
 
@@ -80,6 +82,8 @@ class _Page:
     """Where to redirect."""
 
 
+# How long the page waits for what an answer leads to, before it says how things stand.
+_OUTCOME_SECONDS = 3
 _INVALID_LINK = _Page(404, "Nothing here", "<p>This address leads nowhere, or not any more. Ask for a new one.</p>")
 _DONE = _Page(200, "Thank you", "<p>The answer was taken. You can close this page.</p>")
 _KEY = (
@@ -192,11 +196,11 @@ class AnswerPage:
 
     async def _submit_answer(self, asked: _OpenQuestion, scope: Scope, receive: Receive) -> _Page:
         given = await read_form(scope, receive, self._body_bytes_max)
-        declined: JsonValue = asked.question.decline if given.get("decline") else None
-        form = answer_form(asked.question.answer_schema)
+        decision = _decision_form(asked.question)
+        form = decision.form
         if (edited := form.edited(given)) is not None:
             return _page(asked, edited)
-        answer = form.answer(given) if declined is None else declined
+        answer = decision.answer(given, given.text(DECISION), declines=bool(given.get("decline")))
         if isinstance(answer, UnreadableFields):
             return _page(asked, given, answer.wrong)
         arguments: JsonObject = {
@@ -213,24 +217,54 @@ class AnswerPage:
             if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
                 raise
             return _page(asked, given, form.placed(error, "/answer", given))
-        return _DONE
+        return await self._done(asked, given.text(DECISION))
+
+    async def _done(self, asked: _OpenQuestion, decision: str) -> _Page:
+        """Say what was decided, and what it led to as far as that is known by now."""
+        named: JsonObject = {"execution_id": asked.view.execution_id, "wait_seconds": _OUTCOME_SECONDS}
+        try:
+            found = await call_operation(self._gate, asked.caller, "execution.wait", named)
+        except PenstockError:  # the answer was taken; its holder may not look at the run
+            return _DONE
+        status = found.status if isinstance(found, ExecutionResult) else ""
+        words = {APPROVE: "You approved it", DECLINE: "You declined it"}.get(decision, "The answer was taken")
+        title = {APPROVE: "Approved", DECLINE: "Declined"}.get(decision, "Thank you")
+        error = found.error if isinstance(found, ExecutionResult) else None
+        more = f" with <code>{escape(error.code)}</code>: {escape(visible_text(error.message))}" if error else ""
+        state = escape(status.replace("_", " "))
+        who = escape(visible_text(asked.caller.principal.name or asked.caller.principal.id))
+        return _Page(
+            200,
+            title,
+            f"<p>{words}, as <strong>{who}</strong>.</p><p>The run <code>{escape(asked.view.execution_id)}</code> of "
+            f"{escape(visible_text(asked.view.workflow_id))} is <strong>{state}</strong>{more}.</p>"
+            "<p>You can close this page.</p>",
+        )
+
+
+def _decision_form(question: QuestionView) -> DecisionForm:
+    return DecisionForm(question.answer_schema, question.decides, question.decline)
 
 
 def _page(asked: _OpenQuestion, given: Given | None = None, wrong: dict[str, list[str]] | None = None) -> _Page:
-    question, form = asked.question, answer_form(asked.question.answer_schema)
-    refuse = (
-        '<button name="decline" value="yes" formnovalidate>Decline</button>'
-        if asked.question.decline is not None
-        else ""
-    )
+    question, form = asked.question, _decision_form(asked.question)
+    first = '<button class="first" tabindex="-1" aria-hidden="true">Answer</button>'
+    buttons = '<button class="main">Answer</button>'
+    if question.decides is not None:
+        # The return key decides nothing.
+        first = f'<button class="first" name="{DECISION}" value="" tabindex="-1" aria-hidden="true">Look again</button>'
+        buttons = (
+            f'<button class="main" name="{DECISION}" value="{APPROVE}">Approve</button>'
+            f'<button name="{DECISION}" value="{DECLINE}" formnovalidate>Decline</button>'
+        )
+    elif question.decline is not None:
+        buttons += '<button name="decline" value="yes" formnovalidate>Decline</button>'
     until = f" It can be answered until {_time_element(question.expires_at)}." if question.expires_at else ""
     body = (
         f"<p>The workflow <strong>{escape(visible_text(asked.view.workflow_id))}</strong> asks:</p>"
         f'<p class="question">{escape(visible_text(plain_text(question.prompt)))}</p>{_alert(wrong or {})}'
         # The first button is the one that the return key presses: not one that changes a list.
-        '<form method="post"><button class="first" tabindex="-1" aria-hidden="true">Answer</button>'
-        f"{form.html(given or {}, wrong)}"
-        f'<p><button class="main">Answer</button>{refuse}</p></form>'
+        f'<form method="post">{first}{form.html(given or {}, wrong)}<p>{buttons}</p></form>'
         f"<p><small>Execution <code>{escape(asked.view.execution_id)}</code>.{until}</small></p>"
     )
     return _Page(422 if wrong else 200, "A question", body)

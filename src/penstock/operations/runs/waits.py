@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from penstock.base.ids import id_for_callers
-from penstock.base.json import JsonObject
-from penstock.definitions.decline_answers import answer_fits, declined_answer
+from penstock.base.json import JsonObject, JsonValue
+from penstock.definitions.decline_answers import answer_fits, deciding_member, declined_answer
 from penstock.definitions.model import Workflow
 from penstock.engine.effects import PerformActivity
 from penstock.engine.pending import pending_activities
 from penstock.engine.state import Key, RunState
 from penstock.engine.transitions import Phase
-from penstock.engine.walk.questions import open_questions
+from penstock.engine.walk.questions import OpenQuestion, open_questions
 from penstock.engine.walk.timers import timers_of
 from penstock.operations.catalogue.fields import instant
 
@@ -57,6 +57,9 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     """people, or anyone: then a model may answer, too."""
     decline: Any = None
     """The answer that declines; null if there is none."""
+    decides: str | None = None
+    """The member of the answer that is true to approve and false to decline; "" if that is the whole answer. Forms show
+    two buttons for it. Null if the question is not one to approve or decline."""
     ask: dict[str, Any] | None = None
     """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
     sign_in: bool = False
@@ -137,27 +140,33 @@ class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
 
 def question_views(state: RunState, *, execution_id: str | None = None) -> list[QuestionView]:
     """Return the open questions of a run; `execution_id` is set if it is a child of the execution that is viewed."""
-    return [
-        QuestionView(
-            interrupt_id=item.interrupt_id,
-            node_id=item.node_id,
-            visit=item.visit,
-            prompt=item.prompt,
-            answer_schema=item.answer_schema,
-            expires_at=instant(item.deadline),
-            prompt_ref=item.prompt_ref,
-            approvers=item.approvers,
-            answered_by="anyone" if item.anyone else "people",
-            decline=None if item.ask is not None else declined_answer(item.answer_schema, item.decline),
-            ask=item.ask,
-            sign_in=state.workflow_name.startswith(HELD_PREFIX),
-            votes=[{"by": vote.get("by"), "at": _voted_at(vote)} for vote in item.votes],
-            escalates_at=instant(item.escalates_at),
-            escalated_at=instant(item.escalated_at),
-            execution_id=execution_id,
-        )
-        for item in open_questions(state)
-    ]
+    found = []
+    for item in open_questions(state):
+        decline = None if item.ask is not None else declined_answer(item.answer_schema, item.decline)
+        found.append(_question_view(state, item, decline, execution_id))
+    return found
+
+
+def _question_view(state: RunState, item: OpenQuestion, decline: JsonValue, execution_id: str | None) -> QuestionView:
+    return QuestionView(
+        interrupt_id=item.interrupt_id,
+        node_id=item.node_id,
+        visit=item.visit,
+        prompt=item.prompt,
+        answer_schema=item.answer_schema,
+        expires_at=instant(item.deadline),
+        prompt_ref=item.prompt_ref,
+        approvers=item.approvers,
+        answered_by="anyone" if item.anyone else "people",
+        decline=decline,
+        decides=deciding_member(item.answer_schema, decline),
+        ask=item.ask,
+        sign_in=state.workflow_name.startswith(HELD_PREFIX),
+        votes=[{"by": vote.get("by"), "at": _voted_at(vote)} for vote in item.votes],
+        escalates_at=instant(item.escalates_at),
+        escalated_at=instant(item.escalated_at),
+        execution_id=execution_id,
+    )
 
 
 def _voted_at(vote: JsonObject) -> str | None:

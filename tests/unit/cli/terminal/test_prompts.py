@@ -47,7 +47,18 @@ def object_of(properties: JsonObject, *required: str) -> JsonObject:
     [("y", True), ("YES", True), ("true", True), ("n", False), ("no", False), ("false", False), ("", False)],
 )
 def test_a_truth_value_is_y_or_n_and_nothing_means_no(line: str, value: bool) -> None:
-    assert answer(object_of({"ok": {"type": "boolean"}}, "ok"), line) == {"ok": value}
+    schema = object_of({"ok": {"type": "boolean"}, "quick": {"type": "boolean"}}, "ok", "quick")
+    assert answer(schema, line, "n") == {"ok": value, "quick": False}
+
+
+@pytest.mark.parametrize(("line", "value"), [("approve", True), ("Decline", False), ("y", True), ("n", False)])
+def test_what_is_approved_or_declined_is_answered_with_a_word_and_never_with_nothing(line: str, value: bool) -> None:
+    schema = object_of({"approve": {"type": "boolean"}, "note": {"type": "string"}}, "approve")
+    outcome, heard = converse(schema, ["", line, ""])
+    assert outcome == AnswerGiven({"approve": value})
+    assert "[approve/decline]" in heard
+    assert "nothing is decided yet" in heard
+    assert answer({"type": "boolean"}, "", line) is value
 
 
 def test_a_default_is_taken_when_nothing_is_typed() -> None:

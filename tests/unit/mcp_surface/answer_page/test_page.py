@@ -39,6 +39,7 @@ WORKFLOWS = (
     ask("secret", SECRET),
     ask("nested", NESTED),
     ask("flat", {"type": "object", "properties": {"a": {"type": "string"}}}),
+    ask("approval", {"type": "object", "required": ["approve"], "properties": {"approve": {"type": "boolean"}}}),
 )
 
 
@@ -244,3 +245,27 @@ async def test_a_token_of_an_address_is_no_state_of_a_call(tmp_path: Path) -> No
         url, _ = await asked(assistant, "secret")
         with pytest.raises(ProtocolFault):
             await assistant.call("secret", kinds=BOTH, state=url.rpartition("/")[2], answers={"question": accept()})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("decision", "value"), [("approve", True), ("decline", False)])
+async def test_an_approval_has_two_buttons_and_the_page_says_what_came_of_it(
+    tmp_path: Path, decision: str, value: bool
+) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as assistant:
+        result = await assistant.call("approval", kinds=frozenset({"url"}))
+        url = result["inputRequests"]["question"]["params"]["url"]
+        browser = Browser(assistant)
+        shown = (await browser.get(url)).text
+        assert ">Approve</button>" in shown
+        assert ">Decline</button>" in shown
+        assert "<input" not in shown
+        unclear = await browser.post(url, decision="")
+        assert (unclear.status_code, "choose Approve or Decline" in unclear.text) == (422, True)
+        told = await browser.post(url, decision=decision)
+        assert told.status_code == 200
+        assert f"You {decision}" in told.text
+        assert "<strong>completed</strong>" in told.text
+        [execution] = await assistant.executions()
+        ended = await assistant.caller.call("execution.wait", execution_id=execution["execution_id"])
+        assert ended["output"] == {"approve": value}

@@ -23,7 +23,8 @@ from penstock.console.pages.reading import Part, address, chosen, key_names, nod
 from penstock.console.pages.runs.timeline import drawn_timeline
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
-from penstock.html_form.form import Given, UnreadableFields, answer_form
+from penstock.html_form.decisions import APPROVE, DECISION, DECLINE, DecisionForm
+from penstock.html_form.form import Given, UnreadableFields
 
 __all__ = ["VALUES", "progress", "run"]
 
@@ -40,6 +41,8 @@ _ACTIONS = {
     "retry": "execution.retry",
 }
 _ENDED = ("completed", "failed", "cancelled")
+# What the page says of the visitor's own answer, directly after it.
+_DECIDED = ("approved", "declined", "answered")
 Mistakes: TypeAlias = dict[str, tuple[Given, dict[str, list[str]]]]
 """What was written in answer to questions, with what is wrong with it, by their ids."""
 
@@ -85,10 +88,11 @@ async def _answer(visit: Visit, execution_id: str, form: Fields) -> Shown:
     asked = next((item for item in questions if item["interrupt_id"] == form.text("interrupt_id")), None)
     if asked is None:
         return await _run_page(visit, execution_id, notice="This question has been answered already.", status=409)
-    fields = answer_form(asked["answer_schema"])
+    decision = _decision_form(asked)
+    fields = decision.form
     if (edited := fields.edited(form)) is not None:
         return await _run_page(visit, execution_id, mistakes={asked["interrupt_id"]: (edited, {})})
-    answer = asked["decline"] if form.text("decline") else fields.answer(form)
+    answer = decision.answer(form, form.text(DECISION), declines=bool(form.text("decline")))
     if isinstance(answer, UnreadableFields):
         mistakes: Mistakes = {asked["interrupt_id"]: (form, answer.wrong)}
         return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
@@ -101,7 +105,12 @@ async def _answer(visit: Visit, execution_id: str, form: Fields) -> Shown:
             raise
         mistakes = {asked["interrupt_id"]: (form, fields.placed(error, "/answer", form))}
         return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
-    return Redirect(address("runs", execution_id))
+    word = {APPROVE: "approved", DECLINE: "declined"}.get(form.text(DECISION), "answered")
+    return Redirect(f"{address('runs', execution_id)}?decided={word}")
+
+
+def _decision_form(asked: dict[str, Any]) -> DecisionForm:
+    return DecisionForm(asked["answer_schema"], asked["decides"], asked["decline"])
 
 
 async def _run_page(
@@ -152,6 +161,8 @@ async def _run_page(
             "window": limits.CONSOLE_HISTORY_ROWS,
             "ended": shown["status"] in _ENDED,
             "notice": notice,
+            "decided": visit.query.text("decided") if visit.query.text("decided") in _DECIDED else None,
+            "decided_by": visit.principal.name or visit.principal.id,
         },
         status,
     )
@@ -206,6 +217,6 @@ def _questions(shown: dict[str, Any], mistakes: Mistakes) -> list[dict[str, Any]
     questions = []
     for asked in shown["waiting_for"]["questions"]:
         given, wrong = mistakes.get(asked["interrupt_id"], ({}, {}))
-        fields = answer_form(asked["answer_schema"]).html(given, wrong)
+        fields = _decision_form(asked).html(given, wrong)
         questions.append({**asked, "fields": fields, "wrong": wrong})
     return questions

@@ -1,0 +1,35 @@
+"""Operations on approval, awaited. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from penstock.client.caller import AsyncCaller
+from penstock.client.generated.views.approval import ApprovalPage, WaitingApproval
+
+__all__ = ["AsyncApprovals"]
+
+
+class AsyncApprovals:
+    """Operations on approval."""
+
+    def __init__(self, caller: AsyncCaller) -> None:
+        self._caller = caller
+
+    async def list(
+        self, *, mine: bool | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> ApprovalPage:
+        """List what waits for a decision.
+
+        Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for
+        callers who may read executions.
+        """
+        return await self._caller.invoke(
+            "approval.list", {"mine": mine, "limit": limit, "cursor": cursor}, ApprovalPage
+        )
+
+    async def list_all(self, *, mine: bool | None = None, limit: int | None = None) -> AsyncIterator[WaitingApproval]:
+        """List what waits for a decision: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages("approval.list", {"mine": mine, "limit": limit}, ApprovalPage):
+            for item in page.items:
+                yield item

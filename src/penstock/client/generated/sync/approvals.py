@@ -1,0 +1,30 @@
+"""Operations on approval, typed. Made by `scripts/docs` from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.client.caller import Caller
+from penstock.client.generated.views.approval import ApprovalPage, WaitingApproval
+
+__all__ = ["Approvals"]
+
+
+class Approvals:
+    """Operations on approval."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def list(self, *, mine: bool | None = None, limit: int | None = None, cursor: str | None = None) -> ApprovalPage:
+        """List what waits for a decision.
+
+        Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for
+        callers who may read executions.
+        """
+        return self._caller.invoke("approval.list", {"mine": mine, "limit": limit, "cursor": cursor}, ApprovalPage)
+
+    def list_all(self, *, mine: bool | None = None, limit: int | None = None) -> Iterator[WaitingApproval]:
+        """List what waits for a decision: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("approval.list", {"mine": mine, "limit": limit}, ApprovalPage):
+            yield from page.items

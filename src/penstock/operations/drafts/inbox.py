@@ -1,0 +1,156 @@
+"""`approval.list`: everything that waits for somebody's decision, in one list: held calls and questions of workflows.
+
+Every surface reads this list: REST, MCP, the command line and the console. Who may decide is said by the rule that
+takes the vote.
+
+Above it: the catalogue. Below it: `views`, `runs.held_calls`, `permissions.answering`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from penstock.base import limits
+from penstock.base.ids import id_for_callers
+from penstock.base.scopes import scope_allows
+from penstock.engine.state import RunState
+from penstock.operations.catalogue.capability import Capability, Example, Route
+from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import Cursor, Limit, instant
+from penstock.operations.drafts.views import DraftView, draft_view
+from penstock.operations.gate.context import Context
+from penstock.operations.permissions.answering import may_approve
+from penstock.operations.runs.held_access import may_see_held
+from penstock.operations.runs.held_calls import HELD_LABEL, held_call_of
+from penstock.operations.runs.waits import QuestionView, question_views
+from penstock.runtime.ports.runs import RunQuery, RunRow
+
+__all__ = ["OPERATIONS", "ApprovalPage", "WaitingApproval"]
+
+_READ_RUNS, _ANSWER, _APPROVE = "execution:read", "execution:write", "draft:approve"
+_WAITING = ("waiting_approval", "waiting_input")
+
+
+class ListApprovals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which of them."""
+
+    mine: Annotated[bool, Meta(description="Only those that you may decide now.")] = False
+    limit: Limit = limits.PAGE_LIMIT_DEFAULT
+    cursor: Cursor = None
+
+
+class WaitingApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that waits for a decision."""
+
+    kind: Literal["call", "question"]
+    """A held call (draft.approve, draft.reject), or a question of a workflow (execution.answer)."""
+    id: str
+    """The draft of a held call, or the execution that asks."""
+    title: str
+    workflow_id: str | None
+    """The workflow that asks; null for a held call."""
+    asked_by: str | None
+    """Who made the call, or started the execution."""
+    created_at: str | None
+    expires_at: str | None
+    approvers: Any
+    """Who may decide; null if anybody may who can answer questions."""
+    decidable: bool
+    """Whether you may decide it now."""
+    question: QuestionView
+    """What is asked, and which answers approve and decline it."""
+    draft: DraftView | None = None
+    """The held call."""
+
+
+class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of what waits, newest first. It may have fewer than `limit`, and even none, while others follow."""
+
+    items: list[WaitingApproval]
+    next_cursor: str | None
+
+
+@operation(
+    "approval.list",
+    route=Route(method="GET", path="/approvals", query=("mine", "limit", "cursor")),
+    scopes=("draft:read",),
+    reads=True,
+    reveals="runs",
+    errors=("FIELDS_HIDDEN",),
+    examples=(Example(arguments={"mine": True}),),
+)
+async def approval_list(context: Context, given: ListApprovals) -> ApprovalPage:
+    """List what waits for a decision.
+
+    Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for callers
+    who may read executions.
+    """
+    query = RunQuery(statuses=_WAITING, limit=given.limit, cursor=given.cursor, tenant=context.tenant)
+    page = await context.services.store.list_runs(query)
+    items = [item for row in page.rows for item in await _waiting(context, row)]
+    shown = [item for item in items if item.decidable] if given.mine else items
+    return ApprovalPage(items=shown, next_cursor=page.next_cursor)
+
+
+async def _waiting(context: Context, row: RunRow) -> list[WaitingApproval]:
+    """Return what waits in a run, as far as the caller may know of it."""
+    state = await context.services.host.read(row.run_id)
+    if state is None:
+        return []
+    if HELD_LABEL in row.labels:
+        return _held(context, state)
+    if not scope_allows(context.principal.scopes, _READ_RUNS):
+        return []
+    public = id_for_callers(context.tenant, state.run_id)
+    return [
+        WaitingApproval(
+            kind="question",
+            id=public,
+            title=row.workflow_name,
+            workflow_id=row.workflow_name,
+            asked_by=row.started_by,
+            created_at=instant(row.created_at),
+            expires_at=asked.expires_at,
+            approvers=asked.approvers,
+            decidable=_may_decide(context, state, asked, _ANSWER),
+            question=asked,
+        )
+        for asked in question_views(state)
+        if asked.ask is None  # for the program that started the run, not for people
+    ]
+
+
+def _held(context: Context, state: RunState) -> list[WaitingApproval]:
+    held, questions = held_call_of(state), question_views(state)
+    if held is None or not questions or not may_see_held(context.principal, held):
+        return []
+    decidable = _may_decide(context, state, questions[0], _APPROVE)
+    view = msgspec.structs.replace(draft_view(context.tenant, state, held), decidable=decidable)
+    return [
+        WaitingApproval(
+            kind="call",
+            id=view.id,
+            title=held.title or held.operation,
+            workflow_id=None,
+            asked_by=held.principal.id,
+            created_at=view.created_at,
+            expires_at=view.expires_at,
+            approvers=view.approvers,
+            decidable=decidable,
+            question=questions[0],
+            draft=view,
+        )
+    ]
+
+
+def _may_decide(context: Context, state: RunState, asked: QuestionView, scope: str) -> bool:
+    """Whether the caller may decide now, and has not done so already."""
+    voted = any(vote.get("by") == context.principal.id for vote in asked.votes)
+    allowed = scope_allows(context.principal.scopes, scope)
+    return allowed and not voted and may_approve(context, state, asked.approvers)
+
+
+OPERATIONS: tuple[Capability, ...] = (approval_list,)
