@@ -13,19 +13,21 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.app.audit_keys import AuditKeyFile
-from penstock.app.graph_files import GraphFiles, GraphPolicies, with_graph_check
+from penstock.app.files.graphs import GraphFiles, GraphPolicies, graph_checks, load_graphs
+from penstock.app.files.policies import POLICIES_CHECK, PolicyFiles
+from penstock.app.files.watcher import FileWatcher
 from penstock.app.observability.traced import TracedGate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import PEPPER_BYTES, fingerprint, open_pepper, pepper_path
-from penstock.app.policy_files import PolicyFiles, with_policy_check
 from penstock.app.retention import Retention, RetentionStatus, Sweeps, end_graph_loads, renew_graph_loads
 from penstock.app.settings.governance import GovernanceSettings
 from penstock.app.settings.graphs import GraphSettings
@@ -139,7 +141,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits, deleting = _checked(chosen or GateLimits(), catalogue), RetentionStatus(storage.set_aside)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
-    operator = _operator_files(policy_files, graphs or {}, stored_graphs or {})
+    operator = _OperatorFiles(policies=policy_files, graphs=graphs or {}, stored_graphs=stored_graphs or {})
     upstreams = UpstreamToolRegistry(platform=platform, clock=clock, rules=penstock.upstream.rules, changed=changed)
     services = Services(
         store=storage.store,
@@ -200,33 +202,42 @@ def _gate(penstock: Penstock, catalogue: Catalogue, services: Services, authenti
     return traced
 
 
-def _operator_files(
-    policies: Sequence[str], graphs: Mapping[str, GraphSettings], stored_graphs: Mapping[str, GraphSettings]
-) -> _OperatorFiles:
-    has_policies = bool(policies)
-    return _OperatorFiles(
-        PolicyFiles(policies),
-        GraphFiles(graphs, beside_server=has_policies),
-        GraphPolicies(stored_graphs, beside_server=has_policies),
-    )
-
-
-class _OperatorFiles(NamedTuple):
+@dataclass(slots=True, kw_only=True)
+class _OperatorFiles:
     """The files of the operator that a gate keeps in force."""
 
-    policies: PolicyFiles
-    graphs: GraphFiles
-    graph_policies: GraphPolicies
+    policies: Sequence[str]
+    graphs: Mapping[str, GraphSettings]
+    stored_graphs: Mapping[str, GraphSettings]
+    watcher: FileWatcher = field(default_factory=FileWatcher)
+    _loaded: list[GraphFiles] = field(default_factory=list)
 
     def checks(self, others: Callable[[], Awaitable[dict[str, str]]]) -> Callable[[], Awaitable[dict[str, str]]]:
         """Return the checks of `system.health`, with those of the files."""
-        return with_graph_check(with_policy_check(others, self.policies), self.graphs)
+
+        async def look() -> dict[str, str]:
+            found = await others()
+            if self.policies:
+                problem = self.watcher.problem(POLICIES_CHECK)
+                found = {
+                    **found,
+                    POLICIES_CHECK: "ok" if problem is None else f"older policies are in force: {problem}",
+                }
+            return {**found, **graph_checks(self.watcher, self._loaded)} if self.graphs else found
+
+        return look
 
     @asynccontextmanager
     async def in_force(self, gate: Gate) -> AsyncIterator[None]:
         """Keep what the files say in force, until the block ends."""
-        async with self.graphs.in_force(gate), self.graph_policies.in_force(gate), self.policies.in_force(gate):
-            yield
+        beside = bool(self.policies)
+        self._loaded = await load_graphs(self.watcher, gate, self.graphs, beside_server=beside) if self.graphs else []
+        async with GraphPolicies(self.stored_graphs, beside_server=beside).in_force(gate):
+            if self.policies:
+                await self.watcher.load(PolicyFiles(self.policies, gate))
+            gate.services.telemetry.gauges.extend(self.watcher.gauges())
+            async with self.watcher.watching():
+                yield
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, Headers, send_body
 from penstock.base.errors import PenstockError
-from penstock.operations.system.health import is_ready
+from penstock.operations.system.health import is_ready, public_checks
 from penstock.rest.responses import (
     etag_matches,
     joined_header,
@@ -98,7 +98,7 @@ def probe_pages(ready: Callable[[], Awaitable[dict[str, str]]]) -> list[BaseRout
     async def readyz(scope: Scope) -> PageAnswer:
         checks = await ready()
         well = is_ready(checks)
-        body = {"status": "ok" if well else "unavailable", "checks": checks}
+        body = {"status": "ok" if well else "unavailable", "checks": public_checks(checks)}
         return PageAnswer(body=msgspec.json.encode(body), media_type=_JSON, status=200 if well else 503)
 
     return [page("/healthz", healthz), page("/readyz", readyz)]

@@ -10,7 +10,7 @@ from penstock.cli.project.init import project_files
 from tests.live.cli.processes import Shop
 from tests.live.cli.serving import serving
 
-FILES = [".gitignore", "README.md", "penstock.yaml", "steps.py", "workflows/refund.yaml"]
+FILES = [".gitignore", "README.md", "penstock.yaml", "policies/starter.cedar", "steps.py", "workflows/refund.yaml"]
 
 
 def test_a_new_project_is_valid_and_passes_its_own_tests(shop: Shop) -> None:

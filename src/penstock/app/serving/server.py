@@ -296,7 +296,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
     async with opening as gate:
         mcp = McpMount(gate, options.mcp)
         pages = [
-            *probe_pages(checks),
+            *probe_pages(gate.services.checks),
             metrics_page(gate, metrics, public=options.rest.metrics_public),
             *_documents(gate, options),
             *(metadata_pages(options.tokens.protected) if options.tokens is not None else []),

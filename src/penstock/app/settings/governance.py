@@ -73,7 +73,9 @@ class PolicySettings(Struct, frozen=True, kw_only=True):
     files: Annotated[
         tuple[str, ...],
         Field(
-            "Files with policies, or folders whose `.cedar` files are read; they are read again when they change.",
+            "Files with policies, patterns, or folders whose `.cedar` files are read; they are read again when they "
+            "change. One that cannot be read or has no policy stops the start; later, the policies before it stay in "
+            "force and the server is not ready.",
             "--policies",
             format=PATH,
         ),

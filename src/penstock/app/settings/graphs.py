@@ -1,7 +1,7 @@
 """Settings of graphs: their schema, their stored queries, and how both are offered.
 
 Above it: `model`, which has them under `graphs` (by name) and `graph` (the only one). Below it: `composite_types`.
-`graph_files` reads the files that they name.
+`app.files.graphs` reads the files that they name.
 """
 
 # No `from __future__ import annotations`: the annotations are the declarations, and are read at run time.

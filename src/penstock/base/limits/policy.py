@@ -5,7 +5,6 @@ __all__ = [
     "POLICY_DECISIONS_KEPT",
     "POLICY_DOCUMENTS_PER_TENANT_MAX",
     "POLICY_ENTITIES_KEPT",
-    "POLICY_FILES_LOOK_SECONDS",
     "POLICY_FILES_MAX",
     "POLICY_HISTORY_RECORDS_MAX",
     "POLICY_HISTORY_WINDOW_MS_MAX",
@@ -43,8 +42,6 @@ POLICY_REPLAYED_MAX = 10_000
 """Records of the audit log that are decided again at once: some seconds of work."""
 POLICY_REREAD_MS = 1_000
 """After this time a process looks whether another process changed the policies of a tenant."""
-POLICY_FILES_LOOK_SECONDS = 2.0
-"""How often the files of policies are looked at for changes."""
 POLICY_FILES_MAX = 200
 """Files of policies that are read: a folder given by mistake should not be read as a whole."""
 POLICY_HISTORY_RECORDS_MAX = 500

@@ -5,7 +5,6 @@ __all__ = [
     "GRAPHS_PER_TENANT_MAX",
     "GRAPH_DIFF_SHOWN_MAX",
     "GRAPH_EXPORT_RECORDS_MAX",
-    "GRAPH_FILES_LOOK_SECONDS",
     "GRAPH_ID_CHARACTERS_MAX",
     "GRAPH_LOAD_CHARACTERS_MAX",
     "GRAPH_LOAD_HEARTBEAT_SECONDS",
@@ -44,5 +43,3 @@ GRAPH_EXPORT_RECORDS_MAX = 10_000
 GRAPH_DIFF_SHOWN_MAX = 100
 # Graphs whose parsed schema and checked queries are kept in memory.
 CHECKED_GRAPHS_KEPT = 64
-# How often the files of configured graphs are looked at: a change is in force before somebody tries it.
-GRAPH_FILES_LOOK_SECONDS = 2.0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 import threading
 import webbrowser
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -103,10 +101,5 @@ async def _develop(
                 # Some browsers are programs that the call waits for.
                 threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-        watching = asyncio.create_task(reloader.watch(server.penstock, server.gate))
-        try:
+        async with reloader.watching(server.penstock, server.gate):
             await server.run(began, announce)
-        finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching

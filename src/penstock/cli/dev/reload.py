@@ -4,25 +4,25 @@ A changed workflow becomes a new version at once; runs that have begun keep thei
 and the version before it stays. Steps are imported again, together with what they import from the project; attempts
 under way finish in the code that they began with. Settings that only count at the start are named.
 
-Above it: `command`. Below it: `FileChanges` finds changes, the gate and `Penstock` apply them, `DevOutput` reports.
+Above it: `command`. Below it: `FileWatcher` finds changes, the gate and `Penstock` apply them, `DevOutput` reports.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.app.files.watcher import FileWatcher
 from penstock.app.gate import local_owner
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
 from penstock.app.settings.sources import InvalidSettings
 from penstock.app.settings.view import settings_rows
 from penstock.base.errors import Conflict, Denied, PenstockError, Rejected
-from penstock.cli.dev.file_changes import FileChanges
 from penstock.cli.dev.output import DevOutput
 from penstock.cli.project.schema_files import schemas_beside
 from penstock.cli.project.step_modules import StepModules
@@ -37,8 +37,7 @@ from penstock.runtime.steps.registry import StepRegistry
 
 __all__ = ["Reloader"]
 
-_LOGGER = logging.getLogger("penstock.dev")
-# Short enough to feel immediate, long enough to cost nothing. A change is taken up at the second look.
+# Short enough to feel immediate, long enough to cost nothing.
 _LOOK_SECONDS = 0.3
 _UNDER_WAY_MAX = 100
 # Settings that are applied while the server runs; the others count at the next start.
@@ -71,19 +70,13 @@ class Reloader:
             await self._take_up(gate, file, at_start=True)
         self._check_handlers()
 
-    async def watch(self, penstock: Penstock, gate: Gate) -> None:
-        """Take up changes until this is cancelled."""
-        changes = FileChanges(self._watched)
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            try:
-                changed = await asyncio.to_thread(changes.look)
-                if changed:
-                    await self._changed(penstock, gate, changed)
-            except PenstockError as error:
-                self.lines.problem(error, "nothing was changed")
-            except Exception:  # the next change may repair it
-                _LOGGER.exception("a change could not be taken up")
+    @asynccontextmanager
+    async def watching(self, penstock: Penstock, gate: Gate) -> AsyncIterator[None]:
+        """Take up changes until the block ends."""
+        watcher = FileWatcher(look_seconds=_LOOK_SECONDS)
+        await watcher.add(_ProjectFiles(self, penstock, gate))
+        async with watcher.watching():
+            yield
 
     def _files(self) -> list[str]:
         try:
@@ -91,12 +84,14 @@ class Reloader:
         except PenstockError:
             return []  # a pattern that matches nothing yet
 
-    def _watched(self) -> Iterable[Path]:
+    def watched(self) -> Iterable[Path]:
+        """Return the files of the project as they are now."""
         yield from map(Path, self._files())
         yield from self.modules.files()
         yield self.settings_file
 
-    async def _changed(self, penstock: Penstock, gate: Gate, changed: list[Path]) -> None:
+    async def take_up(self, penstock: Penstock, gate: Gate, changed: Sequence[Path]) -> None:
+        """Apply changed files."""
         paths = set(changed)
         if self.settings_file in paths:
             await self._new_settings(penstock)
@@ -195,6 +190,26 @@ class Reloader:
             self.lines.problem(error, "the steps before it stay")
             return
         penstock.use_steps(self.steps)
+
+
+class _ProjectFiles:
+    """The files of a project, for the watcher."""
+
+    name = "project"
+
+    def __init__(self, reloader: Reloader, penstock: Penstock, gate: Gate) -> None:
+        self._reloader = reloader
+        self._penstock = penstock
+        self._gate = gate
+
+    def list_paths(self) -> Iterable[Path]:
+        return self._reloader.watched()
+
+    async def take_up(self, changed: Sequence[Path]) -> None:
+        try:
+            await self._reloader.take_up(self._penstock, self._gate, changed)
+        except PenstockError as error:
+            self._reloader.lines.problem(error, "nothing was changed")
 
 
 async def _under_way(gate: Gate, workflow: Workflow) -> int:

@@ -24,8 +24,8 @@ import msgspec
 import typer
 import yaml
 
+from penstock.app.files.graphs import declared_graph
 from penstock.app.gate import local_owner, open_gate
-from penstock.app.graph_files import declared_graph
 from penstock.app.penstock import Penstock
 from penstock.app.settings.graphs import GraphSettings
 from penstock.base.errors import PenstockError

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.app.policy_files import read_policy_texts
+from penstock.app.files.policies import read_policy_texts
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.cli.policy.files import FilesArgument

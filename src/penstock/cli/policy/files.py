@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from penstock.app.policy_files import read_policy_texts
+from penstock.app.files.policies import read_policy_texts
 from penstock.app.settings.model import Settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
@@ -22,7 +22,7 @@ from penstock.cli.terminal.values import UsageError
 from penstock.governance.policy.cases import CaseMistake, PolicyCase, read_case
 from penstock.governance.policy.schema import ActionShape
 from penstock.governance.policy.sets import PolicySet
-from penstock.governance.policy.source import Policy, PolicyProblem, parse_policies
+from penstock.governance.policy.source import Policy, PolicyProblem, parse_policies, without_policies
 from penstock.governance.policy.validation import validate
 from penstock.operations.builtin import builtin_operations
 from penstock.operations.runs.actions.nodes import NODE_ACTIONS
@@ -88,7 +88,7 @@ def read_set(named: Sequence[str], actions: Mapping[str, ActionShape], *, of_ten
     if not texts:
         raise UsageError("there are no policies: name files, or folders with .cedar files")
     policies: list[Policy] = []
-    problems: list[PolicyProblem] = []
+    problems = without_policies(texts)
     for name, text in texts:
         parsed = parse_policies(text, name)
         policies += parsed.policies

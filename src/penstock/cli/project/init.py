@@ -25,6 +25,7 @@ __all__ = ["create_project", "init_command", "project_files"]
 
 _ABOUT = {
     "penstock.yaml": "the settings",
+    "policies/starter.cedar": "who may do what, once the settings name it",
     "steps.py": "Python functions that workflows call",
     "workflows/refund.yaml": "a workflow with an approval, and its tests",
 }

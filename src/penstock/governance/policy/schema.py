@@ -24,6 +24,7 @@ __all__ = [
     "GRAPH_GROUPS",
     "PARENT_TYPES",
     "PRINCIPAL_TYPES",
+    "RESERVED_TYPES",
     "ActionShape",
     "cedar_schema",
     "parent_of",
@@ -60,6 +61,8 @@ PRINCIPAL_TYPES = {
     "anonymous": "Service",
 }
 """The type of entity for each kind of principal."""
+RESERVED_TYPES = frozenset({"Action", "Group", *PRINCIPAL_TYPES.values()})
+"""Types that a resource cannot have: Cedar declares `Action` itself, and the others are principals and their groups."""
 
 _STRING: dict[str, Any] = {"type": "String"}
 _STRINGS: dict[str, Any] = {"type": "Set", "element": {"type": "String"}}

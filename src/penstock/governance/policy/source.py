@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from penstock.base import limits
 from penstock.governance.policy.annotations import PolicyAnnotations, read_annotations
 from penstock.governance.policy.cedar import cedarpy
 
-__all__ = ["ParsedText", "Policy", "PolicyProblem", "parse_policies"]
+__all__ = ["ParsedText", "Policy", "PolicyProblem", "parse_policies", "without_policies"]
 
 # Strings and comments may contain semicolons; nothing else that contains one is valid.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|;', re.DOTALL)
@@ -88,6 +88,12 @@ def parse_policies(text: str, source: str = "") -> ParsedText:
     for line, statement in _statements(text):
         _read_statement(reading, line, statement)
     return ParsedText(policies=tuple(reading.policies), problems=tuple(reading.problems))
+
+
+def without_policies(texts: Iterable[tuple[str, str]]) -> list[PolicyProblem]:
+    """Return a problem for each text that has nothing but comments. `texts` are names with their texts."""
+    message = "there is no policy in it; to have none, take its name out of the settings"
+    return [PolicyProblem(message=message, source=name) for name, text in texts if not any(_statements(text))]
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:

@@ -21,7 +21,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.approvals import value_digest
 from penstock.governance.holds import Approval
-from penstock.governance.policy.schema import ActionShape
+from penstock.governance.policy.schema import RESERVED_TYPES, ActionShape
 from penstock.governance.policy.shapes import record_of
 from penstock.operations.catalogue.reaching import Reaches
 
@@ -160,7 +160,7 @@ Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 Revealed: TypeAlias = Literal["run", "runs"] | None
 """Contents of the run that a call is about, of any runs of the tenant, or none."""
 # The kinds of resources whose names as entities of policies are not just capitalized: principals have those types.
-_RESOURCE_TYPES = {"execution": "Run", "agent": "AgentEntry", "user": "UserEntry", "service": "ServiceEntry"}
+_RESOURCE_TYPES = {"execution": "Run"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +256,8 @@ class Capability:
         """The action that policies know it by. Everything that starts a workflow is one action of that workflow."""
         kind = self.authorization({}).resource_kind
         named = _RESOURCE_TYPES.get(kind, "".join(part.capitalize() for part in kind.split("_")))
+        if named in RESERVED_TYPES:
+            named = f"{named}Entry"
         workflow = self.metadata.get("workflow")
         own = f"workflow:{workflow}" if self.populator == "workflow" and isinstance(workflow, str) else self.name
         does: Bucket = "read" if self.annotations.read_only else "write"

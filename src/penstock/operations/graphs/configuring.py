@@ -4,7 +4,7 @@ Everything is checked first: the schema, the queries, and the policies of the gr
 differs, then the policies and the queries are replaced, all of them or none. A graph whose files have
 mistakes can be quarantined: it is there, and every call on it says why it cannot be used.
 
-Above it: `app.graph_files`. Below it: the port of graphs, `stored_queries`.
+Above it: `app.files.graphs`. Below it: the port of graphs, `stored_queries`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The internal call that replaces the server's policies, when their files are read.
 
 Whether the policies are taken or refused is on record. If one of them is wrong, none is taken: the server goes on with
-the policies that it has.
+the policies that it has. A file without a policy is wrong, too: nothing tells it from one that was cut off.
 
 Above it: `app`, which watches the files. Below it: `governance.policy`, the gate's stage for policies.
 """
@@ -12,6 +12,7 @@ import msgspec
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.governance.policy.sets import PolicySet
+from penstock.governance.policy.source import PolicyProblem, without_policies
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
@@ -26,7 +27,9 @@ class PolicyText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A file with policies."""
 
     name: str
-    text: str
+    text: str = ""
+    problem: str | None = None
+    """Why the file could not be read; None if it was."""
 
 
 class LoadPolicies(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,8 +53,10 @@ async def policy_load(context: Context, given: LoadPolicies) -> LoadedPolicies:
     """Replace the server's policies."""
     stage = stage_of(context)
     texts = [(file.name, file.text) for file in given.files]
+    unread = [PolicyProblem(message=file.problem, source=file.name) for file in given.files if file.problem]
+    refuse_invalid(unread)
     read = await read_policies(context, texts, tenant=DEFAULT_TENANT, of_tenant=False)
-    refuse_invalid(read.problems)
+    refuse_invalid((*read.problems, *without_policies(texts)))
     policies = read.policies
     stage.replace_server_set(policies)
     version = PolicySet(policies).version if policies else None

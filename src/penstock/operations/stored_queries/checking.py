@@ -92,7 +92,7 @@ def declared_in(text: str) -> Mapping[str, StoredQuery]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     places = [starts[query.position.line - 1] + query.position.column - 1 if query.position else 0 for query in queries]
-    ends = [*places[1:], len(text)]
+    ends = [*places[1:], len(text)] if places else []
     return {
         query.name: StoredQuery(
             name=query.name,

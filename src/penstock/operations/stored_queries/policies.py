@@ -17,7 +17,7 @@ from penstock.base.json import JsonValue
 from penstock.governance.policy.confined import confined_to
 from penstock.governance.policy.schema import ActionShape
 from penstock.governance.policy.sets import SCOPES_DECIDE
-from penstock.governance.policy.source import Policy, PolicyProblem, parse_policies
+from penstock.governance.policy.source import Policy, parse_policies, without_policies
 from penstock.governance.policy.validation import validate
 from penstock.operations.gate.context import Services
 from penstock.operations.stored_queries.capabilities import query_capability
@@ -49,7 +49,7 @@ def graph_policies(
     """
     graph_id, queries = row.ref.name, definition.by_name
     policies: list[Policy] = []
-    problems: list[PolicyProblem] = []
+    problems = without_policies((file.name, file.text) for file in files)
     for file in files:
         parsed = parse_policies(file.text, file.name)
         confined = confined_to(graph_id, queries, parsed.policies)

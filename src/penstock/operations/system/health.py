@@ -20,16 +20,34 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.listing import allowed_names
 
-__all__ = ["GRAPHS_CHECK", "OPERATIONS", "RETENTION_CHECK", "RUNS_CHECK", "STAMPS_CHECK", "is_ready", "tenant_metrics"]
+__all__ = [
+    "GRAPHS_CHECK",
+    "GRAPH_FILES_CHECK",
+    "OPERATIONS",
+    "RETENTION_CHECK",
+    "RUNS_CHECK",
+    "STAMPS_CHECK",
+    "WORKFLOWS_CHECK",
+    "is_ready",
+    "public_checks",
+    "tenant_metrics",
+]
 
 RUNS_CHECK = "runs"
 STAMPS_CHECK = "audit_stamps"
 GRAPHS_CHECK = "graphs"
+"""Graphs that are quarantined."""
+GRAPH_FILES_CHECK = "graph_files"
+"""Graphs whose newest files are not in force, though their mistakes would stop a start."""
+WORKFLOWS_CHECK = "workflows"
+"""Workflow files that were left out at the start."""
 RETENTION_CHECK = "retention"
-_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK, RETENTION_CHECK)
+_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK, WORKFLOWS_CHECK, RETENTION_CHECK)
 """What does not affect readiness. Other runs than those that are stuck are served, checkpoints are made without stamps,
-a graph whose files have mistakes goes on with older files or is quarantined, and what cannot be deleted only takes
+everything else is served beside a graph or a workflow whose files have mistakes, and what cannot be deleted only takes
 space; the operator has to know."""
+_FOR_EVERYBODY = ("store", RUNS_CHECK, STAMPS_CHECK)
+"""What a probe without a key shows in full. The others name files."""
 _FAILING = "failing"
 _MICROS = 1_000_000
 
@@ -37,6 +55,11 @@ _MICROS = 1_000_000
 def is_ready(checks: dict[str, str]) -> bool:
     """Whether a server with these results can take work."""
     return all(state == "ok" for name, state in checks.items() if name not in _FOR_THE_OPERATOR)
+
+
+def public_checks(checks: dict[str, str]) -> dict[str, str]:
+    """Return the checks as a caller without a key may see them."""
+    return {name: state if name in _FOR_EVERYBODY or state == "ok" else _FAILING for name, state in checks.items()}
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,8 +115,9 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
 async def system_health(context: Context, given: Nothing) -> Health:
     """Ask whether the server is well.
 
-    Looks at the store, and at runs that do not move although there is work to do for them. Tenants other than the
-    default one see only what decides whether the server takes work. Probes of load balancers use /healthz and /readyz,
+    Looks at the store, at runs that do not move although there is work to do for them, and at the operator's files:
+    policies, graphs and workflows that could not be read. Tenants other than the default one see only what decides
+    whether the server takes work. Probes of load balancers use /healthz and /readyz,
     which need no key.
     """
     checks = await context.services.checks()

@@ -1,10 +1,17 @@
-"""The files of a new project are in what is installed."""
+"""The files of a new project are in what is installed, and their examples work."""
 
+import asyncio
+import re
 from pathlib import Path
 
+import pytest
 from hatchling.builders.wheel import WheelBuilder
 
+from penstock.app.penstock import Penstock
+from penstock.app.serving.server import ServerOptions, open_application
+from penstock.app.settings.sources import load_settings
 from penstock.cli.project.init import project_files
+from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[4]
 
@@ -19,3 +26,30 @@ def test_a_wheel_has_every_file_of_a_new_project() -> None:
 
 def test_a_new_project_names_no_place_of_this_machine() -> None:
     assert all(str(Path.home()) not in text for text in project_files().values())
+
+
+def test_every_commented_example_of_the_settings_works_when_it_is_uncommented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in project_files().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAYMENT_KEY", "a-key")
+    file = tmp_path / "penstock.yaml"
+    uncommented = re.sub(r"(?m)^# (?=\w+:$|  )", "", file.read_text(encoding="utf-8"))
+    assert not re.findall(r"(?m)^#\s+\w+: ", uncommented)
+    file.write_text(uncommented, encoding="utf-8")
+    settings = load_settings(file).settings
+    assert settings.policy.files == (str(tmp_path / "policies/*.cedar"),)
+
+    async def start() -> None:
+        async with (
+            asyncio.timeout(SECONDS_MAX),
+            Penstock.open(tmp_path / "penstock.db") as penstock,
+            open_application(penstock, ServerOptions.of(settings)) as (_, gate),
+        ):
+            assert gate.services.policies is not None
+            assert [policy.id for policy in gate.services.policies.server] == ["scopes-decide", "agents-make-no-keys"]
+
+    asyncio.run(start())

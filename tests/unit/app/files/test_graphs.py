@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.app.files.graphs import declared_graph, graph_checks, load_graphs
+from penstock.app.files.watcher import FileWatcher
 from penstock.app.gate import local_owner, open_gate
-from penstock.app.graph_files import GraphFiles, declared_graph
 from penstock.app.penstock import Penstock
 from penstock.app.settings.graphs import GraphSettings, QueryFileSettings, QueryToolSettings
 from penstock.base.errors import PenstockError, Rejected
@@ -103,21 +104,22 @@ def test_changed_files_are_taken_up_and_those_with_mistakes_are_not(tmp_path: Pa
     async def body() -> None:
         settings = crm(tmp_path)
         async with gate_with(tmp_path, {}) as gate:
-            files = GraphFiles({"crm": settings})
-            await files.start(gate)
+            watcher = FileWatcher(settle_seconds=0)
+            graphs = await load_graphs(watcher, gate, {"crm": settings})
             extra = tmp_path / "crm/queries/more.gq"
             extra.write_text(TASKS_OF.replace("tasks_of", "more_of"), encoding="utf-8")
-            await files.look(gate)
+            await watcher.look()
             assert await queries(gate) == ["add_task", "close_task", "more_of", "tasks_of"]
             extra.write_text("query more_of() { match { $x: Nothing } return { $x } }", encoding="utf-8")
-            await files.look(gate)
+            await watcher.look()
             assert await queries(gate) == ["add_task", "close_task", "more_of", "tasks_of"]
-            assert "older files are in force" in files.health()
+            assert "older files are in force" in graph_checks(watcher, graphs)["graph_files"]
             extra.unlink()
             schema = tmp_path / "crm/schema.pg"
             schema.write_text(SCHEMA.replace("name: String?", "name: String?  age: I32?"), encoding="utf-8")
-            await files.look(gate)
-            assert (files.health(), await queries(gate)) == ("ok", ["add_task", "close_task", "tasks_of"])
+            await watcher.look()
+            assert watcher.problem("graph crm") is None
+            assert await queries(gate) == ["add_task", "close_task", "tasks_of"]
             assert "age" in (await call(gate, "graph.schema_get", graph_id="crm"))["schema"]
 
     asyncio.run(body())
@@ -278,20 +280,20 @@ def test_changed_policies_of_a_graph_are_taken_up_and_those_with_mistakes_are_no
     async def body() -> None:
         graphs, file = two_graphs(tmp_path, PERMITS), tmp_path / "crm.cedar"
         async with gate_with(tmp_path, {}) as gate:
-            files = GraphFiles(graphs)
-            await files.start(gate)
+            watcher = FileWatcher(settle_seconds=0)
+            loaded = await load_graphs(watcher, gate, graphs)
             assert (await decisions(gate))[0] == "ok"
             file.write_text("permit (", encoding="utf-8")
             extra = tmp_path / "crm/queries/more.gq"
             extra.write_text(TASKS_OF.replace("tasks_of", "more_of"), encoding="utf-8")
-            await files.look(gate)
+            await watcher.look()
             # Neither the policies nor the queries of a change with a mistake are used.
-            assert "older files are in force" in files.health()
+            assert "older files are in force" in graph_checks(watcher, loaded)["graph_files"]
             assert await decisions(gate) == ("ok", "QUERY_NOT_FOUND", "POLICY_DENIED")
             assert await queries(gate) == ["add_task", "close_task", "tasks_of"]
             file.write_text(PERMITS.replace("tasks_of", "more_of"), encoding="utf-8")
-            await files.look(gate)
-            assert files.health() == "ok"
+            await watcher.look()
+            assert graph_checks(watcher, loaded)["graph_files"] == "ok"
             assert (await decisions(gate))[0] == "QUERY_NOT_FOUND"
             more = {"graph_id": "crm", "name": "more_of", "params": {"owner": "ada"}}
             assert await as_agent(gate, "graph.query_run", **more) == "ok"
