@@ -33,7 +33,7 @@ from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.open_streams import OpenStreams
 from penstock.operations.gate.policy_stage import DerivedPolicies, PolicyStage, Standpoint
-from penstock.operations.gate.quotas import Quotas
+from penstock.operations.gate.quotas import Quotas, quota_accounts
 from penstock.operations.gate.rates.limiter import RateLimiter
 from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource
@@ -407,6 +407,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             acting_for=principal.acting_for,
             owner=principal.owner,
             authority=authority,
+            subject=principal.subject,
+            lineage=principal.lineage,
+            accounts=quota_accounts(principal),
         )
 
     @property
