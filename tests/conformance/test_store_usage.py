@@ -160,7 +160,7 @@ async def test_of_many_starts_at_once_as_many_succeed_as_the_quota_has(pair: Pai
 async def test_what_results_report_is_counted_for_the_tenant_and_for_whom_it_was_done(pair: Pair) -> None:
     write = start("r_1", tenant="acme")
     await pair.runs.append(write)
-    used = RunUsage(tenant="acme", subject=KEY, at=AT, tokens=700, cost=1_500_000)
+    used = RunUsage(tenant="acme", subjects=(KEY,), at=AT, tokens=700, cost=1_500_000)
     for _ in range(2):
         write = replace(step(write), usage=used)
         assert isinstance(await pair.runs.append(write), Appended)
@@ -180,7 +180,7 @@ async def test_what_results_report_is_counted_for_the_tenant_and_for_whom_it_was
 async def test_results_that_are_stored_together_are_all_counted_and_a_stale_one_among_them_is_not(pair: Pair) -> None:
     started = [start(f"r_{number}", tenant="acme") for number in range(10)]
     await asyncio.gather(*(pair.runs.append(write) for write in started))
-    used = RunUsage(tenant="acme", subject=KEY, at=AT, tokens=7, cost=3)
+    used = RunUsage(tenant="acme", subjects=(KEY,), at=AT, tokens=7, cost=3)
     writes = [replace(step(write), usage=used) for write in started]
     writes[4] = replace(step(step(started[4])), usage=used)
     outcomes = await asyncio.gather(*(pair.runs.append(write) for write in writes))
@@ -202,7 +202,7 @@ def test_results_that_report_what_they_used_share_a_call_of_the_writer(
         async with opened("sqlite", tmp_path) as pair:
             started = [start(f"r_{number}", tenant="acme") for number in range(10)]
             await asyncio.gather(*(pair.runs.append(write) for write in started))
-            used = RunUsage(tenant="acme", subject=None, at=AT, tokens=7, cost=3)
+            used = RunUsage(tenant="acme", subjects=(), at=AT, tokens=7, cost=3)
             await asyncio.gather(*(pair.runs.append(replace(step(write), usage=used)) for write in started))
             assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).tokens == 70
 
@@ -214,7 +214,7 @@ def test_results_that_report_what_they_used_share_a_call_of_the_writer(
 async def test_a_result_that_is_not_stored_is_not_counted(pair: Pair) -> None:
     write = start("r_1", tenant="acme")
     await pair.runs.append(write)
-    stale = replace(step(step(write)), usage=RunUsage(tenant="acme", subject=None, at=AT, tokens=1, cost=1))
+    stale = replace(step(step(write)), usage=RunUsage(tenant="acme", subjects=(), at=AT, tokens=1, cost=1))
     assert isinstance(await pair.runs.append(stale), SequenceConflict)
     assert await pair.platform.usage("acme", TENANT_SUBJECT, at=AT) == UsageRow(runs_now=1)
 

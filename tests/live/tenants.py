@@ -145,7 +145,7 @@ class Member:
 
 def member(server: LiveServer, tenant: str, *scopes: str, name: str = "member") -> Member:
     """Somebody in a tenant, with a new key from the operator."""
-    body = {"name": name, "tenant": tenant, "scopes": list(scopes or ("*",))}
+    body = {"name": name, "tenant": tenant, "kind": "person", "scopes": list(scopes or ("*",))}
     return Member(server, server.call("POST", "keys", body)["secret"])
 
 

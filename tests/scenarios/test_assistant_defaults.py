@@ -127,7 +127,7 @@ async def test_an_approval_is_given_by_its_group_and_nobody_else(tmp_path: Path)
 async def test_whoever_started_a_run_does_not_approve_it_where_the_document_says_so(tmp_path: Path) -> None:
     async with assisted(tmp_path, asking(approvers={"group": "leads", "not_requester": True})) as assistant:
         owner = Caller(assistant.caller.gate, local_owner(), assistant.caller.penstock)
-        colleague = await owner.new_caller("*")  # not with a key that whoever starts the run has made
+        colleague = await owner.new_caller("*", kind="person")  # not with a key that whoever starts the run has made
         run_id = (await assistant.call("pays"))["structuredContent"]["execution_id"]
         refused = await assistant.caller.refusal("execution.answer", execution_id=run_id, answer={"ok": True})
         assert refused.code == "APPROVER_REQUIRED"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,15 @@ async def served(folder: Path) -> AsyncIterator[Client]:
         yield client
 
 
+NUMBERS = count()
+
+
 async def new_key(client: Client, kind: str, *scopes: str, **more: Any) -> str:
-    made = await client("POST", "keys", {"name": kind, "kind": kind, "scopes": list(scopes), **more})
+    made = await client(
+        "POST",
+        "keys",
+        {"name": kind, "kind": kind, "subject": f"machine:{next(NUMBERS)}", "scopes": list(scopes), **more},
+    )
     assert made.status == 201, made
     return str(made.json()["secret"])
 
@@ -106,7 +114,9 @@ async def test_a_branch_that_moved_on_after_the_review_is_not_merged(tmp_path: P
 
 async def test_a_key_that_was_revoked_reaches_no_graph_through_its_runs(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
-        made = (await client("POST", "keys", {"name": "p", "kind": "person", "scopes": ["*"]})).json()
+        made = (
+            await client("POST", "keys", {"name": "p", "kind": "person", "subject": "person:p", "scopes": ["*"]})
+        ).json()
         run = await started(client, made["secret"], "call-acme")
         await settled(client, run, asks=True)
         await client("POST", f"keys/{made['key']['id']}/revoke", {})

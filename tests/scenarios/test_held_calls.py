@@ -176,8 +176,8 @@ def test_the_requester_its_owner_and_its_delegate_do_not_approve_where_duties_ar
     async def test(office: Office) -> None:
         boss = await office.hire("boss", "person", "*")
         await office.hire("helper", "agent", "*", maker=boss)
-        await office.hire("shop", "service", "*")
-        await office.hire("puppet", "service", "*", maker=office.people["shop"])
+        await office.hire("shop", "person", "*")
+        await office.hire("puppet", "person", "*", maker=office.people["shop"])
         always = {**ERASE, "name": "always", "governance": {"draft": "always"}}
         await office.call(office.owner, "workflow.create", document=always)
         by_helper = await office.propose("helper")

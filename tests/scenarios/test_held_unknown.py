@@ -67,9 +67,10 @@ NAMES = (
     "policy_id",
 )
 MORE_NAMES = ("revocation_id", "schema_id", "model_id", "tool_id", "agent_id", "server", "tool", "endpoint_id")
-LAST_NAMES = ("delivery_id", "grant_id", "graph_id", "session_id", "notification_id")
-# Stores what it names, and so finds nothing; its code is for a version that was deleted in between.
-CREATING = {"policy.put"}
+LAST_NAMES = ("delivery_id", "grant_id", "graph_id", "session_id", "notification_id", "console_session_id")
+# Stores what it names, and so finds nothing; its code is for a version that was deleted in between. The others look
+# whether the caller may, before anybody is asked.
+CREATING = {"policy.put", "key.create", "key.sign_out"}
 LOOKING_FOR = {
     capability.name: capability
     for capability in builtin_operations()

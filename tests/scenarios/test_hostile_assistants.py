@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.base.errors import PenstockError
+from penstock.mcp_surface.callers import call_operation
 from penstock.mcp_surface.content.blocks import content_blocks
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from tests.unit.mcp_surface.assistants import accept, assisted
@@ -73,6 +75,29 @@ async def test_an_approval_is_given_only_by_somebody_who_was_asked_for_it(tmp_pa
         assert done["structuredContent"]["output"] == {"approved": True}
         # What is no approval may be answered at once.
         assert (await assistant.call("asks", answers=answers))["structuredContent"]["output"] == {"approved": True}
+
+
+@pytest.mark.parametrize("kind", ["service", "agent"])
+async def test_a_client_that_accepts_every_form_approves_nothing_with_a_key_that_is_no_persons(
+    tmp_path: Path, kind: str
+) -> None:
+    erases = {**APPROVAL, "name": "erases", "governance": {"risk": "high"}, "nodes": [{"id": "done", "type": "end"}]}
+    async with assisted(tmp_path, APPROVAL, erases) as owner:
+        client = replace(owner, caller=await owner.caller.new_caller("*", name="client", kind=kind))
+        every = {name: accept(approved=True) for name in ("question", "approve", "approve:1", "question:1")}
+        waits = await client.call("pays", {"order": 1}, answers=every)
+        assert waits.get("resultType") != "input_required"
+        # Nor does it approve a call of its own that waits.
+        assert "inputRequests" not in await client.call("erases", answers=every)
+        waiting = [run for run in await owner.executions() if run["status"] == "waiting_approval"]
+        assert len(waiting) == 2
+        for run in waiting:
+            given = {"execution_id": run["execution_id"], "answer": {"approved": True}}
+            for request in ({}, {"from_person": True}):
+                who = await client.who()
+                with pytest.raises(PenstockError) as refused:
+                    await call_operation(owner.caller.gate, who, "execution.answer", given, **request)
+                assert refused.value.code in ("PERSON_REQUIRED", "EXECUTION_NOT_FOUND")
 
 
 @pytest.mark.parametrize("way", ["execution_answer", "control_workflow_resume"])

@@ -130,7 +130,9 @@ def test_a_held_call_keeps_its_secret_sealed_until_it_is_made(tmp_path: Path, pr
     (tmp_path / "steps.py").write_text(STEPS, encoding="utf-8")
     with serving(tmp_path, "--steps", "steps.py", PENSTOCK_GOVERNANCE_PRESET=preset) as server:
         server.call("POST", "workflows", {"document": DANGEROUS})
-        robot = server.call("POST", "keys", {"name": "robot", "kind": "agent", "scopes": ["*"]})["secret"]
+        robot = server.call(
+            "POST", "keys", {"name": "robot", "kind": "agent", "scopes": ["*"], "subject": "machine:robot"}
+        )["secret"]
         arguments = {"workflow_id": "dangerous", "input": ANSWER}
         looked = server.request("POST", "preflights", {"operation": "workflow.execute", "arguments": arguments})
         assert (looked.status, looked.json()["arguments"]["input"]) == (200, SHOWN), looked
@@ -147,7 +149,14 @@ def test_a_held_call_keeps_its_secret_sealed_until_it_is_made(tmp_path: Path, pr
         server.request("POST", "schedules", scheduled, key=robot)
         assert showing(tmp_path) == []
         person = server.call(
-            "POST", "keys", {"name": "ada", "scopes": ["draft:*", "approve:approvers"], "kind": "person"}
+            "POST",
+            "keys",
+            {
+                "name": "ada",
+                "scopes": ["draft:*", "approve:approvers"],
+                "kind": "person",
+                "subject": "person:ada",
+            },
         )
         made = server.call("POST", f"drafts/{draft_id}/approve", {}, key=person["secret"])
         assert made["status"] == "executed", made

@@ -99,7 +99,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 
 def new_key(server: LiveServer, *scopes: str) -> str:
-    made = server.call("POST", "keys", {"name": "somebody", "scopes": list(scopes)})
+    made = server.call("POST", "keys", {"name": "somebody", "kind": "person", "scopes": list(scopes)})
     return str(made["secret"])
 
 

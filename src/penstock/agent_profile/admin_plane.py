@@ -23,6 +23,7 @@ from penstock.base.json import JsonObject
 from penstock.base.scopes import EVERYTHING, scope_allows
 from penstock.operations.agent_profile.records import AppPolicy, tenant_of
 from penstock.operations.gate.context import Principal
+from penstock.operations.keys.bounds import SUBJECT_SCOPE
 from penstock.operations.permissions.apps import app_group
 
 __all__ = ["ADMIN_ACTIONS"]
@@ -65,6 +66,9 @@ async def _made_key(exchange: Exchange, app: JsonObject, name: str, expires_in: 
     }
     if expires_in is not None:
         arguments["expires_in"] = expires_in
+    if scope_allows((await exchange.principal()).scopes, SUBJECT_SCOPE):
+        # All keys of an app are one subject, and not their maker's. Without that right they stand for their maker.
+        arguments["subject"] = f"machine:{app['id']}"
     made = await exchange.call("key.create", arguments)
     return {"key": key_view(made["key"]), "token": made["secret"]}
 

@@ -108,7 +108,13 @@ def hold_choices(settings: GovernanceSettings) -> HoldChoices:
         escalation = Escalation(after_ms=int(after.total_seconds() * 1000), groups=wanted.escalate_to)
     return HoldChoices(
         preset=settings.preset,
-        approval=Approval(groups=wanted.groups, count=wanted.count, not_requester=separate, escalation=escalation),
+        approval=Approval(
+            groups=wanted.groups,
+            count=wanted.count,
+            not_requester=separate,
+            services=wanted.services,
+            escalation=escalation,
+        ),
         services_propose=settings.service_definitions == "proposed",
         draft_ms=int(wanted.timeout.total_seconds() * 1000),
         preflight_ms=int(settings.preflight_timeout.total_seconds() * 1000),

@@ -55,6 +55,7 @@ class PipePrincipal:
             name=name,
             attributes=owner.attributes,
             acting_for=(owner.id,),
+            subject=owner.id,
         )
 
     def _operations(self, toolset: str) -> Iterable[str]:

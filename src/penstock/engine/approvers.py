@@ -1,13 +1,15 @@
 """Who may answer a question: the one function that decides it, for every surface.
 
 A question that names approvers is an approval. Its approvers are members of groups, or are named one by one; several of
-them may have to agree; and whoever wants something done may be excluded from agreeing to it. Models and agents never
-approve. The engine asks this function at the moment it takes an answer, with the run as it is stored then, so that no
-way of naming a question and no timing gets around it. Surfaces ask it to find out whom to ask. If a question is not
-decided in time, others may be asked (`escalated`); until that is recorded in the run, they may not answer.
+them may have to agree; and whoever wants something done may be excluded from agreeing to it. Only people approve, and
+services only where the question says so (`services`); models and agents never do. The engine asks this function at the
+moment it takes an answer, with the run as it is stored then, so that no way of naming a question and no timing gets
+around it. Surfaces ask it to find out whom to ask. If a question is not decided in time, others may be asked
+(`escalated`); until that is recorded in the run, they may not answer.
 
-Whoever wants something done is the principal that started the run, whoever it acts for, and whoever made its key. A key
-that a requester made cannot approve for them either, and does not count as another person in a quorum.
+People are compared by subject, not by key (`Identity`). Two credentials are the same person if they have the same
+subject, if one acts for the other, or if one made the other, or made a key that did. Two keys that a third person made
+for two subjects are two people: whether they really are, a key cannot prove.
 
 Above it: `walk.questions`, the operations that answer questions. Below it: `outcomes`.
 """
@@ -22,12 +24,15 @@ from penstock.engine.state import RunState
 
 __all__ = [
     "ANY_GROUP",
+    "PEOPLE",
     "Approvers",
+    "Identity",
     "Requester",
     "Voter",
     "approvers_of",
     "escalated",
     "groups_counted",
+    "identity_of_vote",
     "is_same_person",
     "refuse_answer",
     "requester_of",
@@ -35,6 +40,9 @@ __all__ = [
 
 ANY_GROUP = "*"
 """The group of those who belong to all of them."""
+PEOPLE = frozenset({"person", "local"})
+"""The kinds of principals that are people: with a key or token of theirs, or a user of the machine."""
+_SERVICE = "service"
 
 
 class Approvers(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,30 +52,47 @@ class Approvers(msgspec.Struct, frozen=True, kw_only=True):
     users: tuple[str, ...] = ()
     count: int = 1
     not_requester: bool = False
+    services: bool = False
+    """Whether services may answer, too."""
 
 
-class Voter(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers."""
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who somebody is, as far as their credential says."""
 
     principal: str | None = None
+    subject: str | None = None
+    """The person or machine behind the principal; None if it stands for itself."""
+    acting_for: tuple[str, ...] = ()
+    owner: str | None = None
+    """Who made their key."""
+    lineage: tuple[str, ...] = ()
+    """The subjects that made their key, or a key before it, or made theirs."""
+
+    @property
+    def names(self) -> set[str]:
+        """Who they are, by every name."""
+        return {name for name in (self.principal, self.subject, *self.acting_for) if name is not None}
+
+    @property
+    def makers(self) -> set[str]:
+        """Who made their credential."""
+        return {name for name in (self.owner, *self.lineage) if name is not None}
+
+
+class Voter(Identity, frozen=True, kw_only=True):
+    """Who answers."""
+
     kind: str | None = None
     """What they are; None if that was not checked."""
     groups: tuple[str, ...] | None = None
     """The groups that they belong to; None if their identity was not checked: the program that owns the host answers.
     """
-    owner: str | None = None
-    """Who made their key."""
-    acting_for: tuple[str, ...] = ()
     by_model: bool = False
     """Whether a model or an agent answers, and not a person in a form that it shows."""
 
 
-class Requester(msgspec.Struct, frozen=True, kw_only=True):
+class Requester(Identity, frozen=True, kw_only=True):
     """Who wants something done: who started the run, whom they act for, and who made their key."""
-
-    principal: str | None = None
-    acting_for: tuple[str, ...] = ()
-    owner: str | None = None
 
 
 def approvers_of(value: JsonValue) -> Approvers | None:
@@ -81,6 +106,7 @@ def approvers_of(value: JsonValue) -> Approvers | None:
         users=_texts(value.get("users")),
         count=count if isinstance(count, int) and count > 1 else 1,
         not_requester=value.get("not_requester") is True,
+        services=value.get("services") is True,
     )
 
 
@@ -108,9 +134,30 @@ def _texts(value: JsonValue) -> tuple[str, ...]:
 def requester_of(state: RunState) -> Requester:
     """Return who wants done what a run does. A schedule does not make its creator somebody else."""
     starter: JsonObject = object_or_empty(state.starter)
-    nearest, owner = starter.get("onBehalfOf"), starter.get("owner")
+    nearest = starter.get("onBehalfOf")
     chain = _texts(starter.get("actingFor")) or ((nearest,) if isinstance(nearest, str) else ())
-    return Requester(principal=state.started_by, acting_for=chain, owner=owner if isinstance(owner, str) else None)
+    return Requester(
+        principal=state.started_by,
+        subject=_text(starter.get("subject")),
+        acting_for=chain,
+        owner=_text(starter.get("owner")),
+        lineage=_texts(starter.get("lineage")),
+    )
+
+
+def identity_of_vote(vote: JsonObject) -> Identity:
+    """Return who gave a recorded vote."""
+    return Identity(
+        principal=_text(vote.get("by")),
+        subject=_text(vote.get("subject")),
+        acting_for=_texts(vote.get("actingFor")),
+        owner=_text(vote.get("owner")),
+        lineage=_texts(vote.get("lineage")),
+    )
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def refuse_answer(
@@ -128,20 +175,26 @@ def refuse_answer(
         return Refused("PERSON_REQUIRED", message, hint, named)
     if approvers is None:
         return None
+    if voter.kind is not None and voter.kind not in PEOPLE and not (approvers.services and voter.kind == _SERVICE):
+        message = f"{question} is an approval: a person gives it, and you call as a principal of kind {voter.kind}"
+        hint = (
+            "a person answers, signed in or with a key of kind person; approvers with `services: true` allow services"
+        )
+        return Refused("PERSON_REQUIRED", message, hint, named)
     if not _is_named(approvers, voter):
         return Refused("APPROVER_REQUIRED", f"{question} is answered by {_whom(approvers)}", _how(approvers), named)
-    if approvers.not_requester and _is_requester(voter, requester):
-        message = f"{question} is not answered by whoever started the run, or made the key that did"
-        return Refused("APPROVER_REQUIRED", message, "somebody else answers, with a key of their own", named)
+    if approvers.not_requester and is_same_person(voter, requester):
+        message = f"{question} needs somebody else than the person who started the run, or who made the key that did"
+        hint = "a key that you made, or that replaces yours, counts as you; somebody else answers, with their own key"
+        return Refused("APPROVER_REQUIRED", message, hint, named)
     return None
 
 
 def _is_named(approvers: Approvers, voter: Voter) -> bool:
     if voter.groups is None or not (approvers.groups or approvers.users):
         return True
-    return (
-        bool(approvers.groups and {*approvers.groups, ANY_GROUP} & {*voter.groups})
-        or voter.principal in approvers.users
+    return bool(approvers.groups and {*approvers.groups, ANY_GROUP} & {*voter.groups}) or bool(
+        {voter.principal, voter.subject} & {*approvers.users}
     )
 
 
@@ -153,18 +206,9 @@ def groups_counted(approvers: Approvers | None, voter: Voter) -> tuple[str, ...]
     return tuple(group for group in approvers.groups if every or group in voter.groups)
 
 
-def _is_requester(voter: Voter, requester: Requester) -> bool:
-    wanting = {requester.principal, requester.owner, *requester.acting_for} - {None}
-    return bool(wanting & {voter.principal, *voter.acting_for}) or (
-        voter.owner is not None and voter.owner in {requester.principal, *requester.acting_for}
-    )
-
-
-def is_same_person(one: Voter, principal: JsonValue, owner: JsonValue) -> bool:
-    """Whether a voter is the same person as an earlier one, as far as that can be known."""
-    return one.principal is not None and (
-        one.principal in (principal, owner) or (one.owner is not None and one.owner == principal)
-    )
+def is_same_person(one: Identity, other: Identity) -> bool:
+    """Whether two credentials may be in the hands of one person, as far as that can be known."""
+    return bool(one.names & (other.names | other.makers) or one.makers & other.names)
 
 
 def _whom(approvers: Approvers) -> str:

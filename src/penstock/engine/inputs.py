@@ -65,6 +65,12 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
     """What they might do when they started it, if that cannot be looked up later."""
     approved: JsonObject | None = None
     """What the run may reach, by name and version, if a person approved its start: see `engine.approved`."""
+    subject: str | None = None
+    """The person or machine behind the principal; None if it stands for itself."""
+    lineage: tuple[str, ...] = ()
+    """The subjects that made the key that they used, or a key before it."""
+    accounts: tuple[str, ...] = ()
+    """Whose quotas the run counts for, if that is not the principal alone."""
 
     @property
     def kind(self) -> str:
@@ -74,22 +80,21 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> JsonObject:
         """Return the part that the first record stores beside the principal."""
         found: JsonObject = {"kind": self.kind}
-        if self.credential is not None:
-            found["credential"] = self.credential
-        if self.on_behalf_of is not None:
-            found["onBehalfOf"] = self.on_behalf_of
-        if self.principal_kind is not None:
-            found["principalKind"] = self.principal_kind
-        if self.groups:
-            found["groups"] = list(self.groups)
-        if len(self.acting_for) > 1:
-            found["actingFor"] = list(self.acting_for)
-        if self.owner is not None:
-            found["owner"] = self.owner
-        if self.authority is not None:
-            found["authority"] = self.authority
-        if self.approved is not None:
-            found[APPROVED] = self.approved
+        known: dict[str, JsonValue] = {
+            "credential": self.credential,
+            "onBehalfOf": self.on_behalf_of,
+            "principalKind": self.principal_kind,
+            "groups": list(self.groups) or None,
+            "actingFor": list(self.acting_for) if len(self.acting_for) > 1 else None,
+            "owner": self.owner,
+            "authority": self.authority,
+            APPROVED: self.approved,
+            # What follows from the principal is left out.
+            "subject": None if self.subject in (self.principal, self.on_behalf_of) else self.subject,
+            "lineage": None if self.lineage in ((), (self.owner,)) else list(self.lineage),
+            "accounts": None if self.accounts in ((), (self.principal,), (self.on_behalf_of,)) else list(self.accounts),
+        }
+        found.update({name: value for name, value in known.items() if value is not None})
         return found
 
 
@@ -239,6 +244,10 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
     """Who made the key that they use."""
     acting_for: tuple[str, ...] = ()
     """The principals that they act for, the nearest first."""
+    subject: str | None = None
+    """The person or machine behind them; None if they stand for themselves."""
+    lineage: tuple[str, ...] = ()
+    """The subjects that made the key that they use, or a key before it."""
     note: str | None = None
     """See `AnswerInterrupt`."""
 
@@ -264,6 +273,8 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     owner: str | None = None
     acting_for: tuple[str, ...] = ()
+    subject: str | None = None
+    lineage: tuple[str, ...] = ()
     untrusted: bool = False
     sealed: dict[str, str] | None = None
     """The secret parts of the answer (`questions.secrets_of_answer`), sealed by the host; recorded in place of the

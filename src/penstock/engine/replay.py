@@ -340,7 +340,7 @@ def _escalated(walk: _Walk, at: _At, body: events.InterruptEscalated) -> inputs.
 
 def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt | events.InterruptVoted) -> inputs.Input:
     answer, approver = body.answer, body.approver or {}
-    kind, owner = approver.get("kind"), approver.get("owner")
+    kind, owner, subject = approver.get("kind"), approver.get("owner"), approver.get("subject")
     return inputs.AnswerInterrupt(
         at=at.time,
         answer=_later_output(walk, at, body.node_id) if answer is UNSET else answer,
@@ -351,6 +351,8 @@ def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt | events.Inte
         groups=_texts(approver.get("groups")) or None,
         owner=owner if isinstance(owner, str) else None,
         acting_for=_texts(approver.get("actingFor")),
+        subject=subject if isinstance(subject, str) else None,
+        lineage=_texts(approver.get("lineage")),
         note=body.note,
         untrusted=body.untrusted,
         sealed=secrets_of(body.secrets) if isinstance(body, commands.ResumeInterrupt) else None,

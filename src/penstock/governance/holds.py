@@ -60,6 +60,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     not_requester: bool = True
     """Whether whoever made the call, or made its key, or is acted for, may not agree to it."""
+    services: bool = False
+    """Whether services may agree, too. Otherwise only people do."""
     escalation: Escalation | None = None
 
 
@@ -138,8 +140,8 @@ def hold_of(
         return None
     held = _held(preset, facts, approvals, denied_code)
     if held is None and facts.wants_draft:
-        # Nothing asks for approval but the caller, who may therefore decide, too. An agent never does.
-        own = Approval(groups=approvals[0].groups, users=(facts.caller,), not_requester=False)
+        # Nothing asks for approval but the caller, a person or a service, who may therefore decide, too. No agent does.
+        own = Approval(groups=approvals[0].groups, users=(facts.caller,), not_requester=False, services=True)
         return Hold(reason="requested", approvals=(own,))
     return held
 

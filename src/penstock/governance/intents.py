@@ -16,7 +16,7 @@ from penstock.base.json import JsonObject
 from penstock.governance.authorship import AuthorshipRules
 from penstock.governance.holds import DEFAULT_APPROVERS, Approval, Preset
 
-__all__ = ["INTENT_NAMES", "ApprovedCall", "HoldChoices", "WriteIntent", "intent_of"]
+__all__ = ["INTENT_NAMES", "ApprovalVote", "ApprovedCall", "HoldChoices", "WriteIntent", "intent_of"]
 
 INTENT_NAMES: dict[str, str] = {
     "draft": "`true`: the call waits for approval, even if it could be made at once.",
@@ -61,6 +61,16 @@ def intent_of(given: Mapping[str, object]) -> WriteIntent | None:
     )
 
 
+class ApprovalVote(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody's approval of a held call."""
+
+    principal: str
+    person: str
+    """Whom it counts for: votes of one person, with whatever keys, have the same."""
+    groups: frozenset[str] = frozenset()
+    """The groups for which it counts."""
+
+
 class ApprovedCall(msgspec.Struct, frozen=True, kw_only=True):
     """The proof that a held call was approved. Only the process itself makes one, from the history of its run."""
 
@@ -70,8 +80,8 @@ class ApprovedCall(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """The digest of the call that was approved."""
     expires_at: int
-    votes: tuple[tuple[str, frozenset[str]], ...]
-    """Who approved it, in the order of their votes, each with the groups for which it counts."""
+    votes: tuple[ApprovalVote, ...]
+    """Who approved it, in the order of their votes."""
     reach: JsonObject | None = None
     """What it may reach, by name and version, as it was when the call was held; None if it reaches nothing."""
 

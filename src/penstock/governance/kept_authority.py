@@ -35,6 +35,7 @@ class KeptAuthority(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     groups: list[str] = []
     name: str = ""
     attributes: dict[str, Any] = {}
+    subject: str | None = None
 
 
 def has_kept_authority(principal_id: str) -> bool:
@@ -52,6 +53,7 @@ def kept_authority(principal: Principal, until: int) -> JsonObject:
         groups=sorted(principal.groups),
         name=principal.name,
         attributes=dict(principal.attributes),
+        subject=principal.subject,
     )
     found: JsonObject = msgspec.to_builtins(kept)
     return found

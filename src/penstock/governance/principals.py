@@ -1,8 +1,11 @@
 """Principals: who calls, and with which authority.
 
 A principal has a kind, because some rules depend on it: a call that an agent makes may have to wait for a person, and
-an agent never approves anything. Whoever acts for others names them in `acting_for`, the nearest first; authority can
-only become narrower along that chain.
+only people approve. Whoever acts for others names them in `acting_for`, the nearest first; authority can only become
+narrower along that chain.
+
+A principal is a credential; behind it is a subject. All keys that one person has, by rotation or because they made
+them, have the same subject. Separation of duties and quotas count subjects.
 
 Above it: the gate makes principals from credentials, policies and the audit log read them. Below it: nothing but data.
 """
@@ -77,6 +80,17 @@ class Principal:
     """The token that authenticated the caller, if it was one."""
     owner: str | None = None
     """The principal that made the key."""
+    subject: str | None = None
+    """The person or machine behind the credential; None if the principal stands for itself."""
+    lineage: tuple[str, ...] = ()
+    """The subjects that made the key, or a key before it, or made theirs: each of them may know its secret."""
+    accounts: tuple[str, ...] = ()
+    """Whose quotas its starts count for, beside its subject; a key that replaced others counts for the first."""
+
+    @property
+    def subject_id(self) -> str:
+        """The person or machine behind the credential."""
+        return self.subject or self.id
 
     @property
     def proof(self) -> str | TokenReference | None:

@@ -81,6 +81,8 @@ def quota_exceeded(quota: str, limit: int, used: int, subject: str, at: int) -> 
     """The error for a start above a quota, with when the quota begins anew, if that is known."""
     whose = "tenant" if subject == TENANT_SUBJECT else "key"
     details: JsonObject = {"quota": quota, "of": whose, "limit": limit, "used": used}
+    if subject != TENANT_SUBJECT:
+        details["subject"] = subject
     hint = "wait until some have ended, or delete some" if quota == "storage_bytes" else "wait until some have ended"
     if quota.endswith("_per_day"):
         resets_at = (day_of(at) + 1) * DAY_MS

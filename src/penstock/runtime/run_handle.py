@@ -220,6 +220,8 @@ class Run(msgspec.Struct, frozen=True):
                 kind=who.kind,
                 owner=who.owner,
                 acting_for=who.acting_for,
+                subject=who.subject,
+                lineage=who.lineage,
             )
         )
 

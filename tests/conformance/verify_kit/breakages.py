@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.engine import approvers
 from penstock.engine.walk import questions
 from penstock.governance.audit.leaves import PERSONAL, redact
 from penstock.operations.agent_profile import ledger
@@ -289,7 +290,24 @@ async def _releases_everything(stage: HoldStage, context: Context, decided: obje
     context.call.note(outcome="executed")
 
 
+def _compares_keys(one: approvers.Identity, other: approvers.Identity) -> bool:
+    """Whether two credentials are the same key, or one made the other: what people do with further keys is missed."""
+    return one.principal in (other.principal, other.owner) or one.owner == other.principal
+
+
 BREAKAGES: tuple[Breakage, ...] = (
+    Breakage(
+        name="duties-are-separated-by-key",
+        about="Whoever approves is compared with whoever asked by their keys, and not as people.",
+        caught_by=("writes.key-maker-does-not-approve-with-another-key",),
+        applied=_patched(approvers, "is_same_person", _compares_keys),
+    ),
+    Breakage(
+        name="services-approve",
+        about="A key of a service approves like that of a person.",
+        caught_by=("writes.service-does-not-approve",),
+        applied=_patched(approvers, "PEOPLE", approvers.PEOPLE | {"service"}),
+    ),
     Breakage(
         name="forged-address-is-believed",
         about="The address that X-Forwarded-For claims counts, whoever sends it.",

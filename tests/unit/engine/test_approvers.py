@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
@@ -14,10 +15,12 @@ from penstock.definitions.model import Workflow
 from penstock.engine import inputs
 from penstock.engine.approvers import (
     Approvers,
+    Identity,
     Requester,
     Voter,
     approvers_of,
     escalated,
+    identity_of_vote,
     is_same_person,
     refuse_answer,
 )
@@ -71,11 +74,35 @@ def test_an_agent_approves_nothing_whatever_the_question_says(voter: Voter, anyo
 
 def test_who_made_whose_key_is_the_same_person() -> None:
     ada = Voter(principal="key:ada", owner="key:boss")
-    assert is_same_person(ada, "key:ada", None)
-    assert is_same_person(ada, "key:boss", None)
-    assert is_same_person(Voter(principal="key:boss"), "key:ada", "key:boss")
-    assert not is_same_person(ada, "key:bob", "key:boss")
-    assert not is_same_person(Voter(), None, None)
+    assert is_same_person(ada, Identity(principal="key:ada"))
+    assert is_same_person(ada, Identity(principal="key:boss"))
+    assert is_same_person(Voter(principal="key:boss"), Identity(principal="key:ada", owner="key:boss"))
+    assert not is_same_person(ada, Identity(principal="key:bob", owner="key:boss"))
+    assert not is_same_person(Voter(), Identity())
+
+
+def test_keys_of_one_subject_and_keys_along_a_lineage_are_one_person() -> None:
+    ada = Voter(principal="key:new", subject="person:ada", owner="key:boss", lineage=("key:boss", "os:root"))
+    assert is_same_person(ada, Identity(principal="key:old", subject="person:ada"))
+    assert is_same_person(ada, Identity(principal="key:other", subject="os:root"))
+    assert is_same_person(Identity(principal="key:third", lineage=("person:ada",)), ada)
+    assert not is_same_person(ada, Identity(principal="key:bob", subject="person:bob", lineage=("key:boss", "os:root")))
+    assert is_same_person(ada, identity_of_vote({"by": "key:x", "subject": "person:ada"}))
+    assert is_same_person(ada, identity_of_vote({"by": "key:x", "lineage": ["person:ada"]}))
+    assert is_same_person(ada, identity_of_vote({"by": "pipe:x", "actingFor": ["os:root"]}))
+
+
+@pytest.mark.parametrize("kind", ["service", "agent", "schedule", "webhook", "system", "anonymous"])
+def test_only_people_approve_and_services_where_the_question_says_so(kind: str) -> None:
+    asked: JsonObject = {"group": "leads"}
+    voter = Voter(principal="key:x", kind=kind, groups=("leads",))
+    refused = refuse_answer("agree:1", approvers_of(asked), voter, Requester())
+    assert refused is not None
+    assert refused.code == "PERSON_REQUIRED"
+    allowed = refuse_answer("agree:1", approvers_of({**asked, "services": True}), voter, Requester())
+    assert (allowed is None) is (kind == "service")
+    for person in ("person", "local", None):
+        assert refuse_answer("agree:1", approvers_of(asked), replace(voter, kind=person), Requester()) is None
 
 
 # --- votes ----------------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Assistant:
 
     async def other(self, *scopes: str, tenant: str | None = None) -> Assistant:
         """Somebody else."""
-        made = await self.caller.new_caller(*(scopes or ("*",)), tenant=tenant, name="other")
+        made = await self.caller.new_caller(*(scopes or ("*",)), tenant=tenant, name="other", kind="person")
         return Assistant(made, self.options, self.address)
 
 
@@ -99,4 +99,4 @@ async def assisted(
         for document in documents:
             await owner.call("workflow.create", document=document)
         options = replace(mcp_options(chosen), patience_seconds=20, toolset="all")
-        yield Assistant(await owner.new_caller("*", name="assistant"), options)
+        yield Assistant(await owner.new_caller("*", name="assistant", kind="person"), options)

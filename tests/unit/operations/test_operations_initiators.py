@@ -161,8 +161,11 @@ def test_the_first_record_says_who_started_a_run(
             principal, kind, credential, behalf, sort = (names.get(str(word), word) for word in WAYS[way])
             told = {"kind": kind, "credential": credential, "onBehalfOf": behalf, "principalKind": sort}
             told["owner"] = local_owner().id if credential == ada.key_id else None
+            made_by = [local_owner().id] if behalf == ada.id else None  # who made the key of whom a trigger acts for
             assert first.payload["startedBy"] == principal
-            assert first.payload["starter"] == {name: value for name, value in told.items() if value is not None}
+            assert first.payload["starter"] == {
+                name: value for name, value in {**told, "lineage": made_by}.items() if value is not None
+            }
             view = await owner.call("execution.status", execution_id=run_id)
             shown = {"principal": principal, "kind": kind, "credential": credential, "on_behalf_of": behalf}
             shown["principal_kind"] = sort
@@ -185,11 +188,14 @@ def test_whoever_made_a_schedule_does_not_approve_what_it_starts(open_caller: Op
     async def body() -> None:
         async with asyncio.timeout(SECONDS_MAX), open_caller() as owner:
             await owner.call("workflow.create", document=asks)
-            made = await owner.call("key.create", name="ada", scopes=["*"])
+            made = await owner.call("key.create", name="ada", scopes=["*"], kind="person")
             ada = Ada(owner, owner.with_key(made["secret"]), made["key"]["id"])
             run_id = await scheduled(ada)
-            refused = await ada.caller.refusal("execution.answer", execution_id=run_id, answer={})
-            assert refused.code == "APPROVER_REQUIRED"
-            await owner.call("execution.answer", execution_id=run_id, answer={})
+            again = await ada.caller.call("key.rotate", key_id=ada.key_id, overlap="1h")
+            for caller in (ada.caller, owner.with_key(again["secret"]), owner):  # the owner made her key
+                refused = await caller.refusal("execution.answer", execution_id=run_id, answer={})
+                assert refused.code == "APPROVER_REQUIRED"
+            bob = await owner.new_caller("*", name="bob", kind="person")
+            await bob.call("execution.answer", execution_id=run_id, answer={})
 
     asyncio.run(body())

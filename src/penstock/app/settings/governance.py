@@ -28,10 +28,11 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True):
     separate: Annotated[
         bool | None,
         Field(
-            "Whether the caller, whoever made its key, and whoever it acts for may not decide; null: only with the "
-            "preset `strict`."
+            "Whether the caller, whoever made its key, and whoever it acts for may not decide, with any key of theirs; "
+            "null: only with the preset `strict`."
         ),
     ] = None
+    services: Annotated[bool, Field("Whether services may decide, too. Otherwise only people do.")] = False
     timeout: Annotated[timedelta, Field("How long a call waits before it is given up.", minimum=1)] = timedelta(
         milliseconds=limits.DRAFT_MS
     )

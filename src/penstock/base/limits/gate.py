@@ -42,6 +42,7 @@ __all__ = [
     "JUSTIFICATION_CHARACTERS_MAX",
     "KEYS_NAMED_MAX",
     "KEYS_PROVEN_KEPT",
+    "KEY_LINEAGE_MAX",
     "KEY_LOOK_SECONDS",
     "KEY_USE_GATHER_MS",
     "LISTED_AT_ONCE",
@@ -177,6 +178,9 @@ PAGE_LIMIT_DEFAULT = 50
 PAGE_LIMIT_MAX = 500
 # Ids by which keys are listed in one call: as many as a page of the console has rows, and an address stays short.
 KEYS_NAMED_MAX = 100
+# Subjects that made a key, one after the other. They are compared with each approval, and kept with each run that the
+# key starts. Keys are made by few people: an owner, an admin, a team.
+KEY_LINEAGE_MAX = 16
 # Runs that are passed over to fill a page of a list, because they hold calls that an agent may not know of. Each is
 # read; beyond this, the page is shorter.
 UNSEEN_RUNS_SKIPPED_MAX = 1_000

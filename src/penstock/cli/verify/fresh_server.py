@@ -65,7 +65,8 @@ def with_approver(target: Target) -> Target:
     """Return a server of ours with a key of a second person, who decides about drafts."""
     headers = {"authorization": f"Bearer {target.admin_key}"}
     with httpx2.Client(base_url=target.url, headers=headers, timeout=_START_SECONDS_MAX, trust_env=False) as http:
-        made = http.post("/api/v0/keys", json={"name": "approver", "scopes": ["*"], "kind": "person"})
+        wanted = {"name": "approver", "scopes": ["*"], "kind": "person", "subject": "person:verify-approver"}
+        made = http.post("/api/v0/keys", json=wanted)
     if made.status_code != _CREATED:
         raise UsageError(f"no key could be made for an approver: {made.text[:300]}")
     return replace(target, approver_key=str(made.json()["secret"]))

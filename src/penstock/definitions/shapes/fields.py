@@ -350,12 +350,15 @@ APPROVERS = Shape(
         optional("group", STRING, "A group whose members may answer: those who have the scope `approve:GROUP`."),
         optional("groups", array_of(STRING, items_min=1), "Several groups; members of any of them may answer."),
         optional(
-            "users", array_of(STRING, items_min=1), "Principals who may answer, by id, such as `key:k7qm2xw4htnb`."
+            "users", array_of(STRING, items_min=1), "Principals or subjects who may answer, such as `key:k7qm2xw4htnb`."
         ),
         optional(
             "not_requester",
             {**BOOLEAN, "default": False},
-            "Whoever started the run, made the key that did, or is acted for, may not answer.",
+            "Whoever started the run, made the key that did, or is acted for, may not answer, with any key of theirs.",
+        ),
+        optional(
+            "services", {**BOOLEAN, "default": False}, "Principals of kind `service` may answer, too; otherwise people."
         ),
         optional("count", {**COUNT, "default": 1}, "How many people must agree; one who declines ends it."),
         optional("escalate", ref("escalation"), "Who else is asked if it is not decided in time."),

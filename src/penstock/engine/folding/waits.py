@@ -18,6 +18,9 @@ from penstock.engine.transitions import Phase
 
 __all__ = ["WAIT_HANDLERS", "plain"]
 
+# What is kept of who voted, beside their principal, to find out whether the next one is somebody else.
+_BEHIND_A_VOTE = ("owner", "subject", "lineage", "actingFor")
+
 
 def plain(draft: RunState, record: Record, body: VisitBody) -> None:
     """Fold a record that only changes the phase."""
@@ -184,8 +187,7 @@ def _interrupt_voted(draft: RunState, record: Record, body: events.InterruptVote
     asked, approver = activation.external or {}, body.approver or {}
     before = asked.get("votes")
     vote: JsonObject = {"by": body.answered_by, "at": record.at, "answer": body.answer}
-    if approver.get("owner") is not None:
-        vote["owner"] = approver["owner"]
+    vote.update({name: approver[name] for name in _BEHIND_A_VOTE if approver.get(name) is not None})
     external: JsonObject = {**asked, "votes": [*(before if isinstance(before, list) else []), vote]}
     changed = replace(activation, phase=moved(activation, record, body), external=external)
     book(draft, replace(scope, activation=changed))

@@ -22,7 +22,15 @@ from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import InterruptDetail, Workflow
 from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, load_schema
 from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
-from penstock.engine.approvers import Voter, approvers_of, groups_counted, is_same_person, refuse_answer, requester_of
+from penstock.engine.approvers import (
+    Voter,
+    approvers_of,
+    groups_counted,
+    identity_of_vote,
+    is_same_person,
+    refuse_answer,
+    requester_of,
+)
 from penstock.engine.inputs import AnswerInterrupt
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import commands, events
@@ -220,6 +228,8 @@ def _voter(given: AnswerInterrupt) -> Voter:
         groups=given.groups,
         owner=given.owner,
         acting_for=given.acting_for,
+        subject=given.subject,
+        lineage=given.lineage,
         by_model=given.by_model,
     )
 
@@ -233,7 +243,7 @@ def _vote(turn: Turn, question: OpenQuestion, given: AnswerInterrupt, answer: Js
     if approvers is None or approvers.count == 1 or question.round:
         return None
     voter = _voter(given)
-    earlier = next((vote for vote in question.votes if is_same_person(voter, vote.get("by"), vote.get("owner"))), None)
+    earlier = next((vote for vote in question.votes if is_same_person(voter, identity_of_vote(vote))), None)
     if earlier is not None:
         if earlier.get("by") == given.by and earlier.get("answer") == answer:
             return True
@@ -287,6 +297,10 @@ def _approver(question: OpenQuestion, given: AnswerInterrupt) -> JsonObject | No
         found["owner"] = given.owner
     if given.acting_for:
         found["actingFor"] = list(given.acting_for)
+    if given.subject not in (None, given.by):
+        found["subject"] = given.subject
+    if given.lineage not in ((), (given.owner,)):
+        found["lineage"] = list(given.lineage)
     return {**found, "shown": sha256(canonical_json(shown, exact_integers=True)).hexdigest()}
 
 

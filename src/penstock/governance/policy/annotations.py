@@ -25,7 +25,7 @@ from penstock.governance.policy.redaction import FieldPath, read_redactions
 
 __all__ = ["PolicyAnnotations", "read_annotations"]
 
-_APPROVAL = ("approvers", "quorum", "escalate_after", "escalate_to")
+_APPROVAL = ("approvers", "quorum", "services", "escalate_after", "escalate_to")
 _KNOWN = ("id", "description", "outcome", *_APPROVAL, "mode", "history", "redact")
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -38,6 +38,8 @@ class PolicyAnnotations:
     approvers: tuple[str, ...] = ()
     """The groups that may approve; empty for a policy that does not ask for approval."""
     quorum: int = 1
+    services: bool = False
+    """Whether services may approve, too."""
     escalate_after_ms: int | None = None
     escalate_to: tuple[str, ...] = ()
     """The groups that may approve, too, once it has waited for so long."""
@@ -56,6 +58,7 @@ def read_annotations(given: Mapping[str, str], effect: str) -> tuple[PolicyAnnot
     """Read the annotations of a policy; return them, or None, and every mistake in them."""
     problems = [_unknown(name) for name in given if name not in _KNOWN]
     approvers, quorum = _approval(given, effect, problems)
+    services = _services(given.get("services", "false"), problems)
     after_ms, to = _escalation(given, problems)
     mode = given.get("mode", "enforce")
     if mode not in ("enforce", "shadow"):
@@ -69,6 +72,7 @@ def read_annotations(given: Mapping[str, str], effect: str) -> tuple[PolicyAnnot
         description=given.get("description"),
         approvers=approvers,
         quorum=quorum,
+        services=services,
         escalate_after_ms=after_ms,
         escalate_to=to,
         mode="shadow" if mode == "shadow" else "enforce",
@@ -133,6 +137,12 @@ def _escalation(given: Mapping[str, str], problems: list[str]) -> tuple[int | No
     if not after_ms:
         problems.append(f'@escalate_after is {after[:50]!r}: write a duration, such as "1h"')
     return after_ms, groups
+
+
+def _services(text: str, problems: list[str]) -> bool:
+    if text not in ("true", "false"):
+        problems.append(f'@services is {text[:50]!r}: write "true" if services may approve, too')
+    return text == "true"
 
 
 def _quorum(text: str, problems: list[str]) -> int:

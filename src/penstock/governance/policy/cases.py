@@ -54,6 +54,7 @@ class CasePrincipal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     scopes: list[str] = []
     attributes: dict[str, Any] = {}
     acting_for: list[str] = []
+    subject: str | None = None
 
 
 class CaseOrigin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,6 +178,7 @@ def _principal(written: CasePrincipal) -> Principal:
         groups=frozenset(written.groups),
         attributes=written.attributes,
         acting_for=tuple(written.acting_for),
+        subject=written.subject,
     )
 
 

@@ -54,6 +54,8 @@ class ApprovalRequirement:
     policy_id: str
     approvers: tuple[str, ...]
     quorum: int = 1
+    services: bool = False
+    """Whether services may approve, too. Otherwise only people do."""
     escalate_after_ms: int | None = None
     escalate_to: tuple[str, ...] = ()
 
@@ -88,14 +90,14 @@ PolicyOutcome: TypeAlias = Permitted | Forbidden | ApprovalRequired
 
 
 def approvals_suffice(requirements: Iterable[ApprovalRequirement], approvals: Iterable[tuple[str, Set[str]]]) -> bool:
-    """Whether approvals, each by a principal id with its groups, meet every requirement. One person counts once.
+    """Whether approvals, each by a person with their groups, meet every requirement. One person counts once.
 
     The groups are those for which a vote counted when it was given, so the groups of an escalation are only among them
     if it had been escalated.
     """
     people: dict[str, set[str]] = {}
-    for principal, groups in approvals:
-        people.setdefault(principal, set()).update(groups)
+    for person, groups in approvals:
+        people.setdefault(person, set()).update(groups)
     return all(
         sum(1 for groups in people.values() if groups.intersection((*item.approvers, *item.escalate_to))) >= item.quorum
         for item in requirements

@@ -78,6 +78,7 @@ def principal_entity(principal: Principal) -> PrincipalEntity:
         "scopes": sorted(principal.scopes),
         "groups": sorted(principal.groups),
         "acting_for": list(principal.acting_for),
+        "subject": principal.subject_id,
     }
     entity: dict[str, Any] = {
         "uid": {"type": kind, "id": principal.id},

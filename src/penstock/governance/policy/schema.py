@@ -74,6 +74,7 @@ _PRINCIPAL: dict[str, Any] = {
     "scopes": _STRINGS,
     "groups": _STRINGS,
     "acting_for": _STRINGS,
+    "subject": _STRING,
 }
 _RESOURCE: dict[str, Any] = {"id": _STRING, "tenant": _STRING, "risk": _STRING}
 _LONG: dict[str, Any] = {"type": "Long"}

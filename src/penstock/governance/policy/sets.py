@@ -385,6 +385,7 @@ def _requirement(policy: Policy) -> ApprovalRequirement:
         policy_id=policy.id,
         approvers=asked.approvers,
         quorum=asked.quorum,
+        services=asked.services,
         escalate_after_ms=asked.escalate_after_ms,
         escalate_to=asked.escalate_to,
     )

@@ -3,7 +3,8 @@
 There are two ways to reach it. `/answer?execution=…&question=…` may be shown to anybody, including models: it asks for
 a key and answers in that key's name. The other way is a signed link, which itself grants the right to answer: one
 question of one execution, for an hour or two, while the key for which it was made is valid. Whoever opens it answers
-for the holder of that key. A link that does not work gives no reason. The page has no script and loads nothing.
+for the holder of that key. Neither lets an agent answer a question to people. A link that does not work gives no
+reason. The page has no script and loads nothing.
 
 `app` mounts it. It calls the gate, `questions.links` and `html_form`. This module does not import the SDK.
 """
@@ -30,7 +31,7 @@ from penstock.mcp_surface.callers import Caller, call_operation
 from penstock.mcp_surface.content.results import plain_text
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED
-from penstock.mcp_surface.questions.links import AnswerLinks
+from penstock.mcp_surface.questions.links import AnswerLinks, may_answer_alone
 from penstock.mcp_surface.questions.signing import AnswerLink
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Credentials
@@ -166,7 +167,10 @@ class AnswerPage:
         view = await call_operation(self._gate, caller, "execution.status", {"execution_id": execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
-        address = self._links.address(caller, execution_id, found[0].interrupt_id) if found else None
+        if not found:
+            return _TOO_LATE
+        _refuse_agent(caller, found[0])
+        address = self._links.link(caller, execution_id, found[0].interrupt_id)
         if address is None:
             return _TOO_LATE
         # Relative to this page, because a proxy may add a prefix to its path.
@@ -180,7 +184,10 @@ class AnswerPage:
         view = await call_operation(self._gate, caller, "execution.status", {"execution_id": link.execution_id})
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if item.interrupt_id == link.interrupt_id]
-        return _OpenQuestion(caller, view, found[0]) if found else _TOO_LATE
+        if not found:
+            return _TOO_LATE
+        _refuse_agent(caller, found[0])
+        return _OpenQuestion(caller, view, found[0])
 
     async def _caller(self, link: AnswerLink, scope: Scope) -> Caller | None:
         """Return the caller whose question it is; None if their key is no longer valid."""
@@ -244,6 +251,13 @@ class AnswerPage:
 
 def _decision_form(question: QuestionView) -> DecisionForm:
     return DecisionForm(question.answer_schema, question.decides, question.decline)
+
+
+def _refuse_agent(caller: Caller, question: QuestionView) -> None:
+    """Refuse an agent's key for a question to people, as every other surface does."""
+    if not may_answer_alone(caller.principal, question):
+        message = f"{question.interrupt_id} is a question to a person, and this key belongs to an agent"
+        raise Denied("PERSON_REQUIRED", message, "open the page again and answer with a key of your own")
 
 
 def _page(asked: _OpenQuestion, given: Given | None = None, wrong: dict[str, list[str]] | None = None) -> _Page:

@@ -20,10 +20,12 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, PenstockError
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.approvers import Identity, identity_of_vote, is_same_person
 from penstock.engine.records import commands, events
 from penstock.engine.state import RunState
 from penstock.engine.transitions import Phase
 from penstock.governance.holds import Approval
+from penstock.governance.intents import ApprovalVote
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.catalogue.declaring import operation
@@ -188,15 +190,21 @@ def _surface(name: str) -> Surface:
     return found
 
 
-async def _votes(gate: Gate, run_id: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return who approved, in the order of their votes, each with the groups for which it counts."""
-    found = []
+async def _votes(gate: Gate, run_id: str) -> tuple[ApprovalVote, ...]:
+    """Return who approved, in the order of their votes. Votes of one person, with several keys, count as one."""
+    found: list[ApprovalVote] = []
+    people: list[tuple[Identity, str]] = []
     for record in await gate.services.host.history(run_id):
         body = record.body_as(commands.ResumeInterrupt) or record.body_as(events.InterruptVoted)
-        if body is not None:
-            groups = (body.approver or {}).get("groups")
-            listed = frozenset(str(group) for group in groups) if isinstance(groups, list) else frozenset[str]()
-            found.append((body.answered_by or "unknown", listed))
+        if body is None:
+            continue
+        principal, approver = body.answered_by or "unknown", body.approver or {}
+        who = identity_of_vote({**approver, "by": principal})
+        person = next((known for earlier, known in people if is_same_person(who, earlier)), principal)
+        people.append((who, person))
+        groups = approver.get("groups")
+        listed = frozenset(str(group) for group in groups) if isinstance(groups, list) else frozenset[str]()
+        found.append(ApprovalVote(principal=principal, person=person, groups=listed))
     return tuple(found)
 
 

@@ -17,8 +17,10 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
+from penstock.engine.approvers import identity_of_vote, is_same_person
 from penstock.engine.records import commands, events
 from penstock.engine.state import RunState
+from penstock.engine.walk.questions import open_questions
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
@@ -27,7 +29,7 @@ from penstock.operations.drafts.views import DraftPage, DraftView, draft_status,
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Request, Services, WriteIntent
 from penstock.operations.gate.outcomes import RefusedCall
-from penstock.operations.permissions.answering import answerer_of, may_approve
+from penstock.operations.permissions.answering import answerer_of, identity_of, may_approve
 from penstock.operations.runs.fields import AnyId, Wait
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.held_access import may_see_held, withdrawal_refusal
@@ -181,7 +183,8 @@ def _seen(context: Context, state: RunState, view: DraftView) -> DraftView:
     question = view.question
     if view.status != "waiting" or question is None:
         return view
-    voted = any(vote.get("by") == context.principal.id for vote in question.votes)
+    who = identity_of(context.principal)
+    voted = any(is_same_person(who, identity_of_vote(vote)) for asked in open_questions(state) for vote in asked.votes)
     return msgspec.structs.replace(view, decidable=not voted and may_approve(context, state, question.approvers))
 
 

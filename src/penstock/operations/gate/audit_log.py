@@ -113,7 +113,7 @@ class AuditLog:
         details: JsonObject = {}
         if request.approval is not None:
             details["digest"] = request.approval.digest
-            details["approved_by"] = [principal for principal, _ in request.approval.votes]
+            details["approved_by"] = [vote.principal for vote in request.approval.votes]
         elif request.idempotency_key is not None:
             details["idempotency_key"] = request.idempotency_key
         if replayed:

@@ -43,7 +43,7 @@ _Proven: TypeAlias = tuple[KeyRow, Principal]
 def principal_of(key: KeyRow) -> Principal:
     """Return the principal that a key stands for."""
     return Principal(
-        id=f"key:{key.key_id}",
+        id=key.principal_id,
         tenant=key.tenant,
         kind=key.kind,
         scopes=frozenset(key.scopes),
@@ -52,6 +52,9 @@ def principal_of(key: KeyRow) -> Principal:
         name=key.name,
         toolset=key.toolset,
         owner=key.created_by,
+        subject=key.subject,
+        lineage=key.lineage,
+        accounts=() if key.first_key is None else (f"key:{key.first_key}",),
     )
 
 

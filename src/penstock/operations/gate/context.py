@@ -34,7 +34,7 @@ from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.open_streams import OpenStreams
 from penstock.operations.gate.policy_stage import DerivedPolicies, PolicyStage, Standpoint
-from penstock.operations.gate.quotas import Quotas
+from penstock.operations.gate.quotas import Quotas, quota_accounts
 from penstock.operations.gate.rates.limiter import RateLimiter
 from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource
@@ -436,6 +436,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             owner=principal.owner,
             authority=authority,
             approved=self.request.approved_reach,
+            subject=principal.subject,
+            lineage=principal.lineage,
+            accounts=quota_accounts(principal),
         )
 
     @property

@@ -330,6 +330,7 @@ def policy_approvals(decided: Decided | None) -> tuple[Approval, ...]:
             groups=item.approvers,
             count=item.quorum,
             not_requester=True,
+            services=item.services,
             escalation=None
             if item.escalate_after_ms is None
             else Escalation(after_ms=item.escalate_after_ms, groups=item.escalate_to),
@@ -343,7 +344,9 @@ def is_approved(request: Request, decided: Decided) -> bool:
     outcome = decided.outcome
     if not isinstance(outcome, ApprovalRequired):
         return True
-    return request.approval is not None and approvals_suffice(outcome.requirements, request.approval.votes)
+    if request.approval is None:
+        return False
+    return approvals_suffice(outcome.requirements, [(vote.person, vote.groups) for vote in request.approval.votes])
 
 
 def facts_of(request: Request, governance: Governance, *, changes: bool = True, proposes: bool = False) -> CallFacts:

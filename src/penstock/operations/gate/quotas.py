@@ -21,7 +21,7 @@ from penstock.governance.quotas import TENANT_SUBJECT, QuotaLimits, quota_exceed
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.usage import StartQuota, SubjectQuota
 
-__all__ = ["QUOTA_KIND", "TENANT_QUOTA", "QuotaChoices", "Quotas", "merged", "subject_named", "subject_of"]
+__all__ = ["QUOTA_KIND", "TENANT_QUOTA", "QuotaChoices", "Quotas", "merged", "quota_accounts", "subject_named"]
 
 QUOTA_KIND = "quota"
 """The kind of the resources that hold changed quotas, by tenant and subject."""
@@ -42,9 +42,15 @@ def subject_named(name: str) -> str:
     return TENANT_SUBJECT if name == TENANT_QUOTA else name
 
 
-def subject_of(principal: Principal) -> str:
-    """Return whom a start counts for: a schedule or a webhook counts for the principal that it acts for."""
-    return principal.on_behalf_of or principal.id
+def quota_accounts(principal: Principal) -> tuple[str, ...]:
+    """Return whom a start counts for: a key, and the subject behind it.
+
+    A key that replaced others counts for the first of them, so that rotation begins no new count. Keys with the same
+    subject count together, too, so that making keys does not either. A schedule or a webhook counts for the principal
+    that it acts for.
+    """
+    own = principal.accounts or (principal.on_behalf_of or principal.id,)
+    return own if principal.subject is None else tuple(dict.fromkeys((*own, principal.subject)))
 
 
 def merged(default: QuotaLimits, changed: Mapping[str, object]) -> QuotaLimits:
@@ -89,22 +95,25 @@ class Quotas:
 
     async def of_start(self, principal: Principal) -> StartQuota | None:
         """Return the quotas of a start by a principal, None if there are none; raise if the tenant stores too much."""
-        now, tenant, subject = self._clock.now_ms(), principal.tenant, subject_of(principal)
+        now, tenant = self._clock.now_ms(), principal.tenant
         if not self._is_current(now):
             await self._read()
         if not self._is_bounded and not self._changed:
             return None
-        of_tenant, of_key = await self.limits_of(tenant, TENANT_SUBJECT), await self.limits_of(tenant, subject)
+        of_tenant = await self.limits_of(tenant, TENANT_SUBJECT)
         if of_tenant.storage_bytes is not None:
             stored = await self.stored_bytes(tenant)
             if stored >= of_tenant.storage_bytes:
                 raise quota_exceeded("storage_bytes", of_tenant.storage_bytes, stored, TENANT_SUBJECT, now)
-        bound = tuple(
-            SubjectQuota(name, found)
-            for name, found in ((TENANT_SUBJECT, of_tenant), (subject, of_key))
-            if found.bounds_starts
-        )
+        names = (TENANT_SUBJECT, *self._counted(tenant, quota_accounts(principal)))
+        named = [SubjectQuota(name, await self.limits_of(tenant, name)) for name in names]
+        bound = tuple(item for item in named if item.limits.bounds_starts)
         return StartQuota(tenant=tenant, at=now, subjects=bound) if bound else None
+
+    def _counted(self, tenant: str, accounts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the accounts whose quotas hold: one that was set for a key replaces the usual one of its subject."""
+        is_set = any(self.is_changed(tenant, name) for name in accounts[:-1])
+        return accounts[:-1] if is_set and not self.is_changed(tenant, accounts[-1]) else accounts
 
     async def stored_bytes(self, tenant: str) -> int:
         """Return how many bytes a tenant stored when that was last measured."""

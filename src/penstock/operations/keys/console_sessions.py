@@ -176,11 +176,11 @@ async def _find_session(context: Context, given: OneConsoleSession) -> ResourceR
     route=Route(method="DELETE", path="/console-sessions/{console_session_id}"),
     scopes=(),
     destructive=True,
+    risk="high",
     bucket="admin",
     subject="console_session_id",
     find=_find_session,
     errors=("CONSOLE_SESSION_NOT_FOUND",),
-    holdable=False,
 )
 async def console_session_end(context: Context, given: OneConsoleSession) -> Deleted:
     """End a session of the console.

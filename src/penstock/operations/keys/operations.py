@@ -1,11 +1,11 @@
 """Operations on API keys: create, list, revoke, rotate.
 
-A key is shown only when it is made. Callers can neither grant nor revoke more than they have: the scopes, tools and
-expiry of a new key are within those of its maker's key, and a key with further scopes can be neither revoked nor
-replaced. A new key belongs to its maker's tenant, unless the maker is the operator: a principal with every scope in the
-default tenant. A principal with every scope in another tenant owns that tenant, and does not see any other.
+A key is shown only when it is made. Callers can neither grant nor revoke more than they have (`bounds`), and a key with
+further scopes cannot be revoked either. A new key belongs to its maker's tenant, unless the maker is the operator: a
+principal with every scope in the default tenant. A principal with every scope in another tenant owns that tenant, and
+does not see any other.
 
-Above it: the catalogue. Below it: the platform port, `governance.keys`.
+Above it: the catalogue. Below it: `bounds`, the platform port, `governance.keys`.
 """
 
 from __future__ import annotations
@@ -17,29 +17,40 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.base.scopes import EVERYTHING, SCOPE_HINT, is_scope, likely_scope, scope_allows
+from penstock.base.scopes import likely_scope, scope_allows
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.governance.keys import ParsedKey, derived_key, hash_secret
-from penstock.governance.principals import may_create_kind
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.gate import idempotency
-from penstock.operations.gate.context import Context, Principal, Services
+from penstock.operations.gate.context import Context, Services
+from penstock.operations.keys.bounds import SUBJECT_SCOPE, bounded_key, check_scopes, for_subject, key_in_reach
 from penstock.operations.permissions.starting import needed_scopes
 from penstock.runtime.ports.platform import KeyNotReplaced, KeyRow
 
 __all__ = ["OPERATIONS", "NewKey"]
 
-# The toolset that leaves nothing out, as `/mcp?toolset=all` does. A key without a toolset has it, too.
-_ALL_TOOLS = "all"
 _TENANT = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 GroupName = Annotated[
     str, Meta(pattern=r"^(?![\s\S]*\n)[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=limits.GROUP_NAME_CHARACTERS_MAX)
 ]
 KEY_ID_PATTERN = r"^[A-Za-z0-9_-]+$"
+Subject = (
+    Annotated[
+        str,
+        Meta(
+            description="Who it stands for: `person:NAME`, `machine:NAME`, `token:ISSUER:SUBJECT`, or `key:ID` for the "
+            f"subject of that key; as you unless set. Somebody else needs `{SUBJECT_SCOPE}`.",
+            pattern=r"^(person|machine|token|key):[^\x00-\x20\x7f]+$",
+            max_length=limits.TOKEN_PRINCIPAL_CHARACTERS_MAX,
+            examples=["person:ada"],
+        ),
+    ]
+    | None
+)
 KeyId = Annotated[str, Meta(description="The key's id, as listed.", max_length=40, examples=["k7qm2xw4htnb"])]
 
 
@@ -61,6 +72,10 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     toolset: str | None = None
     kind: str = "service"
     groups: list[str] = []
+    subject: str = ""
+    """The person or machine behind it: all keys with the same subject count as one in approvals and quotas."""
+    lineage: list[str] = []
+    """The subjects that made it, or a key before it: they count as the same as its own when somebody else is needed."""
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,13 +123,15 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kind: Annotated[
         Literal["person", "agent", "service"],
         Meta(
-            description="What its holder is: calls of an agent may have to wait for a person, and only people approve."
+            description="What its holder is: calls of an agent may have to wait for a person, and only people approve "
+            "(`person`)."
         ),
     ] = "service"
     groups: Annotated[
         list[GroupName],
         Meta(description="The groups that its holder belongs to, for policies and approvals.", max_length=50),
     ] = []
+    subject: Subject = None
 
 
 class ListKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,6 +156,7 @@ class RotateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     key_id: KeyId
     overlap: Annotated[str, Meta(description="How long the old key still works, e.g. `1h`.", max_length=20)] = "0s"
+    subject: Subject = None
 
 
 def _row_with(services: Services, row: KeyRow, material: ParsedKey) -> tuple[KeyRow, str]:
@@ -166,6 +184,8 @@ def _view(row: KeyRow, now: int) -> KeyView:
         toolset=row.toolset,
         kind=row.kind,
         groups=list(row.groups),
+        subject=row.subject_id,
+        lineage=list(row.lineage),
     )
 
 
@@ -202,36 +222,60 @@ def _duration_ms(text: str, name: str) -> int:
     return found
 
 
-async def _own_key(context: Context, key_id: str) -> KeyRow:
-    row = await context.services.platform.key(key_id)
-    if row is None or (row.tenant != context.tenant and not context.is_operator):
-        raise NotFound("KEY_NOT_FOUND", f"there is no key {key_id}", "list the keys to see which there are")
+async def _find_key(context: Context, given: OneKey) -> KeyRow:
+    """Find the key that the input of a call names."""
+    return await key_in_reach(context, given.key_id)
+
+
+async def _successor(context: Context, given: RotateKey) -> tuple[KeyRow, KeyRow]:
+    """Return the key that a call replaces, and the one that replaces it, without its secret."""
+    old, now = await key_in_reach(context, given.key_id), context.now_ms()
+    if _view(old, now).status != "active":
+        raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} is not active any more", "create a new one")
+    like_old = msgspec.structs.replace(
+        old,
+        created_at=now,
+        created_by=context.principal.id,
+        last_used_at=None,
+        replaces=old.key_id,
+        subject=old.subject_id,
+        first_key=old.first_key or old.key_id,
+    )
+    # Both count: whose key it was, because they lose it, and whose it becomes, because the caller gets it.
+    await bounded_key(context, like_old, inherits=False)
+    return old, await bounded_key(context, await for_subject(context, like_old, given.subject), inherits=False)
+
+
+async def _made_key(context: Context, given: CreateKey) -> KeyRow:
+    """Return the key that a call makes, without its secret."""
+    tenant, now = given.tenant or context.tenant, context.now_ms()
+    row = KeyRow(
+        key_id="",
+        tenant=tenant,
+        name=given.name,
+        secret_hash="",
+        scopes=tuple(given.scopes),
+        created_at=now,
+        created_by=context.principal.id,
+        expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
+        toolset=given.toolset,
+        kind=given.kind,
+        groups=tuple(sorted(set(given.groups))),
+    )
+    row = await bounded_key(context, await for_subject(context, row, given.subject), inherits=True)
+    usual = context.services.limits.key_expiry_ms
+    if given.expires_in is None and usual is not None:
+        ends = (now + usual, row.expires_at)
+        row = msgspec.structs.replace(row, expires_at=min(end for end in ends if end is not None))
     return row
 
 
-async def _find_key(context: Context, given: OneKey | RotateKey) -> KeyRow:
-    """Find the key that the input of a call names."""
-    return await _own_key(context, given.key_id)
-
-
-def _check_scopes(context: Context, scopes: list[str]) -> None:
-    for scope in scopes:
-        if not is_scope(scope):
-            raise Rejected("SCOPE_INVALID", f"{scope[:100]!r} is not a scope", SCOPE_HINT)
-        if not scope_allows(context.principal.scopes, scope):
-            message = f"your key does not have the scope {scope}, so it cannot give it"
-            raise Denied("SCOPE_REQUIRED", message, "ask somebody who has it", {"scope": scope})
-
-
-def _check_holder(maker: Principal, given: CreateKey) -> None:
-    """Refuse a key whose holder would count as more than its maker: another kind, or a member of further groups."""
-    if not may_create_kind(maker.kind, given.kind):
-        message = f"your key belongs to a principal of kind {maker.kind}, and cannot make one of kind {given.kind}"
-        raise Denied("KEY_BEYOND_YOURS", message, "ask a person to make it")
-    for group in given.groups:
-        if group not in maker.groups and not scope_allows(maker.scopes, f"approve:{group}"):
-            message = f"you do not belong to the group {group}, so you cannot make a key that does"
-            raise Denied("KEY_BEYOND_YOURS", message, "leave the group out, or ask one of its members")
+def _shared_subject(context: Context, given: CreateKey) -> list[str]:
+    """Return a warning about a key for a person that counts as its maker: it may be meant for somebody else."""
+    subject = context.principal.subject_id
+    if given.kind != "person" or given.subject is not None or context.principal.kind in ("local", "system"):
+        return []
+    return [f"the key counts as you ({subject}) in approvals and quotas; for somebody else, name their `subject`"]
 
 
 async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[str]:
@@ -246,43 +290,6 @@ async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[
     return found
 
 
-async def _own_row(context: Context) -> KeyRow | None:
-    """Return the key of the caller; None for a principal that the process itself vouches for."""
-    key_id = context.principal.key_id
-    return None if key_id is None else await context.services.platform.key(key_id)
-
-
-def _within_own(own: KeyRow | None, row: KeyRow) -> KeyRow:
-    """Return a new key within the bounds of its maker's: members left out are inherited, wider ones are refused."""
-    if own is None:
-        return row
-    row = msgspec.structs.replace(
-        row,
-        expires_at=own.expires_at if row.expires_at is None else row.expires_at,
-        toolset=own.toolset if row.toolset is None else row.toolset,
-    )
-    _refuse_beyond(own, row)
-    return row
-
-
-def _refuse_beyond(own: KeyRow | None, row: KeyRow) -> None:
-    """Refuse a key with more tools, or a later expiry, than its maker's."""
-    if own is None:
-        return
-    if own.expires_at is not None and (row.expires_at is None or row.expires_at > own.expires_at):
-        message = f"your key expires at {instant(own.expires_at)}, and a key that you make cannot be valid for longer"
-        raise Denied(
-            "KEY_BEYOND_YOURS", message, "leave `expires_in` out, or ask somebody whose key is valid for longer"
-        )
-    if not _names(own.toolset) & {_ALL_TOOLS} and not _names(row.toolset) <= _names(own.toolset):
-        message = f"your key offers the tools {own.toolset}, and a key that you make cannot offer others"
-        raise Denied("KEY_BEYOND_YOURS", message, "leave `toolset` out, or name some of these")
-
-
-def _names(toolset: str | None) -> set[str]:
-    return {name.strip() for name in (toolset or _ALL_TOOLS).split(",")}
-
-
 @operation(
     "key.create",
     route=Route(method="POST", path="/keys", status=201),
@@ -290,7 +297,8 @@ def _names(toolset: str | None) -> set[str]:
     risk="high",
     bucket="admin",
     subject="name",
-    errors=("SCOPE_INVALID", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS"),
+    find=_made_key,
+    errors=("KEY_BEYOND_YOURS", "KEY_NOT_FOUND", "SCOPE_INVALID", "SCOPE_REQUIRED"),
     repeat=_repeat,
     examples=(Example(arguments={"name": "reporting", "scopes": ["workflow:read", "execution:read"]}),),
 )
@@ -298,38 +306,11 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     """Create an API key.
 
     The answer holds the secret, which is stored nowhere; a repeated call with the same idempotency key gets it again.
-    A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
+    A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it. It stands for
+    its maker, unless `subject` names somebody else.
     """
-    _check_scopes(context, given.scopes)
-    _check_holder(context.principal, given)
-    tenant = given.tenant or context.tenant
-    if tenant != context.tenant and not context.is_operator:
-        message = "only who owns everything in the default tenant may make keys of other tenants"
-        raise Denied("SCOPE_REQUIRED", message, "leave `tenant` out", {"scope": EVERYTHING})
-    now = context.now_ms()
-    row = KeyRow(
-        key_id="",
-        tenant=tenant,
-        name=given.name,
-        secret_hash="",
-        scopes=tuple(given.scopes),
-        created_at=now,
-        created_by=context.principal.id,
-        expires_at=None if given.expires_in is None else now + _duration_ms(given.expires_in, "expires_in"),
-        toolset=given.toolset,
-        kind=given.kind,
-        groups=tuple(sorted(set(given.groups))),
-    )
-    row = _within_own(await _own_row(context), row)
-    if context.principal.token is not None:
-        # Its issuer does not tell us when it takes rights away, so a key must not last for ever either.
-        latest = now + context.services.limits.standing_authority_ms
-        row = msgspec.structs.replace(row, expires_at=min(row.expires_at or latest, latest))
-    usual = context.services.limits.key_expiry_ms
-    if given.expires_in is None and usual is not None:
-        ends = (now + usual, row.expires_at)
-        row = msgspec.structs.replace(row, expires_at=min(end for end in ends if end is not None))
-    warnings = await _unneeded(context.services, tenant, given.scopes)
+    row = await _made_key(context, given)
+    warnings = [*await _unneeded(context.services, row.tenant, given.scopes), *_shared_subject(context, given)]
     made, reply = _new_key(context, row, warnings)
     context.call.about(made.key_id)
     await context.services.platform.put_key(made, call=idempotency.answered(context, reply))
@@ -374,7 +355,7 @@ async def key_get(context: Context, given: OneKey) -> KeyView:
 
     Its name, scopes and when it was used last; never its secret.
     """
-    return _view(await _own_key(context, given.key_id), context.now_ms())
+    return _view(await key_in_reach(context, given.key_id), context.now_ms())
 
 
 @operation(
@@ -395,8 +376,8 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
     It fails from the very next request on, and what it has under way ends. This cannot be taken back. A key that may do
     more than yours can only be revoked by somebody who may do as much.
     """
-    row = await _own_key(context, given.key_id)
-    _check_scopes(context, list(row.scopes))
+    row = await key_in_reach(context, given.key_id)
+    check_scopes(context, row.scopes)
     now = context.now_ms()
     if row.revoked_at is not None:
         return _view(row, now)
@@ -414,27 +395,19 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
     risk="high",
     bucket="admin",
     subject="key_id",
-    find=_find_key,
+    find=_successor,
     errors=("KEY_NOT_FOUND", "KEY_NOT_ACTIVE", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS"),
     repeat=_repeat,
 )
 async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
     """Replace an API key.
 
-    Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`. A key is
-    replaced once: of several calls at once one makes the new key.
+    Makes a key with the same name, scopes, tools, expiry and subject, and ends the old one, at once or after `overlap`.
+    A key is replaced once: of several calls at once one makes the new key. You get its secret, so you can replace only
+    a key that you could make: your own and those that stand for you, and with `key:subject` those of others.
     """
-    old = await _own_key(context, given.key_id)
-    now = context.now_ms()
-    if _view(old, now).status != "active":
-        raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} is not active any more", "create a new one")
-    _check_scopes(context, list(old.scopes))
-    overlap_ms = _duration_ms(given.overlap, "overlap")
-    like_old = msgspec.structs.replace(
-        old, created_at=now, created_by=context.principal.id, last_used_at=None, replaces=old.key_id
-    )
-    own = await _own_row(context)
-    _refuse_beyond(own if own is not None and own.key_id != old.key_id else None, like_old)
+    overlap_ms, now = _duration_ms(given.overlap, "overlap"), context.now_ms()
+    old, like_old = await _successor(context, given)
     made, reply = _new_key(context, like_old)
     ends_at = now + overlap_ms if old.expires_at is None else min(old.expires_at, now + overlap_ms)
     ended = (

@@ -50,27 +50,33 @@ class SignedOut(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: str | None
 
 
+async def _principal_of(context: Context, given: SignOut) -> str:
+    """Return whose sessions a call ends, if the caller may."""
+    principal = given.principal or context.principal.id
+    if principal != context.principal.id and not scope_allows(context.principal.scopes, _OTHERS):
+        message = f"signing others out needs the scope {_OTHERS}"
+        raise Denied("SCOPE_REQUIRED", message, context.principal.scope_hint, {"scope": _OTHERS, "scopes": [_OTHERS]})
+    return principal
+
+
 @operation(
     "key.sign_out",
     route=Route(method="POST", path="/keys/sign-out"),
     scopes=(),
     destructive=True,
     idempotent=True,
+    risk="high",
     bucket="admin",
     subject="principal",
+    find=_principal_of,
     errors=("SCOPE_REQUIRED",),
-    holdable=False,
 )
 async def key_sign_out(context: Context, given: SignOut) -> Reply[SignedOut]:
     """End every session of the console, in all browsers: your own, or with `key:write` those of somebody else.
 
     Keys and tokens stay valid; to take them away, revoke them.
     """
-    principal = given.principal or context.principal.id
-    if principal != context.principal.id and not scope_allows(context.principal.scopes, _OTHERS):
-        message = f"signing others out needs the scope {_OTHERS}"
-        raise Denied("SCOPE_REQUIRED", message, context.principal.scope_hint, {"scope": _OTHERS, "scopes": [_OTHERS]})
-    now = context.now_ms()
+    principal, now = await _principal_of(context, given), context.now_ms()
     body: JsonObject = {"principal": principal, "before_ms": now}
     row = ResourceRow(
         tenant=context.tenant,

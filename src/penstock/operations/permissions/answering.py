@@ -9,14 +9,16 @@ Above it: the operations that answer questions, surfaces that look for whom to a
 
 from __future__ import annotations
 
+import msgspec
+
 from penstock.base.json import JsonValue
 from penstock.base.scopes import scope_allows
-from penstock.engine.approvers import ANY_GROUP, Requester, Voter, approvers_of, refuse_answer, requester_of
+from penstock.engine.approvers import ANY_GROUP, Identity, Requester, Voter, approvers_of, refuse_answer, requester_of
 from penstock.engine.inputs import Answerer
 from penstock.engine.state import RunState
 from penstock.operations.gate.context import Context, Principal
 
-__all__ = ["answerer_of", "belongs_to", "groups_of", "may_approve", "may_ask_caller"]
+__all__ = ["answerer_of", "belongs_to", "groups_of", "identity_of", "may_approve", "may_ask_caller"]
 
 _APPROVE = "approve:"
 
@@ -35,6 +37,17 @@ def belongs_to(principal: Principal, group: str) -> bool:
     return bool({group, ANY_GROUP} & {*groups_of(principal)})
 
 
+def identity_of(principal: Principal) -> Identity:
+    """Return who a principal is, to compare it with others."""
+    return Identity(
+        principal=principal.id,
+        subject=principal.subject,
+        acting_for=principal.acting_for,
+        owner=principal.owner,
+        lineage=principal.lineage,
+    )
+
+
 def answerer_of(context: Context) -> Answerer:
     """Return what the engine has to know about a caller that answers a question.
 
@@ -47,20 +60,15 @@ def answerer_of(context: Context) -> Answerer:
         kind=principal.kind,
         owner=principal.owner,
         acting_for=principal.acting_for,
+        subject=principal.subject,
+        lineage=principal.lineage,
     )
 
 
 def may_approve(context: Context, state: RunState, approvers: JsonValue) -> bool:
     """Whether a caller may answer a question of a run that names these approvers."""
-    who = answerer_of(context)
-    voter = Voter(
-        principal=context.principal.id,
-        kind=who.kind,
-        groups=who.groups,
-        owner=who.owner,
-        acting_for=who.acting_for,
-        by_model=who.by_model,
-    )
+    who, same = answerer_of(context), msgspec.structs.asdict(identity_of(context.principal))
+    voter = Voter(**same, kind=who.kind, groups=who.groups, by_model=who.by_model)
     return refuse_answer("", approvers_of(approvers), voter, requester_of(state)) is None
 
 
@@ -72,6 +80,7 @@ def may_ask_caller(principal: Principal, approvers: object) -> bool:
     """
     if not isinstance(approvers, dict):
         return True
-    voter = Voter(principal=principal.id, kind=principal.kind, groups=groups_of(principal), owner=principal.owner)
-    requester = Requester(principal=principal.id, acting_for=principal.acting_for, owner=principal.owner)
+    who = msgspec.structs.asdict(identity_of(principal))
+    voter = Voter(**who, kind=principal.kind, groups=groups_of(principal))
+    requester = Requester(**who)
     return refuse_answer("", approvers_of(approvers), voter, requester) is None

@@ -29,7 +29,7 @@ def author_of(context: Context) -> Author:
         principal=principal.id,
         kind=principal.kind,
         by_model=request.by_model,
-        accepted_by=() if approval is None else tuple(dict.fromkeys(name for name, _ in approval.votes)),
+        accepted_by=() if approval is None else tuple(dict.fromkeys(vote.principal for vote in approval.votes)),
         draft_id=None if approval is None else approval.draft_id,
         granted=context.found_out.get(GRANTED) is True,
     )

@@ -10,6 +10,8 @@ Above it: the operations on schedules and webhooks. Below it: `starting`, the po
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from penstock.base import limits
@@ -39,6 +41,7 @@ __all__ = [
     "SCHEDULE",
     "WEBHOOK",
     "TriggerKind",
+    "as_trigger",
     "author_of_schedule",
     "authority_of_schedule",
     "check_maker",
@@ -131,6 +134,23 @@ async def rights_of_maker(
     if key is None or key.tenant != tenant:
         raise Denied(kind.unknown_code, f"{kind.label} was made by {maker}, who is not known any more", kind.hint)
     return principal_of(await _valid(services, key, kind))
+
+
+async def as_trigger(services: Services, trigger: Principal, maker: str | None) -> Principal:
+    """Return the principal of a trigger as acting for its maker: with the subject, lineage and quotas of that."""
+    if maker is None:
+        return trigger
+    key = await services.platform.key(maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None
+    if key is None or key.tenant != trigger.tenant:
+        return replace(trigger, acting_for=(maker,), subject=maker, accounts=(maker,))
+    known = principal_of(key)
+    return replace(
+        trigger,
+        acting_for=(maker,),
+        subject=known.subject_id,
+        lineage=known.lineage,
+        accounts=known.accounts or (maker,),
+    )
 
 
 async def check_maker(

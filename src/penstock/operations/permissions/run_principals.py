@@ -133,7 +133,7 @@ async def recorded_principal(services: Services, principal_id: str, tenant: str,
     is_owner = principal_id == PROGRAM or principal_id.startswith(_OWNERS)
     kept = starter.get(AUTHORITY)
     authority: JsonObject = kept if isinstance(kept, dict) else {}
-    attributes = authority.get("attributes")
+    attributes, subject = authority.get("attributes"), starter.get("subject")
     return Principal(
         id=principal_id,
         tenant=tenant,
@@ -143,6 +143,9 @@ async def recorded_principal(services: Services, principal_id: str, tenant: str,
         name=str(authority.get("name", "")),
         attributes=attributes if isinstance(attributes, dict) else {},
         acting_for=_chain(starter),
+        subject=subject if isinstance(subject, str) else None,
+        lineage=tuple(_texts(starter.get("lineage"))),
+        accounts=tuple(_texts(starter.get("accounts"))),
     )
 
 

@@ -153,6 +153,7 @@ async def principal_with(
         groups=frozenset(authority.groups),
         name=authority.name,
         attributes=authority.attributes,
+        subject=authority.subject,
         credential=credential,
         token=token,
     )

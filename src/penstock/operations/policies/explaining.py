@@ -47,6 +47,7 @@ class ExplainedPrincipal(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     groups: Annotated[list[str], Meta(max_length=50)] = []
     attributes: dict[str, str] = {}
     acting_for: Annotated[list[str], Meta(max_length=10)] = []
+    subject: Annotated[str, Meta(max_length=limits.TOKEN_PRINCIPAL_CHARACTERS_MAX)] | None = None
 
 
 class ExplainCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -239,6 +240,7 @@ async def explained_principal(context: Context, key: str | None, named: Explaine
             groups=frozenset(named.groups),
             attributes={**named.attributes},
             acting_for=tuple(named.acting_for),
+            subject=named.subject,
         )
     return context.principal if key is None else await _holder(context, key)
 

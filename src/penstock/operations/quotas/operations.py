@@ -1,8 +1,8 @@
 """Operations on quotas: read, list, set, reset.
 
-A quota belongs to a tenant, or to a principal of it. The quotas of a whole tenant are set by the operator alone: a
-tenant that could raise its own would have none. Those of a principal are set by whoever may in its tenant; they never
-lift what holds for the tenant.
+A quota belongs to a tenant, or to a principal or subject of it. The quotas of a whole tenant are set by the operator
+alone: a tenant that could raise its own would have none. Those of a principal are set by whoever may in its tenant;
+they never lift what holds for the tenant.
 
 Above it: the catalogue. Below it: `gate.quotas`, the resources of the platform store.
 """
@@ -28,12 +28,14 @@ from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourceR
 
 __all__ = ["OPERATIONS"]
 
+_KEY = "key:"
 _MICROS = 1_000_000
 _COUNT_MAX = 10**15
 Subject = Annotated[
     str,
     Meta(
-        description="`tenant` for all of a tenant, or a principal as the audit log names it.",
+        description="`tenant` for all of a tenant, or a principal or a subject as `key.get` names it. A key that "
+        "replaced another has the quotas of that.",
         pattern=r"^[A-Za-z][A-Za-z0-9_.:@|/-]*$",
         max_length=200,
         examples=["tenant", "key:k7qm2xw4htnb"],
@@ -188,7 +190,7 @@ async def quota_set(context: Context, given: SetQuota) -> QuotaView:
     row = ResourceRow(
         tenant=tenant,
         kind=QUOTA_KIND,
-        resource_id=given.subject,
+        resource_id=await _account(context, tenant, given.subject),
         body=body,
         etag=body_etag(body),
         created_at=now,
@@ -206,7 +208,8 @@ async def _find_quota(context: Context, given: OneQuota) -> None:
     """Find the quotas that the input of a call names."""
     tenant = _tenant(context, given.tenant)
     _refuse_raising(context, given.subject)
-    if await context.services.platform.resource(tenant, QUOTA_KIND, given.subject) is None:
+    account = await _account(context, tenant, given.subject)
+    if await context.services.platform.resource(tenant, QUOTA_KIND, account) is None:
         raise _unchanged(given.subject)
 
 
@@ -234,7 +237,7 @@ async def quota_reset(context: Context, given: OneQuota) -> Deleted:
     outcome = await context.services.platform.delete_resource(
         tenant,
         QUOTA_KIND,
-        given.subject,
+        await _account(context, tenant, given.subject),
         expected_etag=ANY_ETAG,
         call=idempotency.answered(context, Reply(value=answer)),
     )
@@ -276,9 +279,15 @@ def _body(given: SetQuota) -> JsonObject:
     return found
 
 
+async def _account(context: Context, tenant: str, named: str) -> str:
+    """Return the name that quotas are kept under: for a key that replaced others, the first of these."""
+    row = await context.services.platform.key(named.removeprefix(_KEY)) if named.startswith(_KEY) else None
+    return named if row is None or row.first_key is None or row.tenant != tenant else f"{_KEY}{row.first_key}"
+
+
 async def _view(context: Context, tenant: str, named: str, changed: JsonObject | None = None) -> QuotaView:
     """Return the quotas of a subject; `changed` is what they are about to be."""
-    quotas, subject, now = _quotas(context), subject_named(named), context.now_ms()
+    quotas, subject, now = _quotas(context), subject_named(await _account(context, tenant, named)), context.now_ms()
     allowed = await quotas.limits_of(tenant, subject) if changed is None else quotas.limits_with(subject, changed)
     used = await context.services.platform.usage(tenant, subject, at=now)
     of_tenant, counted = subject == TENANT_SUBJECT, allowed.bounds_starts

@@ -97,6 +97,9 @@ class StoredPrincipal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     credential: str | None = None
     token: TokenReference | None = None
     owner: str | None = None
+    subject: str | None = None
+    lineage: list[str] = []
+    accounts: list[str] = []
 
     @classmethod
     def of(cls, principal: Principal) -> StoredPrincipal:
@@ -114,6 +117,9 @@ class StoredPrincipal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             credential=principal.credential,
             token=principal.token,
             owner=principal.owner,
+            subject=principal.subject,
+            lineage=list(principal.lineage),
+            accounts=list(principal.accounts),
         )
 
     def principal(self, tenant: str) -> Principal:
@@ -132,6 +138,9 @@ class StoredPrincipal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             credential=self.credential,
             token=self.token,
             owner=self.owner,
+            subject=self.subject,
+            lineage=tuple(self.lineage),
+            accounts=tuple(self.accounts),
         )
 
 
@@ -191,6 +200,8 @@ def _approvers(approval: Approval) -> JsonObject:
     if approval.count != 1:
         named["count"] = approval.count
     named["not_requester"] = approval.not_requester
+    if approval.services:
+        named["services"] = True
     following = approval.escalation
     if following is not None:
         to = _named(following.groups, following.users)

@@ -129,6 +129,7 @@ def _approval_of(declared: JsonValue) -> Approval | None:
         users=approvers.users,
         count=approvers.count,
         not_requester=approvers.not_requester,
+        services=approvers.services,
         escalation=_escalation_of(declared),
     )
 

@@ -21,6 +21,7 @@ from penstock.operations.permissions.admission import admit_workflow
 from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.operations.permissions.makers import (
     SCHEDULE,
+    as_trigger,
     author_of_schedule,
     authority_of_schedule,
     check_maker,
@@ -93,12 +94,10 @@ def fire_through(gate: Gate) -> Fire:
             kind="schedule",
             scopes=frozenset({RUN_SCOPE}),
             name=f"schedule {named}",
-            acting_for=() if maker is None else (maker,),
         )
         try:
-            await internal_call(
-                gate, principal, START, {"schedule_id": row.schedule_id, "mark": mark}, surface="schedule"
-            )
+            acting = await as_trigger(gate.services, principal, maker)
+            await internal_call(gate, acting, START, {"schedule_id": row.schedule_id, "mark": mark}, surface="schedule")
         except _FINAL as error:
             return NotAllowed(error.code, error.message)
         return Started(scheduled_run_id(row, mark))

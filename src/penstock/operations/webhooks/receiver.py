@@ -26,7 +26,7 @@ from penstock.governance.webhook_signatures import Unverified, Verified, verify_
 from penstock.operations.catalogue.errors import internal_error
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate
-from penstock.operations.permissions.makers import maker_of_trigger, trigger_scopes
+from penstock.operations.permissions.makers import as_trigger, maker_of_trigger, trigger_scopes
 from penstock.operations.webhooks.requests import HookRequest, InterpretedRequest, interpret
 from penstock.operations.webhooks.table import Hook, HookTable
 from penstock.runtime.ports.platform import AuditEntry, CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
@@ -240,7 +240,7 @@ class WebhookReceiver:
                 "whoever stored the workflow of this webhook may not start it any more, and nobody else has stored it"
             )
             raise _MakerDenied(maker, Denied(error.code, message, "tell the owner of this server")) from error
-        return Principal(
+        trigger = Principal(
             id=_principal_id(hook),
             tenant=hook.tenant,
             kind="webhook",
@@ -248,8 +248,8 @@ class WebhookReceiver:
             name=f"webhook {hook.trigger.path}",
             attributes={"webhook": hook.trigger.path},
             credential=hook.trigger.secret if hook.trigger.is_signed else None,
-            acting_for=(maker,),
         )
+        return await as_trigger(services, trigger, maker)
 
     async def _check_target(self, hook: Hook, run_id: str) -> None:
         """Refuse to signal a run of another workflow than the trigger's own."""

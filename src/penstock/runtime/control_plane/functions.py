@@ -247,6 +247,8 @@ class ControlPlane:
             kind=self.answerer.kind,
             owner=self.answerer.owner,
             acting_for=self.answerer.acting_for,
+            subject=self.answerer.subject,
+            lineage=self.answerer.lineage,
         )
         return await self._send(run, given, arguments)
 

@@ -109,11 +109,11 @@ def usage_of(row: RunRow, state: RunState, given: Input) -> RunUsage | None:
     if reported is None:
         return None
     starter = state.starter or {}
-    subject = starter.get("onBehalfOf") or starter.get("principal") or state.started_by
+    subjects = starter.get("accounts") or [starter.get("onBehalfOf") or starter.get("principal") or state.started_by]
     tokens, cost = reported
     return RunUsage(
         tenant=row.tenant,
-        subject=subject if isinstance(subject, str) else None,
+        subjects=tuple(name for name in subjects if isinstance(name, str)) if isinstance(subjects, list) else (),
         at=given.at,
         tokens=tokens,
         cost=cost,

@@ -95,6 +95,22 @@ class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
     """What its holder is: a person, an agent or a service."""
     groups: tuple[str, ...] = ()
     """The groups that its holder belongs to."""
+    subject: str | None = None
+    """The person or machine that it was made for; None if the key stands for itself."""
+    lineage: tuple[str, ...] = ()
+    """The subjects that made it, or a key before it, or made theirs."""
+    first_key: str | None = None
+    """The first of the keys that it replaced, one after the other; None if it replaced none."""
+
+    @property
+    def principal_id(self) -> str:
+        """The id of the principal that the key stands for."""
+        return f"key:{self.key_id}"
+
+    @property
+    def subject_id(self) -> str:
+        """The person or machine behind it."""
+        return self.subject or self.principal_id
 
 
 class KeyPage(msgspec.Struct, frozen=True):

@@ -73,7 +73,7 @@ class RunUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What the result of an activity says that it used, and for whom it was performed."""
 
     tenant: str
-    subject: str | None
+    subjects: tuple[str, ...]
     at: int
     tokens: int
     cost: int

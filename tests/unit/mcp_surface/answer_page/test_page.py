@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -18,7 +19,9 @@ from penstock.mcp_surface.questions.client_questions import ClientQuestion, Kind
 from penstock.mcp_surface.questions.clients import ClientAnswer
 from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.questions.signing import link_signer
+from penstock.operations.gate.context import Credentials
 from tests.unit.mcp_surface.assistants import Assistant, accept, assisted, exposed
+from tests.unit.operations.conftest import Caller as GateCaller
 from tests.waiting import SECONDS_MAX
 
 SECRET: dict[str, Any] = {
@@ -269,3 +272,41 @@ async def test_an_approval_has_two_buttons_and_the_page_says_what_came_of_it(
         [execution] = await assistant.executions()
         ended = await assistant.caller.call("execution.wait", execution_id=execution["execution_id"])
         assert ended["output"] == {"approve": value}
+
+
+@pytest.mark.anyio
+async def test_the_client_of_an_agent_gets_a_page_that_asks_for_a_key_and_an_agents_key_does_not_answer(
+    tmp_path: Path,
+) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as owner:
+        agent = replace(owner, caller=await owner.caller.new_caller("*", name="agent", kind="agent"))
+        url, result = await asked(agent, "secret")
+        assert urlsplit(url).path == owner.options.answer_path
+        page = AnswerPage(owner.caller.gate, owner.options)
+        routes = [Route(f"{owner.options.answer_path}{rest}", page) for rest in ("", "/{token}")]
+        http = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=Starlette(routes=routes)), base_url="http://penstock.test"
+        )
+        assert "Your key" in (await http.get(url)).text
+
+        async def sign_in(caller: GateCaller) -> httpx2.Response:
+            assert isinstance(caller.who, Credentials)
+            form = {"content-type": "application/x-www-form-urlencoded"}
+            return await http.post(url, content=urlencode({"key": caller.who.bearer or ""}), headers=form)
+
+        refused = await sign_in(agent.caller)
+        assert (refused.status_code, "location" in refused.headers) == (403, False)
+        # A link for the agent's key, as an earlier release gave it out, does not answer either.
+        who, [execution] = await agent.who(), await owner.executions()
+        links = AnswerLinks(owner.caller.gate.services, owner.options.answer_path)
+        old = links.link(who, execution["execution_id"], "question:1")
+        assert old is not None
+        browser = Browser(owner)
+        assert (await browser.get(old)).status_code == 403
+        assert (await browser.post(old, **{"field.token": "s3cret"})).status_code == 403
+        let_in = await sign_in(owner.caller)
+        assert let_in.status_code == 303
+        token = let_in.headers["location"].rsplit("/", 1)[1]
+        done = await browser.post(f"http://x{owner.options.answer_path}/{token}", **{"field.token": "s3cret"})
+        assert done.status_code == 200
+        assert result["inputRequests"]

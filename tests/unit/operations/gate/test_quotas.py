@@ -6,7 +6,7 @@ import pytest
 
 from penstock.governance.principals import Principal
 from penstock.governance.quotas import TENANT_SUBJECT, QuotaLimits
-from penstock.operations.gate.quotas import QuotaChoices, Quotas, merged, subject_of
+from penstock.operations.gate.quotas import QuotaChoices, Quotas, merged, quota_accounts
 from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
 from tests.conformance.platform_stores import resource
 
@@ -38,8 +38,32 @@ def test_a_change_replaces_what_it_names_and_null_lifts_a_quota() -> None:
 
 
 def test_what_acts_for_somebody_counts_for_them() -> None:
-    assert subject_of(holder()) == "key:a"
-    assert subject_of(holder(acting_for=("key:maker", "key:further"))) == "key:maker"
+    assert quota_accounts(holder()) == ("key:a",)
+    assert quota_accounts(holder(acting_for=("key:maker", "key:further"))) == ("key:maker",)
+
+
+def test_a_start_counts_for_the_first_of_its_keys_and_for_the_subject_behind_it() -> None:
+    assert quota_accounts(holder(accounts=("key:first",), subject="key:first")) == ("key:first",)
+    assert quota_accounts(holder(accounts=("key:first",), subject="person:ada")) == ("key:first", "person:ada")
+    assert quota_accounts(holder(subject="person:ada")) == ("key:a", "person:ada")
+
+
+async def test_a_quota_that_was_set_for_a_key_replaces_the_usual_one_of_its_subject() -> None:
+    platform, clock = MemoryPlatformStore(), Clock()
+    quotas = Quotas(platform, clock, QuotaChoices(key=QuotaLimits(runs_per_day=5)))
+    ada = holder(subject="person:ada")
+
+    async def counted() -> dict[str, int | None]:
+        quotas.outdated()
+        found = await quotas.of_start(ada)
+        assert found is not None
+        return {item.subject: item.limits.runs_per_day for item in found.subjects}
+
+    assert await counted() == {"key:a": 5, "person:ada": 5}
+    for name, limit in (("key:a", 50), ("person:ada", 20)):
+        changed = resource(kind="quota", resource_id=name, tenant="acme", body={"runs_per_day": limit})
+        await platform.put_resource(changed, expected_etag=None)
+        assert await counted() == {"key:a": 50, **({"person:ada": 20} if name == "person:ada" else {})}
 
 
 async def test_without_quotas_a_start_is_not_counted() -> None:

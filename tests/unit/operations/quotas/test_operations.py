@@ -188,3 +188,65 @@ async def test_the_settings_hold_unless_they_are_changed_and_null_lifts_a_quota(
         assert (await owner.call("quota.reset", subject="tenant"))["id"] == "tenant"
         assert (await owner.call("quota.get", subject="tenant"))["limits"]["runs_per_day"] == 5
         assert (await owner.refusal("quota.reset", subject="tenant")).code == "QUOTA_NOT_FOUND"
+
+
+async def started_until_refused(caller: Caller, at_most: int = 20) -> int:
+    """How many runs somebody may start before a quota refuses one."""
+    for count in range(at_most):
+        if not isinstance(await caller.outcome("workflow.execute", workflow_id="hello", sync=True), AnsweredCall):
+            return count
+    return at_most
+
+
+async def rotated(caller: Caller) -> Caller:
+    """Whoever holds a key, with the one that replaces it."""
+    key_id = (await caller.principal()).key_id
+    return caller.with_key((await caller.call("key.rotate", key_id=key_id))["secret"])
+
+
+async def test_a_key_that_replaces_another_goes_on_with_its_quota(open_caller: OpenGate) -> None:
+    async with open_caller(quotas=QuotaChoices(key=QuotaLimits(runs_per_day=3))) as owner:
+        await stored(owner)
+        holder = await owner.new_caller("*", name="holder")
+        first = (await holder.principal()).id
+        assert await started_until_refused(holder) == 3
+        for _ in range(2):
+            holder = await rotated(holder)
+            assert await started_until_refused(holder) == 0
+        used = (await owner.call("quota.get", subject=(await holder.principal()).id))["used"]
+        assert (used["runs_today"], used["tokens_today"]) == (3, 0)
+        await owner.call("quota.set", subject=(await holder.principal()).id, runs_per_day=5)
+        assert [item["subject"] for item in (await owner.call("quota.list"))["items"]] == [first]
+        assert await started_until_refused(holder) == 2
+        holder = await rotated(holder)
+        assert await started_until_refused(holder) == 0
+        await owner.call("quota.reset", subject=(await holder.principal()).id)
+        assert (await owner.call("quota.list"))["items"] == []
+
+
+async def test_keys_that_a_key_makes_share_its_quota_unless_they_are_made_for_somebody_else(
+    open_caller: OpenGate,
+) -> None:
+    async with open_caller(quotas=QuotaChoices(key=QuotaLimits(runs_per_day=3))) as owner:
+        await stored(owner)
+        holder = await owner.new_caller("*", name="holder")
+        assert await started_until_refused(await holder.new_caller("workflow:*", "execution:*")) == 3
+        assert await started_until_refused(await holder.new_caller("workflow:*", "execution:*")) == 0
+        assert await started_until_refused(holder) == 0
+        other = await holder.new_caller("workflow:*", "execution:*", subject="machine:reports")
+        assert await started_until_refused(other) == 3
+        assert await started_until_refused(await rotated(await holder.new_caller("*", subject="machine:other"))) == 3
+
+
+async def test_what_a_model_used_counts_for_the_first_key_and_for_the_subject(open_caller: OpenGate) -> None:
+    asks = {"id": "ask", "type": "step", "handler": "double", "with": {"number": 1}}
+    used = {"input_tokens": 90, "output_tokens": 20, "requests": 1, "cost": {"amount": "0.5", "currency": "USD"}}
+    async with open_caller() as owner:
+        await owner.call("workflow.create", document=document("asks", asks))
+        holder = await rotated(await owner.new_caller("*", subject="person:ada"))
+        await holder.call("workflow.execute", workflow_id="asks", mode="host_mediated", execution_id="first")
+        outcome = {"ok": True, "result": 4, "usage": used}
+        await holder.call("control.workflow_submit_activity", execution_id="first", node_id="ask", outcome=outcome)
+        for subject in ("tenant", (await holder.principal()).id, "person:ada"):
+            seen = (await owner.call("quota.get", subject=subject))["used"]
+            assert (seen["tokens_today"], seen["cost_today"]) == (110, 0.5), subject

@@ -27,12 +27,14 @@ class Keys:
         toolset: str | None = None,
         kind: Literal["agent", "person", "service"] | None = None,
         groups: str | Sequence[str] | None = None,
+        subject: str | None = None,
         idempotency_key: str | None = None,
     ) -> NewKey:
         """Create an API key.
 
         The answer holds the secret, which is stored nowhere; a repeated call with the same idempotency key gets it
         again. A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
+        It stands for its maker, unless `subject` names somebody else.
         """
         return self._caller.invoke(
             "key.create",
@@ -44,6 +46,7 @@ class Keys:
                 "toolset": toolset,
                 "kind": kind,
                 "groups": groups,
+                "subject": subject,
             },
             NewKey,
             idempotency_key=idempotency_key,
@@ -79,14 +82,21 @@ class Keys:
         """
         return self._caller.invoke("key.revoke", {"key_id": key_id}, KeyView, idempotency_key=idempotency_key)
 
-    def rotate(self, key_id: str, *, overlap: str | None = None, idempotency_key: str | None = None) -> NewKey:
+    def rotate(
+        self, key_id: str, *, overlap: str | None = None, subject: str | None = None, idempotency_key: str | None = None
+    ) -> NewKey:
         """Replace an API key.
 
-        Makes a key with the same name, scopes, tools and expiry, and ends the old one, at once or after `overlap`.
-        A key is replaced once: of several calls at once one makes the new key.
+        Makes a key with the same name, scopes, tools, expiry and subject, and ends the old one, at once or after
+        `overlap`. A key is replaced once: of several calls at once one makes the new key. You get its secret, so
+        you can replace only a key that you could make: your own and those that stand for you, and with
+        `key:subject` those of others.
         """
         return self._caller.invoke(
-            "key.rotate", {"key_id": key_id, "overlap": overlap}, NewKey, idempotency_key=idempotency_key
+            "key.rotate",
+            {"key_id": key_id, "overlap": overlap, "subject": subject},
+            NewKey,
+            idempotency_key=idempotency_key,
         )
 
     def sign_out(self, *, principal: str | None = None, idempotency_key: str | None = None) -> SignedOut:

@@ -25,6 +25,8 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     toolset: str | None = None
     kind: str = "service"
     groups: list[str] = msgspec.field(default_factory=list)
+    subject: str = ""
+    lineage: list[str] = msgspec.field(default_factory=list)
 
 
 class KeyPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ __all__ = ["keys"]
 _KINDS = ("person", "agent", "service")
 # What a form says wrongly is told on the form, with what was written.
 _OWN_MISTAKES = ("INVALID_ARGUMENTS", "SCOPE_INVALID", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS")
-_WRITTEN = ("name", "scopes", "expires_in", "toolset", "kind", "groups")
+_WRITTEN = ("name", "scopes", "expires_in", "toolset", "kind", "groups", "subject")
 
 
 async def keys(visit: Visit) -> Shown:
@@ -39,6 +39,7 @@ async def keys(visit: Visit) -> Shown:
             toolset=form.text("toolset") or None,
             kind=form.text("kind"),
             groups=form.text("groups").replace(",", " ").split(),
+            subject=form.text("subject") or None,
         )
     except PenstockError as error:
         if error.code not in _OWN_MISTAKES:

@@ -61,7 +61,7 @@ class MemoryUsage:
 
     def add(self, used: RunUsage) -> None:
         """Count what a result reports, for its tenant, for whom it was performed, and for each model."""
-        for subject in (TENANT_SUBJECT, *(() if used.subject is None else (used.subject,))):
+        for subject in (TENANT_SUBJECT, *used.subjects):
             self._add((used.tenant, subject, day_of(used.at)), tokens=used.tokens, cost=used.cost)
         for model in used.models:
             name = (used.tenant, model_subject(model.name), day_of(used.at))

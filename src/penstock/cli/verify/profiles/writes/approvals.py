@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from secrets import token_hex
 
 from penstock.cli.verify.checks import CheckFailed, NotApplicable, expect
 from penstock.cli.verify.kit import App, Kit
 from penstock.cli.verify.profiles.writes.table import WRITES
-from penstock.cli.verify.target import Answer, Json, expect_data, expect_refused
+from penstock.cli.verify.target import Answer, Json, Plane, expect_data, expect_refused
 
 __all__: list[str] = []
 
 _CREATE = "transaction.create"
+_CREATED = 201
+_KEYS = "/api/v0/keys"
 _FINAL = ("agent.draft_already_final",)
 _REVOKED = "Whoever was revoked must not act through an approval."
 
@@ -128,6 +132,59 @@ async def key_maker_does_not_approve(kit: Kit) -> None:
     answer = await kit.admin.patient("POST", f"/drafts/{draft}/approve", {})
     expect_refused(answer, 401, 403)
     await _expect_nothing(kit, answer, payload)
+
+
+@WRITES.check(
+    "Whoever made the agent's key cannot approve for it with another key of theirs.",
+    "Duties are separated between people, and one person can have any number of keys.",
+)
+async def key_maker_does_not_approve_with_another_key(kit: Kit) -> None:
+    maker = await _person(kit, "maker")
+    plane = kit.admin_with(str(maker["secret"]))
+    wanted: Json = {"name": "verify made", "scope": "personal", "scopes": ["transaction.write"]}
+    token = str(expect_data(await plane.patient("POST", "/apps", wanted)).get("token"))
+    payload = kit.expense()
+    answer = await kit.agent(token).patient("POST", "/actions", {"action": _CREATE, "payload": payload})
+    draft = expect_data(answer).get("draft")
+    if not isinstance(draft, dict):
+        raise CheckFailed("a draft", answer)
+    own = _keys(kit, str(maker["secret"]))
+    second = await own.patient("POST", "", {"name": "second", "kind": "person", "scopes": ["*"]})
+    rotated = await own.patient("POST", f"/{maker['key']['id']}/rotate", {})
+    for made in (second, rotated):
+        secret = _made(made).get("secret")
+        answer = await kit.admin_with(str(secret)).patient("POST", f"/drafts/{draft['id']}/approve", {})
+        expect_refused(answer, 401, 403)
+        await _expect_nothing(kit, answer, payload)
+
+
+@WRITES.check("A service cannot approve.", "A program that says yes to everything is no second pair of eyes.")
+async def service_does_not_approve(kit: Kit) -> None:
+    service = await _person(kit, "service", kind="service")
+    _, draft, payload = await _waiting(kit)
+    answer = await kit.admin_with(str(service["secret"])).patient("POST", f"/drafts/{draft}/approve", {})
+    expect_refused(answer, 401, 403)
+    await _expect_nothing(kit, answer, payload)
+
+
+def _keys(kit: Kit, token: str) -> Plane:
+    """Return the operations on keys, which are no part of the profile, with a credential."""
+    return Plane(http=kit.http, path=_KEYS, headers={"authorization": f"Bearer {token}"})
+
+
+def _made(answer: Answer) -> Json:
+    found = json.loads(answer.text) if answer.status == _CREATED else None
+    if not isinstance(found, dict):
+        raise NotApplicable(f"keys of other people cannot be made at {_KEYS} ({answer.status})")
+    return found
+
+
+async def _person(kit: Kit, name: str, kind: str = "person") -> Json:
+    """Make the key of somebody else than the administrator and the approver."""
+    if kit.target.admin_key is None:
+        raise NotApplicable("no admin key was given, so no keys of other people can be made")
+    wanted = {"name": f"verify {name}", "kind": kind, "scopes": ["*"], "subject": f"machine:verify-{token_hex(6)}"}
+    return _made(await _keys(kit, kit.target.admin_key).patient("POST", "", wanted))
 
 
 @WRITES.check("Nobody approves without a credential.", "A link that was forwarded must not be an approval.")

@@ -22,7 +22,12 @@ __all__ = [
     "touch_keys",
 ]
 
-_KEYS = RowCodec(KeyRow, scopes=json_column(tuple[str, ...]), groups=json_column(tuple[str, ...]))
+_KEYS = RowCodec(
+    KeyRow,
+    scopes=json_column(tuple[str, ...]),
+    groups=json_column(tuple[str, ...]),
+    lineage=json_column(tuple[str, ...]),
+)
 # A caller that read the key before it was revoked must not undo the revocation by writing it back.
 _PUT_KEY = (
     f"INSERT INTO api_keys {_KEYS.insert} ON CONFLICT (key_id) DO UPDATE SET"
@@ -31,7 +36,7 @@ _PUT_KEY = (
     " revoked_at = coalesce(revoked_at, excluded.revoked_at),"
     " last_used_at = coalesce(max(last_used_at, excluded.last_used_at), last_used_at, excluded.last_used_at),"
     " replaces = excluded.replaces, toolset = excluded.toolset, kind = excluded.kind,"
-    " groups = excluded.groups"
+    " groups = excluded.groups, subject = excluded.subject, lineage = excluded.lineage, first_key = excluded.first_key"
 )
 _READ_KEY = f"SELECT {_KEYS.columns} FROM api_keys WHERE key_id = ?"
 _TOUCH_KEY = (
@@ -42,9 +47,9 @@ _READ_SUCCESSOR = "SELECT key_id FROM api_keys WHERE tenant = ? AND replaces = ?
 
 def put_key(connection: sqlite3.Connection, key: KeyRow) -> None:
     """Store a key, or update the key with the same id."""
-    connection.execute(
-        _PUT_KEY, _KEYS.values(key, scopes=encode_json(key.scopes).decode(), groups=encode_json(key.groups).decode())
-    )
+    listed = {"scopes": key.scopes, "groups": key.groups, "lineage": key.lineage}
+    encoded = {name: encode_json(values).decode() for name, values in listed.items()}
+    connection.execute(_PUT_KEY, _KEYS.values(key, **encoded))
 
 
 def replace_key(connection: sqlite3.Connection, ended: KeyRow, successor: KeyRow) -> KeyReplaced | KeyNotReplaced:

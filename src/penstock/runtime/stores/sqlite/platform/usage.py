@@ -90,7 +90,7 @@ def count_start(connection: sqlite3.Connection, quota: StartQuota, run_id: str) 
 
 def add_usage(connection: sqlite3.Connection, used: RunUsage) -> None:
     """Count what a result reports, for its tenant, for whom it was performed, and for each model."""
-    for subject in (TENANT_SUBJECT, *(() if used.subject is None else (used.subject,))):
+    for subject in (TENANT_SUBJECT, *used.subjects):
         connection.execute(_ADD, (used.tenant, subject, day_of(used.at), 0, used.tokens, used.cost))
     for model in used.models:
         subject = model_subject(model.name)

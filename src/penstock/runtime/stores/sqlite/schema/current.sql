@@ -65,7 +65,7 @@ CREATE TABLE api_keys (
         revoked_at INTEGER,
         last_used_at INTEGER,
         replaces TEXT
-    , toolset TEXT, kind TEXT NOT NULL DEFAULT 'service', groups TEXT NOT NULL DEFAULT '[]') WITHOUT ROWID;
+    , toolset TEXT, kind TEXT NOT NULL DEFAULT 'service', groups TEXT NOT NULL DEFAULT '[]', subject TEXT, lineage TEXT NOT NULL DEFAULT '[]', first_key TEXT) WITHOUT ROWID;
 CREATE INDEX api_keys_by_age ON api_keys (created_at, key_id);
 CREATE INDEX api_keys_by_tenant ON api_keys (tenant, created_at, key_id);
 CREATE TABLE calls (

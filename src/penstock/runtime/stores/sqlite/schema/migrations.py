@@ -17,12 +17,13 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite.schema.current import new_file_statements
 from penstock.runtime.stores.sqlite.schema.edge_tables import add_hop_tables, add_override_tables
 from penstock.runtime.stores.sqlite.schema.graph_tables import GRAPH_TABLES, TEXT_INDEX_TABLE
+from penstock.runtime.stores.sqlite.schema.key_subjects import add_subjects
 from penstock.runtime.stores.sqlite.schema.memory_tables import MEMORY_TABLES
 from penstock.runtime.stores.sqlite.schema.starters import add_starters
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
-SCHEMA_VERSION = 23
+SCHEMA_VERSION = 24
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -385,6 +386,7 @@ MIGRATIONS: dict[int, str] = {
     21: _SPENDING_TABLES,
     22: "",
     23: _AUTHOR_COLUMNS,
+    24: "",
 }
 
 
@@ -400,6 +402,7 @@ _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     19: add_override_tables,
     20: add_starters,
     22: _add_checksums,
+    24: add_subjects,
 }
 
 

@@ -22,6 +22,7 @@ from penstock.runtime.stores.sqlite.graphs.type_tables import create_tables
 from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables, forget_overrides
 from penstock.runtime.stores.sqlite.schema.files import connect, open_for_writing
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
+from tests.unit.runtime.stores.sqlite.schema.test_key_subjects import without_subjects
 from tests.unit.runtime.stores.sqlite.schema.test_starters import without_starters
 
 SOURCE = """
@@ -112,6 +113,7 @@ def test_a_file_with_indexes_instead_gets_the_tables(tmp_path: Path) -> None:
     connection.execute(f"DROP TABLE {EDGES}_over")
     for later in ("graph_text_indexes", "memory_text", "memory_entries", "memory_staging"):
         connection.execute(f"DROP TABLE {later}")
+    without_subjects(connection)
     connection.execute("PRAGMA user_version = 15")
     connection.close()
     connection = open_for_writing(str(path))
@@ -146,6 +148,7 @@ def test_a_file_without_it_gets_the_table_of_what_branches_override(tmp_path: Pa
     connection.executemany(statement, versions)
     connection.execute(f"DROP TABLE {EDGES}_over")
     without_starters(connection)
+    without_subjects(connection)
     connection.execute("PRAGMA user_version = 18")
     connection.close()
     connection = open_for_writing(str(path))

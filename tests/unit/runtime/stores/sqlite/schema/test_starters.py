@@ -12,6 +12,7 @@ from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from tests.conformance.stores import AT, listed, run_bounded, start
+from tests.unit.runtime.stores.sqlite.schema.test_key_subjects import without_subjects
 
 LARGE = "x" * 100_000
 
@@ -58,6 +59,7 @@ def test_who_started_runs_is_read_from_their_histories(tmp_path: Path) -> None:
     connection.execute(
         "UPDATE history SET records = 'damage' WHERE run = (SELECT key FROM runs WHERE run_id = 'broken')"
     )
+    without_subjects(connection)
     connection.execute("PRAGMA user_version = 19")
     connection.close()
     assert not any("starter" in problem.message for problem in check_integrity(path).problems)

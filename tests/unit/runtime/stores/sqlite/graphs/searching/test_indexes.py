@@ -14,6 +14,7 @@ from penstock.runtime.stores.sqlite.graphs.searching import indexes
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
 from tests.conformance.graphs.worlds import AT, World, checked, open_sqlite, schema_of
 from tests.conformance.stores import run_bounded
+from tests.unit.runtime.stores.sqlite.schema.test_key_subjects import without_subjects
 from tests.unit.runtime.stores.sqlite.schema.test_starters import without_starters
 
 PLAIN = "node Doc { slug: String @key  body: String?  kind: String? @index }"
@@ -154,6 +155,7 @@ def test_a_file_without_text_indexes_gets_them_by_its_migration(tmp_path: Path) 
             for later in ("graph_text_indexes", "memory_text", "memory_entries", "memory_staging"):
                 connection.execute(f"DROP TABLE {later}")
             without_starters(connection)
+            without_subjects(connection)
             connection.execute("PRAGMA user_version = 15")
         async with open_sqlite(path) as store:
             schema = schema_of(SEARCHED)
