@@ -69,7 +69,15 @@ NAMES = (
 MORE_NAMES = ("revocation_id", "schema_id", "model_id", "tool_id", "agent_id", "server", "tool", "endpoint_id")
 LAST_NAMES = ("delivery_id", "grant_id", "graph_id", "session_id", "notification_id")
 # Stores what it names, and so finds nothing; its code is for a version that was deleted in between.
-CREATING = {"policy.put"}
+CREATING = {
+    "policy.put",
+    "workflow.create",
+    "workflow.import",
+    "agent.create",
+    "model.create",
+    "schema.create",
+    "tool.create",
+}
 LOOKING_FOR = {
     capability.name: capability
     for capability in builtin_operations()

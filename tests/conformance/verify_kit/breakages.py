@@ -260,11 +260,24 @@ async def _always_matches(desk: DraftDeskAtGate, context: Context) -> str:
     return "matches"
 
 
+_IS_FREE = HoldStage.is_free
+
+
+def _stores_at_once(stage: HoldStage, context: Context, decided: Any) -> bool:
+    return context.capability.governance.stores is not None or _IS_FREE(stage, context, decided)
+
+
 async def _releases_everything(stage: HoldStage, context: Context, decided: object) -> None:
     context.call.note(outcome="executed")
 
 
 BREAKAGES: tuple[Breakage, ...] = (
+    Breakage(
+        name="what-a-model-stores-takes-effect",
+        about="A workflow that a model stores runs, though nobody has accepted it.",
+        caught_by=("writes.stored-workflow-waits",),
+        applied=_patched(HoldStage, "is_free", _stores_at_once),
+    ),
     Breakage(
         name="forged-address-is-believed",
         about="The address that X-Forwarded-For claims counts, whoever sends it.",
