@@ -95,7 +95,7 @@ def test_the_record_of_a_start_and_of_every_change_names_the_run(tmp_path: Path)
         async with opened(tmp_path) as gate:
             stored = Request(
                 operation="workflow.create",
-                arguments={"document": GREET},
+                arguments={"document": GREET},  # type: ignore[dict-item]  # a document is JSON
                 principal=local_owner("shop"),
                 surface="cli",
                 request_id="r0",
