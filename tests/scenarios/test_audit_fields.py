@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from penstock.app.gate import open_gate
+from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.governance.principals import Principal
@@ -42,7 +42,10 @@ ADA = Principal(
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Gate]:
     """A gate that knows Ada's key: a call that takes longer than a moment asks whether its key is still valid."""
-    async with Penstock.open(folder / "penstock.db") as penstock, open_gate(penstock) as gate:
+    async with (
+        Penstock.open(folder / "penstock.db") as penstock,
+        open_gate(penstock) as gate,
+    ):
         scopes = tuple(sorted(ADA.scopes))
         key = KeyRow(key_id="ada", tenant="shop", name=ADA.name, secret_hash="", scopes=scopes, created_at=1)
         await gate.services.platform.put_key(key)
@@ -90,7 +93,14 @@ def test_a_record_says_who_called_for_whom_with_what_and_from_where(tmp_path: Pa
 def test_the_record_of_a_start_and_of_every_change_names_the_run(tmp_path: Path) -> None:
     async def test() -> None:
         async with opened(tmp_path) as gate:
-            assert isinstance(await called(gate, "workflow.create", document=GREET), AnsweredCall)
+            stored = Request(
+                operation="workflow.create",
+                arguments={"document": GREET},  # type: ignore[dict-item]  # a document is JSON
+                principal=local_owner("shop"),
+                surface="cli",
+                request_id="r0",
+            )
+            assert isinstance(await gate.call(stored), AnsweredCall)
             begun = await called(gate, "workflow.execute", workflow_id="greet", execution_id="first")
             assert isinstance(begun, AnsweredCall)
             started = await newest(gate)

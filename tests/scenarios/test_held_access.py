@@ -132,9 +132,9 @@ def test_a_start_with_the_id_of_a_held_call_shows_nothing_of_it(tmp_path: Path) 
         greet = {**ERASE, "name": "greet", "governance": {"risk": "low"}}
         start = {"definition": greet, "input": {"customer": "C-1"}, "execution_id": draft_id}
         for more in ({}, {"allow_existing_execution_id": True}):
-            refused = await office.refusal("spy", "control.workflow_start", **start, **more)
-            assert refused.code == "DUPLICATE_EXECUTION_ID"
-            assert "secretive" not in f"{refused.message} {refused.details}"
+            held = await office.call("spy", "control.workflow_start", **start, **more)
+            assert held["status"] == "waiting_approval"  # an agent's document waits, whatever its run is called
+            assert "secretive" not in str(held)
 
     in_office(tmp_path, test)
 

@@ -286,6 +286,13 @@ async def _always_matches(desk: DraftDeskAtGate, context: Context) -> str:
     return "matches"
 
 
+_IS_FREE = HoldStage.is_free
+
+
+def _stores_at_once(stage: HoldStage, context: Context, decided: Any) -> bool:
+    return context.capability.governance.stores is not None or _IS_FREE(stage, context, decided)
+
+
 async def _releases_everything(stage: HoldStage, context: Context, decided: object) -> None:
     context.call.note(outcome="executed")
 
@@ -298,7 +305,7 @@ def _compares_keys(one: approvers.Identity, other: approvers.Identity) -> bool:
 BREAKAGES: tuple[Breakage, ...] = (
     Breakage(
         name="duties-are-separated-by-key",
-        about="Whoever approves is compared with whoever asked by their keys, and not as people.",
+        about="Approvers and requesters are compared by their keys, not as people.",
         caught_by=("writes.key-maker-does-not-approve-with-another-key",),
         applied=_patched(approvers, "is_same_person", _compares_keys),
     ),
@@ -307,6 +314,12 @@ BREAKAGES: tuple[Breakage, ...] = (
         about="A key of a service approves like that of a person.",
         caught_by=("writes.service-does-not-approve",),
         applied=_patched(approvers, "PEOPLE", approvers.PEOPLE | {"service"}),
+    ),
+    Breakage(
+        name="what-a-model-stores-takes-effect",
+        about="A workflow that a model stores runs, though nobody has accepted it.",
+        caught_by=("writes.stored-workflow-waits",),
+        applied=_patched(HoldStage, "is_free", _stores_at_once),
     ),
     Breakage(
         name="forged-address-is-believed",

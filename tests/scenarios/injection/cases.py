@@ -170,13 +170,7 @@ _CALLS = (
     _told("calls_ask_user_where_there_is_none", _one("ask_user", {"question": "?"}), "TOOL_UNKNOWN", agent="reader"),
     _told(
         "launders_through_a_workflow",
-        (
-            (("workflow.create", {"document": _LAUNDERED}),),
-            (("workflow.execute", {"workflow_id": "laundered", "sync": True}),),
-            (("workflow.delete", {"workflow_id": "laundered"}),),
-        ),
-        "done",
-        "PERSON_REQUIRED",
+        _one("workflow.create", {"document": _LAUNDERED}),
         "parked",
     ),
     _told(

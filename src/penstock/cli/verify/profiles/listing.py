@@ -11,7 +11,7 @@ from penstock.cli.verify.profiles.authz import apps, credentials, data, scopes
 from penstock.cli.verify.profiles.authz.table import AUTHZ
 from penstock.cli.verify.profiles.core import CORE
 from penstock.cli.verify.profiles.state_witness import STATE_WITNESS
-from penstock.cli.verify.profiles.writes import approvals, auto_execute, drafts, idempotency, preflights
+from penstock.cli.verify.profiles.writes import approvals, auto_execute, drafts, idempotency, preflights, stored
 from penstock.cli.verify.profiles.writes.table import WRITES
 
 __all__ = ["PROFILES"]
@@ -19,7 +19,7 @@ __all__ = ["PROFILES"]
 # Importing a module puts its checks into the table of its profile.
 _MODULES = (
     *(scopes, credentials, apps, data),
-    *(drafts, auto_execute, preflights, idempotency, approvals),
+    *(drafts, auto_execute, preflights, idempotency, approvals, stored),
     *(events, contents, trail),
     *(bodies, requests, fuzzing, rates),
 )
