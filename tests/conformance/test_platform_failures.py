@@ -18,6 +18,7 @@ from penstock.runtime.ports.platform import ANY_ETAG, PlatformStore
 from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
 from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from tests.conformance.platform_stores import (
     AT,
     SEAL,
@@ -132,7 +133,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
             error.sqlite_errorname = "SQLITE_IOERR"
             raise error
 
-    class FailingConnection(sqlite3.Connection):
+    class FailingConnection(NotedConnection):
         def __init__(self, address: str, *arguments: Any, **options: Any) -> None:
             super().__init__(address, *arguments, **options)
             self.writes = "mode=ro" not in address
@@ -151,7 +152,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
             return super().executemany(statement, failing_rows() if self.writes else rows)
 
     def failing(address: str, **options: Any) -> sqlite3.Connection:
-        return connect(address, **options, factory=FailingConnection)
+        return connect(address, **{**options, "factory": FailingConnection})
 
     monkeypatch.setattr(sqlite3, "connect", failing)
     return fault

@@ -17,6 +17,7 @@ from penstock.base.errors import PenstockError
 from penstock.runtime.ports.runs import Appended, RunStore
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from tests.conformance.stores import (
     AT,
     contents,
@@ -141,7 +142,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
     fault = Fault()
     connect = sqlite3.connect
 
-    class FailingConnection(sqlite3.Connection):
+    class FailingConnection(NotedConnection):
         def __init__(self, address: str, *arguments: Any, **options: Any) -> None:
             super().__init__(address, *arguments, **options)
             self.writes = "mode=ro" not in address
@@ -162,7 +163,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
                 raise error
 
     def failing(address: str, **options: Any) -> sqlite3.Connection:
-        return connect(address, **options, factory=FailingConnection)
+        return connect(address, **{**options, "factory": FailingConnection})
 
     monkeypatch.setattr(sqlite3, "connect", failing)
     return fault

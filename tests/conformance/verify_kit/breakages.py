@@ -20,6 +20,7 @@ from penstock.engine import approvers
 from penstock.engine.walk import questions
 from penstock.governance.audit.leaves import PERSONAL, redact
 from penstock.operations.agent_profile import ledger
+from penstock.operations.drafts import making
 from penstock.operations.drafts.preflight import DraftDeskAtGate
 from penstock.operations.gate import authentication
 from penstock.operations.gate.context import Context, Principal
@@ -293,6 +294,12 @@ def _stores_at_once(stage: HoldStage, context: Context, decided: Any) -> bool:
     return context.capability.governance.stores is not None or _IS_FREE(stage, context, decided)
 
 
+@contextmanager
+def _looks_no_further(app: ASGIApp, gate: Gate, key: str) -> Iterator[ASGIApp]:
+    with patch.object(gate.holds, "reach", None):
+        yield app
+
+
 async def _releases_everything(stage: HoldStage, context: Context, decided: object) -> None:
     context.call.note(outcome="executed")
 
@@ -422,6 +429,18 @@ BREAKAGES: tuple[Breakage, ...] = (
         about="An approved call is not compared with what was approved.",
         caught_by=("state-witness.drift-before-approval", "state-witness.drift-without-hash"),
         applied=_patched(HoldStage, "_release", _releases_everything),
+    ),
+    Breakage(
+        name="approvals-stop-at-the-call",
+        about="An approval covers the workflow that is called, and not what that one calls.",
+        caught_by=("state-witness.changed-child-before-approval", "state-witness.changed-child-after-approval"),
+        applied=_looks_no_further,
+    ),
+    Breakage(
+        name="runs-forget-what-was-approved",
+        about="What a call can reach is compared when it is approved, and not when its run gets there.",
+        caught_by=("state-witness.changed-child-after-approval",),
+        applied=_patched(making, "reach_in", lambda witness: None),
     ),
     Breakage(
         name="drifted-drafts-stay-confirmed",

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from penstock.asgi import AUDITED, CODE, READS, State, read_messages, replayed
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, PenstockError
+from penstock.base.lru_cache import LruCache
 from penstock.mcp_surface.apps.views import declares_apps, view_of
 from penstock.mcp_surface.audit import record_error
 from penstock.mcp_surface.callers import Caller, ProtocolFault, plain_value
@@ -50,7 +51,6 @@ from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.gate.context import Principal, Request
-from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import ExecutionView

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from hashlib import sha256
 
 from penstock.base import limits
+from penstock.base.lru_cache import LruCache
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.graph_tools import graph_of, graph_tool_list
 from penstock.mcp_surface.tools.naming import ToolNaming
@@ -19,7 +20,6 @@ from penstock.mcp_surface.tools.tool_list import ToolList, listed_tool
 from penstock.mcp_surface.tools.toolsets import toolset_list, trio_names
 from penstock.operations.catalogue.capability import QUERY, REGISTERED_TOOL, Capability
 from penstock.operations.gate.context import Principal
-from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.policy_stage import Standpoint
 

@@ -111,6 +111,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
     def declare(handler: Handler) -> Capability:
         hints = get_type_hints(handler) if takes is None else {"given": takes, "return": gives}
         input_type = hints["given"]
+        usual_bucket: Literal["read", "write"] = "read" if reads else "write"
         title, _, description = (words or inspect.getdoc(handler) or name).partition("\n")
         return Capability(
             name=name,
@@ -122,11 +123,7 @@ def operation(  # noqa: PLR0913  # everything that there is to say about an oper
                 read_only=reads, destructive=destructive, idempotent=idempotent or reads, open_world=open_world
             ),
             governance=Governance(
-                risk=risk,
-                scopes=tuple(scopes),
-                holdable=holdable,
-                bucket=bucket or ("read" if reads else "write"),
-                stores=stores,
+                risk=risk, scopes=tuple(scopes), holdable=holdable, bucket=bucket or usual_bucket, stores=stores
             ),
             handler=handler,
             convert=partial(check_arguments, input_type),

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Denied
+from penstock.base.lru_cache import LruCache
 from penstock.governance.keys import parse_key, secret_matches
 from penstock.governance.principals import TokenReference
 from penstock.operations.gate.context import Credentials, Principal
-from penstock.operations.gate.lru_cache import LruCache
 from penstock.runtime.ports.platform import KeyRow, PlatformStore
 
 if TYPE_CHECKING:

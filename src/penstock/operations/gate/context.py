@@ -15,6 +15,7 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.base.lru_cache import LruCache
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.reached import Reached
 from penstock.definitions.start_needs import StartNeeds
@@ -30,7 +31,6 @@ from penstock.operations.catalogue.capability import Capability, EventStream, Go
 from penstock.operations.catalogue.offers import McpOffer
 from penstock.operations.gate.caller import Caller
 from penstock.operations.gate.chosen_limits import CapabilityLimit, GateLimits
-from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.notifier import Notifier
 from penstock.operations.gate.open_streams import OpenStreams
 from penstock.operations.gate.policy_stage import DerivedPolicies, PolicyStage, Standpoint

@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.lru_cache import LruCache
 from penstock.governance.policy.annotations import PolicyAnnotations
 from penstock.governance.policy.confined import scopes_decide_elsewhere
 from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden, Permitted, PolicyOutcome
@@ -38,7 +39,6 @@ from penstock.governance.policy.shapes import Unfit, project
 from penstock.governance.policy.source import ParsedText, Policy, parse_policies
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.policies.history import CountedCall, PolicyHistory
 from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.usage import CallUses

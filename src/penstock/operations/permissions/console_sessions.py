@@ -18,8 +18,8 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.base.lru_cache import CurrentValues
 from penstock.governance.principals import KeyKind, Principal, TokenReference
-from penstock.operations.gate.lru_cache import CurrentValues
 from penstock.runtime.ports.platform import KeyRow, PlatformStore, ResourceRow, body_etag
 
 __all__ = [

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from penstock.base.clock import Clock
 from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.base.lru_cache import LruCache
 from penstock.definitions.webhooks import WebhookTrigger, hook_path, webhook_triggers
-from penstock.operations.gate.lru_cache import LruCache
 from penstock.runtime.ports.runs import DefinitionRow, StoreReader
 
 __all__ = ["Hook", "HookTable", "hooks_of"]

@@ -1,16 +1,18 @@
 """Profile `state-witness`: an action that was decided on one state is not carried out on another.
 
 A preflight shows a witness of the state that it saw, and its hash. The hash is compared when an action is proposed with
-it, and always when it is executed; a difference is a 409 and the end of the draft.
+it, and always when it is executed; a difference is a 409 and the end of the draft. The state of a call that runs a
+workflow includes what the workflow calls. Workflows are no part of the agent profile: these checks use the REST API.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from secrets import token_hex
 
-from penstock.cli.verify.checks import CheckFailed, Profile, expect
+from penstock.cli.verify.checks import CheckFailed, NotApplicable, Profile, expect
 from penstock.cli.verify.kit import LEDGER, App, Kit, digest_of, executed, high_risk_enabled
-from penstock.cli.verify.target import Answer, Json, expect_data, expect_refused
+from penstock.cli.verify.target import Answer, Json, Plane, expect_data, expect_refused
 
 __all__ = ["STATE_WITNESS"]
 
@@ -18,6 +20,11 @@ STATE_WITNESS = Profile("state-witness", "An action decided on one state is not 
 
 _DELETE, _UPDATE = "transaction.delete", "transaction.update"
 _FAILED = ("agent.precondition_failed",)
+_API = "/api/v0"
+_CONFLICT = 409
+_NOT_SERVED = (404, 405)
+_MADE = (200, 201, 202)
+_SIGNAL = "go"
 _DRIFT = "The world has moved on: what was agreed to is no longer what would happen."
 
 
@@ -196,3 +203,105 @@ async def unchanged_state_executes(kit: Kit) -> None:
     handle = (await _seen(app, target)).get("preflightId")
     more = {"execute": True, "justification": "a duplicate", "idempotencyKey": token_hex(8), "preflightId": handle}
     executed(await app.act(_DELETE, None, **more))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Payment:
+    """A workflow of high risk that calls another one, and those who run, change and approve it."""
+
+    parent: str
+    child: str
+    owner: Plane
+    agent: Plane
+    approver: Plane
+
+    async def proposed(self) -> str:
+        """Run the workflow as an agent; return the draft that waits."""
+        answer = await self.agent.patient("POST", f"/workflows/{self.parent}/executions", {})
+        held = answer.body.get("held")
+        if answer.body.get("status") != "waiting_approval" or not isinstance(held, dict):
+            raise CheckFailed("a call that waits for approval", answer)
+        return str(held["draft_id"])
+
+    async def approve(self, draft: str) -> Answer:
+        """Approve the call."""
+        return await self.approver.patient("POST", f"/drafts/{draft}/approve", {})
+
+    async def change_child(self) -> None:
+        """Change what the workflow calls."""
+        body = {"document": _child(self.child, paid=7000)}
+        answer = await self.owner.patient("PUT", f"/workflows/{self.child}", body)
+        expect(answer.status in _MADE, "another version of the workflow that is called", answer)
+
+    async def outcome(self, approved: Answer) -> Answer:
+        """Let the run of an approved call reach the other workflow; return how it ended."""
+        result = approved.body.get("result")
+        run = result.get("execution_id") if isinstance(result, dict) else None
+        expect(isinstance(run, str), "a run of the approved call", approved)
+        await self.owner.patient("POST", f"/executions/{run}/signals", {"name": _SIGNAL})
+        return await self.owner.patient("GET", f"/executions/{run}/wait", query={"wait_seconds": "30"})
+
+
+def _child(name: str, *, paid: int) -> Json:
+    return {"penstock": "v1", "name": name, "nodes": [{"id": "done", "type": "end", "output": {"paid": paid}}]}
+
+
+def _parent(name: str, child: str) -> Json:
+    nodes: list[Json] = [
+        {"id": "hold", "type": "wait", "signal": _SIGNAL},
+        {"id": "pay", "type": "subworkflow", "workflow": child, "input": {}},
+        {"id": "done", "type": "end", "output": "${ .pay }"},
+    ]
+    return {"penstock": "v1", "name": name, "governance": {"risk": "high"}, "nodes": nodes}
+
+
+async def _payment(kit: Kit) -> _Payment:
+    keys = (kit.target.admin_key, kit.target.approver_key)
+    if None in keys:
+        raise NotApplicable("no keys were given that store workflows and approve; pass --admin-key and --approver-key")
+    owner, approver = (Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {key}"}) for key in keys)
+    wanted: Json = {"name": "verify agent", "kind": "agent", "scopes": ["workflow:run", "execution:*"]}
+    made = await owner.patient("POST", "/keys", wanted)
+    if made.status in _NOT_SERVED:
+        raise NotApplicable(f"nothing makes keys at {_API}/keys")
+    expect(isinstance(made.body.get("secret"), str), "a key of an agent", made)
+    agent = Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {made.body['secret']}"})
+    name = f"verify_{token_hex(6)}"
+    parent, child = f"{name}_parent", f"{name}_child"
+    for document in (_child(child, paid=7), _parent(parent, child)):
+        stored = await owner.patient("POST", "/workflows", {"document": document})
+        expect(stored.status in _MADE, "a stored workflow", stored)
+    return _Payment(parent=parent, child=child, owner=owner, agent=agent, approver=approver)
+
+
+@STATE_WITNESS.check(
+    "An approved call runs what it calls.", "A server that refuses every call of a workflow would pass the next checks."
+)
+async def unchanged_child_runs(kit: Kit) -> None:
+    payment = await _payment(kit)
+    ended = await payment.outcome(await payment.approve(await payment.proposed()))
+    expect(ended.body.get("output") == {"paid": 7}, "the output of the workflow that is called", ended)
+
+
+@STATE_WITNESS.check("A call is not executed if what it calls has changed before it is approved.", _DRIFT)
+async def changed_child_before_approval(kit: Kit) -> None:
+    payment = await _payment(kit)
+    draft = await payment.proposed()
+    await payment.change_child()
+    answer = await payment.approve(draft)
+    expect(answer.status == _CONFLICT, "a 409", answer)
+    runs = await payment.owner.patient("GET", "/executions", query={"workflow_id": payment.parent})
+    expect(runs.body.get("items") == [], "no run", runs)
+
+
+@STATE_WITNESS.check(
+    "A run of an approved call does not use what has changed since.",
+    "Between the approval and the effect there can be days.",
+)
+async def changed_child_after_approval(kit: Kit) -> None:
+    payment = await _payment(kit)
+    approved = await payment.approve(await payment.proposed())
+    await payment.change_child()
+    ended = await payment.outcome(approved)
+    refused = ended.body.get("status") == "failed"
+    expect(refused or ended.body.get("output") == {"paid": 7}, "what was approved, or a refusal", ended)

@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeAlias
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Denied
+from penstock.base.lru_cache import LruCache
 from penstock.governance.principals import Principal, TokenReference
 from penstock.governance.tokens.claims import check_claims, expiry_ms
 from penstock.governance.tokens.mapping import principal_from_claims
 from penstock.governance.tokens.parsing import ParsedToken, check_header, looks_like_jwt, parse_token
 from penstock.governance.tokens.rules import TokenRefusal
 from penstock.governance.tokens.signing_keys import signature_is_valid
-from penstock.operations.gate.lru_cache import LruCache
 from penstock.operations.gate.tokens.choices import TrustedIssuer
 from penstock.operations.gate.tokens.code_flow import CodeFlow
 from penstock.operations.gate.tokens.introspection import Introspector

@@ -12,8 +12,8 @@ from hashlib import sha256
 import msgspec
 
 from penstock.base import limits
+from penstock.base.lru_cache import CurrentValues
 from penstock.governance.principals import TokenReference
-from penstock.operations.gate.lru_cache import CurrentValues
 from penstock.runtime.ports.platform import PlatformStore
 
 __all__ = ["REVOCATION_KIND", "Revocations", "subject_revocation_id", "token_revocation_id"]

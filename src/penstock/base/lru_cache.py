@@ -4,7 +4,7 @@ It does what `cachetools.LRUCache` does and is about three times as fast, becaus
 else; authentication looks into two of these for every request. Values are never updated in place: a key must contain
 everything that its value depends on.
 
-Above it: authentication, `context.Services`, the table of webhooks. Below it: nothing.
+Above it: the gate, the tables of webhooks and of MCP tools. Below it: nothing.
 """
 
 from __future__ import annotations
