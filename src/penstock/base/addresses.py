@@ -1,8 +1,9 @@
 """Resource URIs: normalizing them and matching them against templates.
 
-Addresses are compared only in their normal form. An address that could point elsewhere than it appears to (`.` and `..`
-as segments, escaped slashes, invisible characters) is refused. A template has variables in braces, for example
-`notes://{day}/{name}`; each variable matches one path segment.
+Addresses are compared only in their normal form. An address that could point elsewhere than it appears to (dots as
+segments, escaped slashes, invisible characters) is refused, and so is one that gets such a form when a server decodes
+it again: escapes of escapes, and characters that Unicode folds to `.`, slashes or `%`. A template has variables in
+braces, for example `notes://{day}/{name}`; each variable matches one path segment.
 
 Above it: checks of documents, exposed workflows, the MCP surface. Below it: nothing; it works on text only.
 """
@@ -10,12 +11,22 @@ Above it: checks of documents, exposed workflows, the MCP surface. Below it: not
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
 from penstock.base import limits
 
-__all__ = ["OWN_SCHEME", "AddressTemplate", "leads_straight", "normalised_address", "own_address", "read_template"]
+__all__ = [
+    "OWN_SCHEME",
+    "AddressTemplate",
+    "leads_straight",
+    "normalised_address",
+    "own_address",
+    "read_template",
+    "stays_in_place",
+    "unescape_unreserved",
+]
 
 OWN_SCHEME = "penstock"
 """The URI scheme of the server's own resources."""
@@ -29,6 +40,14 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PIECE = r"([^/?#]+)"
+# Some servers read `%u002e` as a dot.
+_CODE_UNIT = re.compile(r"%u([0-9A-Fa-f]{4})")
+_ANY_ESCAPE = re.compile(r"%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})")
+_SLASHES = re.compile(r"[/\\]")
+# Unicode itself folds compatibility forms, such as full-width ones; code pages make slashes of these, too.
+_LOOK_ALIKES = str.maketrans("\u2044\u2215\u29f8\u2216\u29f5", "///\\\\")
+# How often a value is decoded before it is refused because it does not come to rest.
+_DECODED_MAX = 6
 
 
 def normalised_address(text: str) -> str | None:
@@ -39,20 +58,42 @@ def normalised_address(text: str) -> str | None:
     if shape is None or "@" in text.partition("://")[2].partition("/")[0]:
         return None
     scheme = shape[1].lower()
-    rest = _ESCAPE.sub(_unescaped, text[len(shape[1]) :])
-    path = rest.partition("?")[0].lstrip(":")
-    if scheme in _REFUSED_SCHEMES or not all(_is_harmless(piece) for piece in path.split("/")):
+    rest = unescape_unreserved(text[len(shape[1]) :])
+    path, _, query = rest.partition("?")
+    pieces = path.lstrip(":").split("/")
+    if scheme in _REFUSED_SCHEMES or not all(map(_is_harmless, pieces)) or not stays_in_place(query):
         return None
     return scheme + rest
 
 
 def leads_straight(text: str) -> bool:
-    """Return whether the path of an address names what it appears to: no dots as segments, no escaped slashes."""
-    path = text.partition("?")[0].partition("#")[0].partition(":")[2]
-    return bool(path) and all(_is_harmless(piece) for piece in path.split("/"))
+    """Return whether an address names what it appears to, also for a server that decodes it more than once."""
+    rest = text.partition(":")[2]
+    path = re.split(r"[?#]", rest, maxsplit=1)[0]
+    return bool(path) and all(map(_is_harmless, path.split("/"))) and stays_in_place(rest)
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def stays_in_place(value: str) -> bool:
+    """Return whether a value stays where it is put in a path: no part of it is dots alone, however it is read.
+
+    It may contain slashes. A value that cannot be decoded, or that differs each time it is decoded, does not stay.
+    """
+    for _ in range(_DECODED_MAX):
+        if any(_is_dots(piece) for piece in _SLASHES.split(value)):
+            return False
+        plain = _decode_once(value)
+        if plain is None or plain == value:
+            return plain is not None
+        value = plain
+    return False
+
+
+def unescape_unreserved(text: str) -> str:
+    """Return an address without needless escapes, and the others in upper case."""
+    return _ESCAPE.sub(_unescape, text)
+
+
+def _unescape(escape: re.Match[str]) -> str:
     character = chr(int(escape[0][1:], 16))
     return character if character in _UNRESERVED else escape[0].upper()
 
@@ -60,10 +101,32 @@ def _unescaped(escape: re.Match[str]) -> str:
 def _is_harmless(piece: str) -> bool:
     """Return whether a path segment names something below the preceding path, and nothing else."""
     try:
-        plain = unquote(piece, errors="strict")
+        shown = unquote(piece, errors="strict")
     except UnicodeDecodeError:
         return False
-    return plain not in (".", "..") and not any(sign in "/\\" or not sign.isprintable() for sign in plain)
+    plain = _decode_once(piece)
+    if plain is None or not shown.isprintable() or _ANY_ESCAPE.search(plain):
+        return False
+    return not _is_dots(plain) and _SLASHES.search(plain) is None
+
+
+def _decode_once(text: str) -> str | None:
+    """Return what a text is after its escapes and its compatibility characters were read; None if it is no UTF-8."""
+    try:
+        plain = unquote(_CODE_UNIT.sub(lambda found: chr(int(found[1], 16)), text), errors="strict")
+    except UnicodeDecodeError:
+        return None
+    return plain if plain.isascii() else unicodedata.normalize("NFKC", plain.translate(_LOOK_ALIKES))
+
+
+def _is_dots(piece: str) -> bool:
+    """Return whether a segment is dots alone, for readers that drop parameters, white space and what is not seen."""
+    name = piece.partition(";")[0]
+    return "." in name and all(sign == "." or _is_dropped(sign) for sign in name)
+
+
+def _is_dropped(sign: str) -> bool:
+    return sign.isspace() or not sign.isprintable() or unicodedata.category(sign).startswith("M")
 
 
 def own_address(workflow: str, variables: tuple[str, ...] = ()) -> str:
@@ -107,5 +170,5 @@ def read_template(text: str, workflow: str) -> AddressTemplate | str:
     scheme, colon, rest = literals[0].partition(":")
     if not colon:
         return "the scheme cannot be a variable"
-    fixed = [_ESCAPE.sub(_unescaped, part) for part in (f"{scheme.lower()}:{rest}", *literals[1:])]
+    fixed = [unescape_unreserved(part) for part in (f"{scheme.lower()}:{rest}", *literals[1:])]
     return AddressTemplate(text, variables, re.compile(_PIECE.join(re.escape(part) for part in fixed)))

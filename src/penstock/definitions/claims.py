@@ -1,7 +1,8 @@
 """The names that a document claims besides its own: of its tool, prompt, resource, webhooks and schedules.
 
 Within a tenant, each name belongs to one workflow. Names are compared in the form that callers use, so that two
-spellings of one name are equal: a tool `a.b` is called `a_b`, and the variables of an address may have any name.
+spellings of one name are equal: a tool `a.b` is called `a_b`, an address has its normal form, and its variables may
+have any name.
 
 Above it: the stores, which record the owner of each name. Below it: only the document.
 """
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.base.addresses import own_address
+from penstock.base.addresses import own_address, unescape_unreserved
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.agents.schemas import input_schema_of
 from penstock.definitions.webhooks import hook_path
@@ -48,7 +49,8 @@ def _exposed(workflow_name: str, document: JsonObject) -> Iterator[ClaimedName]:
         required = input_schema_of(document).get("required")
         needed = tuple(str(name) for name in required) if isinstance(required, list) else ()
         address = _text(resource.get("uri")) or own_address(workflow_name, needed)
-        yield ClaimedName("resource", _VARIABLE.sub("{}", address))
+        scheme, colon, rest = _VARIABLE.sub("{}", address).partition(":")
+        yield ClaimedName("resource", f"{scheme.lower()}{colon}{unescape_unreserved(rest)}")
     yield from (ClaimedName("handler", kind) for kind in _HANDLERS if _exposure(exposed.get(kind)) is not None)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "ParsedKey",
     "derived_key",
     "hash_secret",
+    "hide_secrets",
     "parse_key",
     "secret_matches",
 ]
@@ -48,6 +49,11 @@ def parse_key(text: str) -> ParsedKey | None:
     """Return the parts of a key; None if the text is not a well-formed key."""
     found = _KEY.fullmatch(text)
     return None if found is None else ParsedKey(key_id=found[1], secret=found[2])
+
+
+def hide_secrets(text: str) -> str:
+    """Return a text without the secrets of keys in it, for records: somebody may send a key where a name belongs."""
+    return _KEY.sub(r"pen_\1_…", text) if "pen_" in text else text
 
 
 def derived_key(pepper: bytes, key_id: str, seed: str) -> ParsedKey:

@@ -7,6 +7,7 @@ Above it: `servers`. Below it: the ASGI application and the gate of a server.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -219,6 +220,29 @@ def _shows_hash(scope: Scope, answer: _Answer) -> None:
             answer.replace(json.dumps(body).encode())
 
 
+def _remembers_last_token(show: Callable[[str, _Answer], None]) -> Apply:
+    """Return a mistake that shows the bearer token of a request in what is read next."""
+    last = [""]
+
+    def change(scope: Scope, answer: _Answer) -> None:
+        shown, last[0] = last[0], (_header(scope, b"authorization") or b"").decode().removeprefix("Bearer ")
+        if shown and scope["path"].endswith("/audit") and answer.status == 200:
+            show(shown, answer)
+
+    return _rewriting(change)
+
+
+def _shows_token_in_details(token: str, answer: _Answer) -> None:
+    body = json.loads(answer.body)
+    for event in body["data"]["items"][:1]:
+        event["details"] = {**(event.get("details") or {}), "authorization": token}
+    answer.replace(json.dumps(body).encode())
+
+
+def _shows_part_in_header(token: str, answer: _Answer) -> None:
+    answer.headers.append((b"x-debug", base64.b64encode(token[-20:].encode())))
+
+
 def _loses_record(scope: Scope, answer: _Answer) -> None:
     if scope["path"].endswith("/audit/export") and answer.status == 200:
         body = json.loads(answer.body)
@@ -387,6 +411,18 @@ BREAKAGES: tuple[Breakage, ...] = (
         about="Revoking a key answers with the hash of its secret.",
         caught_by=("authz.revoking-returns-no-secret",),
         applied=_rewriting(_shows_hash),
+    ),
+    Breakage(
+        name="audit-shows-the-last-token",
+        about="Details of an audit event have the bearer token of the last request.",
+        caught_by=("audit.no-token", "audit.fields"),
+        applied=_remembers_last_token(_shows_token_in_details),
+    ),
+    Breakage(
+        name="header-shows-part-of-a-token",
+        about="A header has the end of the last bearer token, in base64.",
+        caught_by=("audit.no-token",),
+        applied=_remembers_last_token(_shows_part_in_header),
     ),
     Breakage(
         name="record-is-deleted",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.governance.keys import ParsedKey, hash_secret, parse_key, secret_matches
+from penstock.governance.keys import ParsedKey, derived_key, hash_secret, hide_secrets, parse_key, secret_matches
 
 KEY_ID = "abcdefgh2345"
 SECRET = "A" * 40 + "-_9"
@@ -68,3 +68,9 @@ def test_only_the_secret_that_was_hashed_matches() -> None:
     assert not secret_matches(b"salt", KEY_ID, SECRET, kept)
     assert not secret_matches(PEPPER, KEY_ID, SECRET, "")
     assert not secret_matches(PEPPER, KEY_ID, SECRET, "ä")
+
+
+def test_a_record_keeps_the_id_of_a_key_and_not_its_secret() -> None:
+    key = derived_key(b"pepper", "te2i2ssrt6y6", "seed")
+    assert hide_secrets(f"drafts/{key.text}") == "drafts/pen_te2i2ssrt6y6_…"
+    assert hide_secrets("pen_te2i2ssrt6y6 opened a pen_pal") == "pen_te2i2ssrt6y6 opened a pen_pal"

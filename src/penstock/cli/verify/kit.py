@@ -22,7 +22,7 @@ import httpx2
 
 from penstock.cli.verify.checks import CheckFailed, NotApplicable, expect
 from penstock.cli.verify.mcp import McpClient
-from penstock.cli.verify.target import Answer, Json, Plane, Target, expect_data
+from penstock.cli.verify.target import Answer, Json, Plane, Target, Traffic, expect_data
 from penstock.runtime.system import SystemClock
 
 __all__ = [
@@ -44,6 +44,11 @@ TRANSACTION = "txn_1"
 ALL_SCOPES = ("ledger.read", "transaction.read", "transaction.write", "transaction.delete", "transaction.export")
 _AUDIT_SECONDS_MAX = 20.0
 _AUDIT_PAUSE_SECONDS = 0.25
+_AUDIT_PAUSE_SECONDS_MAX = 2.0
+# How long something holds that a check sees end, and how much later than here it may end on the server's clock.
+_END_SECONDS = 2.0
+_END_SECONDS_MAX = 60.0
+_CLOCKS_APART_SECONDS_MAX = 5.0
 _UNREACHED = "no admin key was given, so no app and no key can be made for it; pass --admin-key"
 _EXPENSE_DATE = "2026-02-13T00:00:00.000Z"
 
@@ -97,12 +102,12 @@ class App:
 
     async def preflight(self, action: str, payload: Json, **more: Any) -> Answer:
         """Ask what an action would do."""
-        return await self.agent.patient("POST", "/preflight", {"action": action, "payload": payload, **more})
+        return await self.agent.request("POST", "/preflight", {"action": action, "payload": payload, **more})
 
     async def act(self, action: str, payload: Json | None, **more: Any) -> Answer:
         """Propose an action, or ask for its execution."""
         body: Json = {"action": action, **more}
-        return await self.agent.patient("POST", "/actions", body if payload is None else {**body, "payload": payload})
+        return await self.agent.request("POST", "/actions", body if payload is None else {**body, "payload": payload})
 
     async def draft(self, draft_id: str) -> Answer:
         """Read a draft."""
@@ -119,7 +124,7 @@ class App:
 
     async def transactions(self, **query: str) -> Answer:
         """List transactions of the demo ledger."""
-        return await self.agent.patient("GET", "/transactions", query={"ledgerId": LEDGER, "pageSize": "200", **query})
+        return await self.agent.request("GET", "/transactions", query={"ledgerId": LEDGER, "pageSize": "200", **query})
 
 
 @dataclass(slots=True)
@@ -128,20 +133,27 @@ class Kit:
 
     target: Target
     http: httpx2.AsyncClient
+    traffic: Traffic = field(default_factory=Traffic)
     _kept: dict[str, Any] = field(default_factory=dict)
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        target = self.target
+        for credential in (target.key, target.admin_key, target.approver_key, *target.admin_headers.values()):
+            if credential is not None:
+                self.traffic.credentials.add(credential)
 
     # Planes.
 
     def agent(self, token: str | None, **headers: str) -> Plane:
         """Return the agent plane with a token; None for a caller without one."""
         sent = {"authorization": f"Bearer {token}"} if token is not None else {}
-        return Plane(http=self.http, path=self.target.agent_path, headers={**sent, **headers})
+        return Plane(http=self.http, traffic=self.traffic, path=self.target.agent_path, headers={**sent, **headers})
 
     def admin_with(self, token: str | None, **headers: str) -> Plane:
         """Return the admin plane with another credential than the kit's own."""
         sent = {"authorization": f"Bearer {token}"} if token is not None else {}
-        return Plane(http=self.http, path=self.target.admin_path, headers={**sent, **headers})
+        return Plane(http=self.http, traffic=self.traffic, path=self.target.admin_path, headers={**sent, **headers})
 
     @property
     def admin(self) -> Plane:
@@ -150,6 +162,7 @@ class Kit:
             raise NotApplicable(_UNREACHED)
         return Plane(
             http=self.http,
+            traffic=self.traffic,
             path=self.target.admin_path,
             headers={**self.admin_with(self.target.admin_key).headers, **self.target.admin_headers},
         )
@@ -185,7 +198,7 @@ class Kit:
         given: Json = {"name": f"verify {token_hex(4)}", "scope": "workspace" if org else "personal"}
         if org is not None:
             given["org_id"] = org
-        made = expect_data(await self.admin.patient("POST", "/apps", {**given, "scopes": list(scopes)}))
+        made = expect_data(await self.admin.request("POST", "/apps", {**given, "scopes": list(scopes)}))
         app, key, token = made.get("app"), made.get("key"), made.get("token")
         if not (isinstance(app, dict) and isinstance(key, dict) and isinstance(token, str)):
             raise CheckFailed("an app with its first key and token", made)
@@ -198,11 +211,11 @@ class Kit:
 
     async def set_policy(self, app: App, policy: Json) -> None:
         """Change what an app may touch."""
-        expect_data(await self.admin.patient("PATCH", f"/apps/{app.id}/policy", policy))
+        expect_data(await self.admin.request("PATCH", f"/apps/{app.id}/policy", policy))
 
     async def set_auto_execute(self, app: App, grants: Json) -> Json:
         """Change what an app may execute without a person; return what the server made of it."""
-        answer = await self.admin.patient("PATCH", f"/apps/{app.id}/auto-execute", grants)
+        answer = await self.admin.request("PATCH", f"/apps/{app.id}/auto-execute", grants)
         found = expect_data(answer).get("auto_execute")
         return found if isinstance(found, dict) else {}
 
@@ -211,16 +224,16 @@ class Kit:
         body: Json = {"name": "another"}
         if expires_in is not None:
             body["expiresAt"] = moment(expires_in)
-        made = expect_data(await self.admin.patient("POST", f"/apps/{app.id}/keys", body))
+        made = expect_data(await self.admin.request("POST", f"/apps/{app.id}/keys", body))
         return App(id=app.id, key_id=str(made["key"]["id"]), token=made["token"], agent=self.agent(made["token"]))
 
     async def revoke_key(self, key_id: str) -> Answer:
         """Revoke a key."""
-        return await self.admin.patient("POST", f"/keys/{key_id}/revoke", {})
+        return await self.admin.request("POST", f"/keys/{key_id}/revoke", {})
 
     async def revoke_app(self, app: App) -> Answer:
         """Revoke an app with all of its keys."""
-        return await self.admin.patient("POST", f"/apps/{app.id}/revoke", {})
+        return await self.admin.request("POST", f"/apps/{app.id}/revoke", {})
 
     # Drafts.
 
@@ -233,15 +246,15 @@ class Kit:
 
     async def approve(self, draft_id: str) -> Answer:
         """Approve a draft."""
-        return await self.approver.patient("POST", f"/drafts/{draft_id}/approve", {})
+        return await self.approver.request("POST", f"/drafts/{draft_id}/approve", {})
 
     async def reject(self, draft_id: str) -> Answer:
         """Reject a draft."""
-        return await self.approver.patient("POST", f"/drafts/{draft_id}/reject", {})
+        return await self.approver.request("POST", f"/drafts/{draft_id}/reject", {})
 
     async def draft(self, draft_id: str) -> Json:
         """Return a draft with its execution, as an administrator sees it."""
-        return expect_data(await self.admin.patient("GET", f"/drafts/{draft_id}"))
+        return expect_data(await self.admin.request("GET", f"/drafts/{draft_id}"))
 
     async def draft_status(self, draft_id: str) -> str:
         """Return the status of a draft."""
@@ -284,7 +297,7 @@ class Kit:
         return (await self._audit_answer()).items
 
     async def _audit_answer(self) -> Answer:
-        answer = await self.admin.patient("GET", "/audit")
+        answer = await self.admin.request("GET", "/audit")
         expect_data(answer)
         return answer
 
@@ -293,15 +306,48 @@ class Kit:
     ) -> list[Json]:
         """Return the audit events that fit, as soon as there are as many as wanted; a server may write them late."""
         until = time.monotonic() + min(seconds_max, self.target.patience_seconds)
+        pause = _AUDIT_PAUSE_SECONDS
         while True:
             found = [event for event in await self.audit() if holds(event)]
             if len(found) >= count or time.monotonic() > until:
                 return found
+            await asyncio.sleep(pause)
+            # Many checks wait at once; together they must not use up what the server lets the administrator read.
+            pause = min(pause * 1.5, _AUDIT_PAUSE_SECONDS_MAX)
+
+    # Ends.
+
+    async def after_end(
+        self,
+        begin: Callable[[float], Awaitable[App]],
+        attempt: Callable[[App], Awaitable[Answer]],
+        works: Callable[[Answer], bool],
+    ) -> Answer:
+        """Return the answer to an attempt after the end of something that holds only for some seconds.
+
+        The attempt must work before the end. On a server that needs longer than that for it, a later end is chosen.
+        """
+        seconds = _END_SECONDS
+        while True:
+            ends = time.monotonic() + seconds
+            app = await begin(seconds)
+            answer = await attempt(app)
+            if works(answer):
+                break
+            slow = time.monotonic() >= ends and seconds < _END_SECONDS_MAX
+            expect(slow, f"that it works before its end, {seconds:g} s after it was made", answer)
+            seconds *= 2
+        until = ends + _CLOCKS_APART_SECONDS_MAX
+        await asyncio.sleep(max(0.0, ends - time.monotonic()))
+        while True:
+            answer = await attempt(app)
+            if not works(answer) or time.monotonic() >= until:
+                return answer
             await asyncio.sleep(_AUDIT_PAUSE_SECONDS)
 
     async def mcp(self, token: str | None) -> McpClient:
         """Return an MCP client that has introduced itself."""
-        client = McpClient(http=self.http, path=self.target.mcp_path, token=token)
+        client = McpClient(http=self.http, path=self.target.mcp_path, token=token, traffic=self.traffic)
         await client.open()
         return client
 

@@ -3,7 +3,7 @@
 It opens a session with the handshake of revision 2025-06-18, which every server of the last years understands, and
 reads answers as JSON or as an event stream.
 
-Above it: `kit`. Below it: httpx2.
+Above it: `kit`. Below it: `target`, httpx2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import httpx2
 
 from penstock.cli.verify.checks import CheckFailed, NotApplicable
-from penstock.cli.verify.target import Answer, Json
+from penstock.cli.verify.target import Answer, Json, Traffic
 
 __all__ = ["McpClient"]
 
@@ -33,6 +33,7 @@ class McpClient:
     http: httpx2.AsyncClient
     path: str
     token: str | None
+    traffic: Traffic = field(default_factory=Traffic)
     session: str | None = None
     _ids: count[int] = field(default_factory=lambda: count(1))
 
@@ -81,23 +82,22 @@ class McpClient:
         raise NotApplicable(f"the MCP endpoint does not offer {name} as a tool")
 
     async def post(self, message: Any, content: bytes | None = None) -> Answer:
-        """Send one message as it is."""
+        """Send one message as it is, as soon as the server's limits admit it."""
+        return await self.traffic.send(self.http, self._build(message, content))
+
+    async def send_once(self, method: str, params: Json | None = None) -> Answer:
+        """Make one request, for a check that wants to see or admits a 429."""
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
+        return await self.traffic.send_once(self.http, self._build(message, None))
+
+    def _build(self, message: Any, content: bytes | None) -> httpx2.Request:
         headers = {"content-type": "application/json", "accept": _ACCEPT, "mcp-protocol-version": _REVISION}
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
         if self.session is not None:
             headers[_SESSION] = self.session
         raw = json.dumps(message).encode() if content is None else content
-        try:
-            response = await self.http.post(self.path, content=raw, headers=headers)
-        except httpx2.TransportError as error:
-            raise CheckFailed(f"an answer to POST {self.path}", f"{type(error).__name__}: {error}") from error
-        return Answer(
-            request=f"POST {self.path}",
-            status=response.status_code,
-            headers=dict(response.headers),
-            text=response.text,
-        )
+        return self.http.build_request("POST", self.path, content=raw, headers=headers)
 
 
 def message_of(answer: Answer) -> Json:

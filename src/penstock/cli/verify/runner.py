@@ -14,7 +14,7 @@ import httpx2
 from penstock.cli.verify.checks import Check, CheckFailed, CheckResult, NotApplicable
 from penstock.cli.verify.kit import Kit
 from penstock.cli.verify.profiles.abuse import fuzzing, rates
-from penstock.cli.verify.target import Target, open_http
+from penstock.cli.verify.target import CHECK_TIMEOUT, Target, open_http
 
 __all__ = ["run_checks"]
 
@@ -70,7 +70,8 @@ def _module_of(check: Check) -> str:
 async def _result(check: Check, kit: Kit) -> CheckResult:
     began = time.monotonic()
     try:
-        async with asyncio.timeout(_CHECK_SECONDS_MAX):
+        async with asyncio.timeout(_CHECK_SECONDS_MAX) as bound:
+            CHECK_TIMEOUT.set(bound)
             await check.run(kit)
     except NotApplicable as reason:
         return CheckResult(check=check, status="not_applicable", reason=str(reason), seconds=time.monotonic() - began)

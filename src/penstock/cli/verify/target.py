@@ -1,16 +1,20 @@
 """The server under test, over HTTP: its addresses, its keys, and what it answers.
 
-An answer that is not JSON has an empty object for a body, as for every client that reads an envelope. Nothing is
-repeated, except calls of the admin plane that only prepare a check and are told to wait (`Plane.patient`).
+An answer that is not JSON has an empty object for a body, as for every client that reads an envelope. A request that is
+told to wait (429) is repeated when the server says so, unless the check wants to see just that (`Plane.request_once`).
+Every answer is searched for the credentials of the run.
 
-Above it: `kit`. Below it: httpx2.
+Above it: `kit`, `mcp`. Below it: `credentials`, httpx2.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -18,17 +22,34 @@ from urllib.parse import urlsplit
 import httpx2
 
 from penstock.cli.verify.checks import CheckFailed
+from penstock.cli.verify.credentials import Credentials
 
-__all__ = ["Answer", "Json", "Plane", "Target", "expect_data", "expect_refused", "open_http"]
+__all__ = [
+    "CHECK_TIMEOUT",
+    "Answer",
+    "Json",
+    "Plane",
+    "Target",
+    "Traffic",
+    "expect_data",
+    "expect_refused",
+    "open_http",
+]
 
 Json: TypeAlias = dict[str, Any]
 
 _TIMEOUT_SECONDS = 60.0
 _WAIT_SECONDS_MAX = 65.0
+# A server that refuses a caller for longer, without serving it once, never serves it.
+_REFUSED_SECONDS_MAX = 2 * _WAIT_SECONDS_MAX
 _OK = 200
 _TOO_MANY = 429
+_TOLD_IN_STREAM = re.compile(r'^data:.*"error":.*"code":\s*"RATE_LIMITED".*"retry_after_seconds":\s*([0-9]{1,4})', re.M)
 _CLIENT_ERROR = range(400, 500)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+CHECK_TIMEOUT: ContextVar[asyncio.Timeout | None] = ContextVar("CHECK_TIMEOUT", default=None)
+"""How long the current check may take; waiting because the server says so does not count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +145,73 @@ def expect_refused(answer: Answer, *statuses: int, codes: tuple[str, ...] = ()) 
         raise CheckFailed(wanted, str(answer))
 
 
+def _told_to_wait(answer: Answer) -> float | None:
+    """Return how many seconds a caller is told to wait; None if it is served."""
+    if answer.status == _TOO_MANY:
+        wait = answer.headers.get("retry-after", "")
+        return float(wait) if wait.isdecimal() else 1.0
+    # An event stream that had begun when the limit was reached has its status already; the error is in it.
+    told = _TOLD_IN_STREAM.search(answer.text) if "RATE_LIMITED" in answer.text else None
+    return None if told is None else float(told[1])
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What all requests of a run share: the credentials, and who has to wait until when."""
+
+    credentials: Credentials = field(default_factory=Credentials)
+    _not_before: dict[str | None, float] = field(default_factory=dict)
+    _refused_since: dict[str | None, float] = field(default_factory=dict)
+
+    async def send(self, http: httpx2.AsyncClient, request: httpx2.Request) -> Answer:
+        """Send a request, and send it again for as long as the server says that it is too early."""
+        caller = request.headers.get("authorization")
+        while True:
+            await self._wait(self._not_before.get(caller, 0.0) - time.monotonic())
+            answer = await self.send_once(http, request)
+            wait = _told_to_wait(answer)
+            if wait is None:
+                self._refused_since.pop(caller, None)
+                return answer
+            now = time.monotonic()
+            if now - self._refused_since.setdefault(caller, now) > _REFUSED_SECONDS_MAX:
+                return answer
+            self._not_before[caller] = now + min(wait, _WAIT_SECONDS_MAX)
+
+    async def send_once(self, http: httpx2.AsyncClient, request: httpx2.Request) -> Answer:
+        """Send a request; fail the check if the answer shows a credential of the run."""
+        shown = f"{request.method} {request.url.path}"
+        try:
+            response = await http.send(request)
+        except httpx2.TransportError as error:
+            raise CheckFailed(f"an answer to {shown}", f"{type(error).__name__}: {error}") from error
+        answer = Answer(request=shown, status=response.status_code, headers=dict(response.headers), text=response.text)
+        said = "\n".join((*answer.headers.values(), answer.text))
+        named = f"{request.url}\n{request.content.decode(errors='replace')}"
+        part = self.credentials.part_in(said, named)
+        if part is not None:
+            # Only the beginning: the report must not show the credential either.
+            raise CheckFailed("no part of a credential in an answer", f"{shown} shows {part[:4]}… of one")
+        token = answer.data.get("token")
+        if isinstance(token, str):
+            self.credentials.add(token)
+        return answer
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        bound = CHECK_TIMEOUT.get()
+        if bound is not None and (when := bound.when()) is not None:
+            bound.reschedule(when + seconds)
+        await asyncio.sleep(seconds)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plane:
     """Requests below one path, with one credential."""
 
     http: httpx2.AsyncClient
+    traffic: Traffic
     path: str
     headers: Mapping[str, str]
 
@@ -142,35 +225,39 @@ class Plane:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> Answer:
-        """Make one request; a body is sent as JSON, and `content` as it is."""
+        """Make a request, as soon as the server's limits admit it; a body is sent as JSON, and `content` as it is."""
+        made = self._build(method, path, body, query=query, headers=headers, content=content)
+        return await self.traffic.send(self.http, made)
+
+    async def request_once(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> Answer:
+        """Make one request, for a check that wants to see or admits a 429."""
+        made = self._build(method, path, body, query=query, headers=headers, content=content)
+        return await self.traffic.send_once(self.http, made)
+
+    def _build(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        *,
+        query: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        content: bytes | None,
+    ) -> httpx2.Request:
         sent = {"content-type": "application/json", **self.headers, **(headers or {})}
         raw = content if content is not None else None if body is None else json.dumps(body).encode()
-        try:
-            response = await self.http.request(
-                method, f"{self.path}{path}", params=query, content=raw, headers={k: v for k, v in sent.items() if v}
-            )
-        except httpx2.TransportError as error:
-            raise CheckFailed(f"an answer to {method} {self.path}{path}", f"{type(error).__name__}: {error}") from error
-        return Answer(
-            request=f"{method} {self.path}{path}",
-            status=response.status_code,
-            headers=dict(response.headers),
-            text=response.text,
+        return self.http.build_request(
+            method, f"{self.path}{path}", params=query, content=raw, headers={k: v for k, v in sent.items() if v}
         )
-
-    async def patient(
-        self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
-    ) -> Answer:
-        """Make a request that prepares a check; wait and repeat it if the server says that it is too early."""
-        waited = 0.0
-        while True:
-            answer = await self.request(method, path, body, query=query)
-            if answer.status != _TOO_MANY or waited >= _WAIT_SECONDS_MAX:
-                return answer
-            wait = answer.headers.get("retry-after", "")
-            seconds = min(float(wait) if wait.isdecimal() else 1.0, _WAIT_SECONDS_MAX)
-            waited += seconds
-            await asyncio.sleep(seconds)
 
 
 def open_http(target: Target, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:

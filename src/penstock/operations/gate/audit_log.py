@@ -24,6 +24,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.governance.audit.chain import ChainSeal
 from penstock.governance.audit.leaves import SALT_BYTES
+from penstock.governance.keys import hide_secrets
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Principal, Request, Services
 from penstock.operations.gate.idempotency import digest_arguments
@@ -64,15 +65,15 @@ def audit_key(request: Request, principal: Principal, capability: Capability | N
         principal.tenant,
         principal.id,
         request.surface,
-        capability.name if capability else request.operation[:100],
-        subject[: limits.AUDIT_SUBJECT_CHARACTERS_MAX] if subject else None,
+        capability.name if capability else hide_secrets(request.operation)[:100],
+        _bounded(subject, limits.AUDIT_SUBJECT_CHARACTERS_MAX),
         code,
     )
 
 
 def _bounded(text: str | None, characters_max: int) -> str | None:
-    """Return a text that the caller chose as a record keeps it."""
-    return text[:characters_max] if text else None
+    """Return a text that the caller chose as a record keeps it: bounded, and without the secret of a key."""
+    return hide_secrets(text)[:characters_max] if text else None
 
 
 class _Salts:
@@ -115,7 +116,7 @@ class AuditLog:
             details["digest"] = request.approval.digest
             details["approved_by"] = [vote.principal for vote in request.approval.votes]
         elif request.idempotency_key is not None:
-            details["idempotency_key"] = request.idempotency_key
+            details["idempotency_key"] = hide_secrets(request.idempotency_key)
         if replayed:
             details["replayed"] = True
         return AuditEntry(

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from penstock.base.addresses import leads_straight
+from penstock.base.addresses import leads_straight, unescape_unreserved
 from penstock.base.ids import DEFAULT_TENANT
 
 __all__ = [
@@ -132,7 +132,11 @@ class ImportRules(msgspec.Struct, frozen=True, kw_only=True):
 
     def admits_resource(self, uri: str) -> bool:
         """True if the operator lets a resource be read. An address must lead straight to what it seems to name."""
-        return leads_straight(uri) and any(fnmatchcase(uri, pattern) for pattern in self.resources)
+        normal = unescape_unreserved(uri)
+        return leads_straight(uri) and any(
+            fnmatchcase(uri, pattern) and fnmatchcase(normal, unescape_unreserved(pattern))
+            for pattern in self.resources
+        )
 
     def is_reading(self, tool: str) -> bool:
         """True if a name means a prompt or resources of the server, and no tool of it."""

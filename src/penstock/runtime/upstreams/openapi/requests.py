@@ -1,7 +1,8 @@
 """A call of an operation as a request: address, headers, body.
 
 Arguments were checked against the schema of the tool before. What cannot be written into a request all the same is
-refused with the name of the argument. A value never leaves its place: in a path it has no slashes and no dots alone.
+refused with the name of the argument. A value never leaves its place: in a path its slashes are escaped, and no part
+of it is dots alone, however often the API decodes it.
 
 Above it: the executor for APIs. Below it: `operations` says where arguments stand.
 """
@@ -18,6 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from penstock.base.addresses import stays_in_place
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.upstreams.openapi.bodies import BodyPlan, MemberEncoding
 from penstock.runtime.upstreams.openapi.operations import ApiOperation, Parameter
@@ -25,6 +27,7 @@ from penstock.runtime.upstreams.openapi.operations import ApiOperation, Paramete
 __all__ = ["ApiRequest", "RequestProblem", "build_request"]
 
 _RESERVED: Final = ":/?#[]@!$&'()*+,;="
+_SHOWN_CHARACTERS: Final = 100
 _SEPARATORS: Final = {"spaceDelimited": "%20", "pipeDelimited": "|"}
 
 
@@ -68,8 +71,9 @@ def _path_value(parameter: Parameter, value: JsonValue) -> str:
     if value is None:
         raise RequestProblem(f"`{parameter.argument}` is missing")
     text = ",".join(_plain_items(parameter.argument, value, explode=parameter.explode))
-    if not text or text in (".", ".."):
-        raise RequestProblem(f"`{parameter.argument}` cannot be {text!r}: it is a part of the address")
+    if not text or not stays_in_place(text):
+        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+        raise RequestProblem(f"`{parameter.argument}` cannot be {shown!r}: it is a part of the address")
     return quote(text, safe=",~")
 
 

@@ -119,6 +119,12 @@ async def test_an_address_that_the_settings_do_not_list_is_not_asked_for(tmp_pat
             "docs://public/../secret/b",
             "docs://public/%2e%2e/secret/b",
             "docs://public/..%2fb",
+            "docs://public/%252e%252e/secret/b",
+            "docs://public/%25252e%25252e/secret/b",
+            "docs://public/\uff0e\uff0e/secret/b",
+            "docs://public/%EF%BC%8E%EF%BC%8E/secret/b",
+            "docs://public/%c0%ae%c0%ae/secret/b",
+            "docs://public/a?/../../secret/b",
         ):
             answer = await caller.call("upstream.call", server="books", tool="resources/read", arguments={"uri": uri})
             assert answer["error"]["code"] == "UPSTREAM_RESOURCE_EXCLUDED", uri

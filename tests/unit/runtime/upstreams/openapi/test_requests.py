@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.addresses import stays_in_place
 from penstock.runtime.upstreams.openapi.requests import ApiRequest, RequestProblem, build_request
 from tests.unit.runtime.upstreams.openapi.documents import operation
 
@@ -55,7 +56,7 @@ def test_a_parameter_with_a_media_type_is_written_as_json() -> None:
     assert dict(parse_qsl(urlsplit(request(described, {"q": {"a": 1}}).url).query)) == {"q": '{"a":1}'}
 
 
-@given(st.text(min_size=1).filter(lambda text: text not in (".", "..")))
+@given(st.text(min_size=1).filter(stays_in_place))
 def test_a_value_never_leaves_its_place_in_the_path(value: str) -> None:
     made = request({}, {"id": value}, path="/orders/{id}/items")
     path = made.url.removeprefix(f"{BASE}/orders/").removesuffix("/items")
@@ -67,7 +68,26 @@ def test_a_value_never_leaves_its_place_in_the_path(value: str) -> None:
     assert unquote(path) == value
 
 
-@pytest.mark.parametrize("value", ["", ".", "..", []])
+def test_a_name_with_a_slash_is_one_part_of_the_address() -> None:
+    assert request({}, {"id": "group/project"}, path="/projects/{id}").url == f"{BASE}/projects/group%2Fproject"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        ".",
+        "..",
+        [],
+        "../../keys",
+        "%2e%2e",
+        "%2e%2e%2fkeys",
+        "%252e%252e",
+        "\uff0e\uff0e",
+        "\u2025",
+        "%c0%ae%c0%ae",
+    ],
+)
 def test_what_would_change_the_address_is_refused(value: Any) -> None:
     with pytest.raises(RequestProblem, match="part of the address"):
         request({}, {"id": value}, path="/orders/{id}")

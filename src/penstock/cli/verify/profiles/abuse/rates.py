@@ -30,11 +30,11 @@ async def _flooded(send: Callable[[], Awaitable[Answer]]) -> Answer:
 async def _limited(kit: Kit) -> tuple[App, Answer]:
     """Return an app that is above its limit, and the answer that told it so."""
     app = await kit.app()
-    return app, await _flooded(lambda: app.agent.request("GET", "/ledgers"))
+    return app, await _flooded(lambda: app.agent.request_once("GET", "/ledgers"))
 
 
 async def _asks(app: App, headers: Mapping[str, str] | None = None) -> Answer:
-    return await app.agent.request("GET", "/ledgers", headers=headers)
+    return await app.agent.request_once("GET", "/ledgers", headers=headers)
 
 
 @ABUSE.check("Too many requests are a 429 with `agent.rate_limited` in the envelope.", "Clients act on the code.")
@@ -82,7 +82,7 @@ async def served_after_waiting(kit: Kit) -> None:
 @ABUSE.check("Reads count against a limit as well.", "Copying everything is an attack too.")
 async def reads_count(kit: Kit) -> None:
     app = await kit.app()
-    answer = await _flooded(lambda: app.agent.request("GET", "/transactions", query={"ledgerId": "ledger_main"}))
+    answer = await _flooded(lambda: app.agent.request_once("GET", "/transactions", query={"ledgerId": "ledger_main"}))
     expect(answer.status == _TOO_MANY, "429", answer)
 
 
@@ -93,21 +93,21 @@ async def mcp_is_limited(kit: Kit) -> None:
     name = await client.tool("ledger.list")
     seen: list[Answer] = []
     for _ in range(_REQUESTS_MAX // _AT_ONCE):
-        sent = (client.send("tools/call", {"name": name, "arguments": {}}) for _ in range(_AT_ONCE))
+        sent = (client.send_once("tools/call", {"name": name, "arguments": {}}) for _ in range(_AT_ONCE))
         seen = [item for item in await asyncio.gather(*sent) if item.status == _TOO_MANY or "RATE_LIMITED" in item.text]
         if seen:
             break
     if not seen:
         raise NotApplicable(f"no limit was reached with {_REQUESTS_MAX} calls; configure a lower one to check it")
     # Answers that had begun when the limit was reached have a status already; those after it have the right one.
-    seen += [await client.send("tools/call", {"name": name, "arguments": {}}) for _ in range(_AT_ONCE)]
+    seen += [await client.send_once("tools/call", {"name": name, "arguments": {}}) for _ in range(_AT_ONCE)]
     told = [answer for answer in seen if answer.status == _TOO_MANY and answer.headers.get("retry-after")]
     expect(told, "429 with Retry-After", seen[-1])
 
 
 @ABUSE.check("Strangers are limited by their address.", "Guessing tokens must not be free.")
 async def strangers_are_limited(kit: Kit) -> None:
-    answer = await _flooded(lambda: kit.agent("op_" + "G" * 43).request("GET", "/manifest"))
+    answer = await _flooded(lambda: kit.agent("op_" + "G" * 43).request_once("GET", "/manifest"))
     expect(answer.is_enveloped_refusal, "429 in the envelope", answer)
     expect(answer.headers.get("retry-after"), "Retry-After", answer)
 
@@ -120,7 +120,7 @@ async def forged_strangers_are_limited(kit: Kit) -> None:
         nonlocal count
         count += 1
         forged = {"x-forwarded-for": f"203.0.{count // 250 % 250}.{count % 250}"}
-        return kit.agent("op_" + "H" * 43).request("GET", "/manifest", headers=forged)
+        return kit.agent("op_" + "H" * 43).request_once("GET", "/manifest", headers=forged)
 
     answer = await _flooded(send)
     expect(answer.status == _TOO_MANY, "429", answer)
@@ -128,7 +128,7 @@ async def forged_strangers_are_limited(kit: Kit) -> None:
 
 @ABUSE.check("A known caller is served while strangers are limited.", "Otherwise a flood locks everybody out.")
 async def known_callers_are_served(kit: Kit) -> None:
-    await _flooded(lambda: kit.agent("op_" + "K" * 43).request("GET", "/manifest"))
+    await _flooded(lambda: kit.agent("op_" + "K" * 43).request_once("GET", "/manifest"))
     expect_data(await _asks(await kit.app()))
 
 

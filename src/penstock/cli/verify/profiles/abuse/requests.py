@@ -93,21 +93,21 @@ async def large_headers(kit: Kit) -> None:
 @ABUSE.check("The admin plane without a credential is a 401, and no 5xx.", "The reference crashed there.")
 async def admin_without_identity(kit: Kit) -> None:
     for method, path in (("GET", "/apps"), ("POST", "/apps"), ("GET", "/audit"), ("POST", "/drafts/x/approve")):
-        answer = await kit.admin_with(None).request(method, path, {} if method == "POST" else None)
+        answer = await kit.admin_with(None).request_once(method, path, {} if method == "POST" else None)
         expect_refused(answer, 401, 429)
 
 
 @ABUSE.check("An app that asks for too much is refused.", "A list without end is a way to fill a disk.")
 async def too_many_scopes(kit: Kit) -> None:
     body = {"name": "many", "scope": "personal", "scopes": [f"a.s{number}" for number in range(1_000)]}
-    expect_refused(await kit.admin.patient("POST", "/apps", body), 400, 422)
+    expect_refused(await kit.admin.request("POST", "/apps", body), 400, 422)
 
 
 @ABUSE.check("A policy that is none is refused.", "A policy that is misread may allow what it should forbid.")
 async def invalid_policy(kit: Kit) -> None:
     app = await kit.app()
     for policy in _POLICIES:
-        expect_refused(await kit.admin.patient("PATCH", f"/apps/{app.id}/policy", policy), 400, 422)
+        expect_refused(await kit.admin.request("PATCH", f"/apps/{app.id}/policy", policy), 400, 422)
 
 
 @ABUSE.check("A JSON-RPC message that cannot be read is an error, and no 5xx.", "The other door, the same care.")

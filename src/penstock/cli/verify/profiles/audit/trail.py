@@ -20,7 +20,7 @@ async def _chain(kit: Kit) -> list[Json]:
     for _ in range(3):
         app = await kit.app()
     await kit.events(lambda event: event.get("app_id") == app.id)
-    answer = await kit.admin.patient("GET", "/audit/export")
+    answer = await kit.admin.request("GET", "/audit/export")
     if not answer.is_success or not answer.items:
         raise NotApplicable(_UNVERIFIABLE)
     return answer.items
@@ -73,7 +73,7 @@ async def redaction_is_on_record(kit: Kit) -> None:
 @AUDIT.check("The server verifies its own trail.", "An administrator must be able to ask at any time.")
 async def trail_is_intact(kit: Kit) -> None:
     await kit.app()
-    answer = await kit.admin.patient("GET", "/audit/verify")
+    answer = await kit.admin.request("GET", "/audit/verify")
     if answer.status in (404, 405):
         raise NotApplicable("the server offers no verification under /audit/verify")
     data = expect_data(answer)

@@ -26,7 +26,7 @@ async def revoked_app(kit: Kit) -> None:
 async def restored_app(kit: Kit) -> None:
     app = await kit.app()
     expect_data(await kit.revoke_app(app))
-    expect_data(await kit.admin.patient("POST", f"/apps/{app.id}/restore", {}))
+    expect_data(await kit.admin.request("POST", f"/apps/{app.id}/restore", {}))
     expect_refused(await app.agent.request("GET", "/manifest"), 401, codes=_GONE)
 
 
@@ -34,7 +34,7 @@ async def restored_app(kit: Kit) -> None:
 async def restored_app_with_new_key(kit: Kit) -> None:
     app = await kit.app()
     expect_data(await kit.revoke_app(app))
-    expect_data(await kit.admin.patient("POST", f"/apps/{app.id}/restore", {}))
+    expect_data(await kit.admin.request("POST", f"/apps/{app.id}/restore", {}))
     expect_data(await (await kit.new_key(app)).agent.request("GET", "/manifest"))
 
 
@@ -42,13 +42,13 @@ async def restored_app_with_new_key(kit: Kit) -> None:
 async def no_key_for_revoked_app(kit: Kit) -> None:
     app = await kit.app()
     expect_data(await kit.revoke_app(app))
-    expect_refused(await kit.admin.patient("POST", f"/apps/{app.id}/keys", {"name": "late"}), 400, 404, 409)
+    expect_refused(await kit.admin.request("POST", f"/apps/{app.id}/keys", {"name": "late"}), 400, 404, 409)
 
 
 @AUTHZ.check("An active app cannot be deleted.", "Deleting ends what somebody still uses, without a trace.")
 async def active_app_stays(kit: Kit) -> None:
     app = await kit.app()
-    expect_refused(await kit.admin.patient("DELETE", f"/apps/{app.id}"), 400, 409)
+    expect_refused(await kit.admin.request("DELETE", f"/apps/{app.id}"), 400, 409)
     expect_data(await app.agent.request("GET", "/manifest"))
 
 
@@ -57,29 +57,29 @@ async def app_with_draft_stays(kit: Kit) -> None:
     app = await kit.app()
     await app.proposed("transaction.create", kit.expense())
     expect_data(await kit.revoke_app(app))
-    expect_refused(await kit.admin.patient("DELETE", f"/apps/{app.id}"), 400, 409)
+    expect_refused(await kit.admin.request("DELETE", f"/apps/{app.id}"), 400, 409)
 
 
 @AUTHZ.check("A revoked app without drafts can be deleted, and is gone.", "What is not needed is not kept.")
 async def revoked_app_is_deleted(kit: Kit) -> None:
     app = await kit.app()
     expect_data(await kit.revoke_app(app))
-    expect_data(await kit.admin.patient("DELETE", f"/apps/{app.id}"))
-    expect_refused(await kit.admin.patient("GET", f"/apps/{app.id}/tools"), 404)
-    listed = [item.get("id") for item in (await kit.admin.patient("GET", "/apps")).items]
+    expect_data(await kit.admin.request("DELETE", f"/apps/{app.id}"))
+    expect_refused(await kit.admin.request("GET", f"/apps/{app.id}/tools"), 404)
+    listed = [item.get("id") for item in (await kit.admin.request("GET", "/apps")).items]
     expect(app.id not in listed, "a list without the app", listed)
 
 
 @AUTHZ.check("The admin plane refuses a caller without a credential with a 401.", _STRANGER)
 async def admin_needs_credential(kit: Kit) -> None:
     _ = kit.admin
-    expect_refused(await kit.admin_with(None).request("GET", "/apps"), 401, 429)
+    expect_refused(await kit.admin_with(None).request_once("GET", "/apps"), 401, 429)
 
 
 @AUTHZ.check("A header that names an administrator is not a credential.", _STRANGER)
 async def admin_header_is_no_credential(kit: Kit) -> None:
     _ = kit.admin
-    answer = await kit.admin_with(None, **{"x-admin-user": "root"}).request("GET", "/apps")
+    answer = await kit.admin_with(None, **{"x-admin-user": "root"}).request_once("GET", "/apps")
     expect_refused(answer, 401, 403, 429)
 
 
@@ -102,7 +102,7 @@ async def agent_is_no_admin(kit: Kit) -> None:
 
 @AUTHZ.check("Asking for an app that is not there is a 404 in the envelope.", "A crash there tells nobody anything.")
 async def unknown_app(kit: Kit) -> None:
-    answer = await kit.admin.patient("POST", "/apps/app_unknown/keys", {"name": "none"})
+    answer = await kit.admin.request("POST", "/apps/app_unknown/keys", {"name": "none"})
     expect_refused(answer, 404, codes=("agent.not_found",))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from penstock.cli.verify.checks import expect
@@ -29,7 +28,7 @@ _ENDPOINTS: dict[str, tuple[str, str, Json | None]] = {
 
 async def _refuses_strangers(name: str, kit: Kit) -> None:
     method, path, body = _ENDPOINTS[name]
-    expect_refused(await kit.agent(None).request(method, path, body), *_REFUSED)
+    expect_refused(await kit.agent(None).request_once(method, path, body), *_REFUSED)
 
 
 for _name in _ENDPOINTS:
@@ -72,10 +71,13 @@ async def token_in_query(kit: Kit) -> None:
     "A key that has expired is a 401 with `agent.token_expired`.", "An expiry that is not enforced is a comment."
 )
 async def expired_key(kit: Kit) -> None:
-    app = await kit.new_key(await kit.app(), expires_in=1.5)
-    expect_data(await app.agent.request("GET", "/manifest"))
-    await asyncio.sleep(2.0)
-    expect_refused(await app.agent.request("GET", "/manifest"), 401, codes=("agent.token_expired",))
+    made = await kit.app()
+    answer = await kit.after_end(
+        lambda seconds: kit.new_key(made, expires_in=seconds),
+        lambda app: app.agent.request("GET", "/manifest"),
+        lambda answer: answer.is_success,
+    )
+    expect_refused(answer, 401, codes=("agent.token_expired",))
 
 
 @AUTHZ.check("A revoked key is a 401 on the next request.", "Revocation is for emergencies; minutes count.")
@@ -136,7 +138,7 @@ async def revoking_returns_no_secret(kit: Kit) -> None:
 @AUTHZ.check("The list of apps has no key material.", "A secret is shown once, when it is made.")
 async def apps_list_has_no_secret(kit: Kit) -> None:
     app = await kit.app()
-    answer = await kit.admin.patient("GET", "/apps")
+    answer = await kit.admin.request("GET", "/apps")
     expect_data(answer)
     mine = [item for item in answer.items if item.get("id") == app.id]
     expect(mine, f"the app {app.id} in the list", answer)

@@ -113,7 +113,7 @@ async def nothing_by_default(kit: Kit) -> None:
 async def admin_sees_the_same_tools(kit: Kit) -> None:
     app = await kit.app(scopes=(*_READS, "transaction.write"))
     own = {str(tool.get("name")) for tool in await app.manifest()}
-    seen = {str(tool.get("name")) for tool in (await kit.admin.patient("GET", f"/apps/{app.id}/tools")).items}
+    seen = {str(tool.get("name")) for tool in (await kit.admin.request("GET", f"/apps/{app.id}/tools")).items}
     expect(seen <= own, "no tool that the app does not have", sorted(seen - own))
     expect("transaction.create" in seen, "`transaction.create` for an app that may write", sorted(seen))
 
@@ -152,7 +152,7 @@ async def mcp_needs_token(kit: Kit) -> None:
     probe = await kit.mcp((await kit.shared_app()).token)
     for token in (None, "op_" + "x" * 43):
         probe.token, probe.session = token, None
-        answer = await probe.send("tools/list")
+        answer = await probe.send_once("tools/list")
         expect(answer.status in (401, 429), "401", str(answer))
 
 

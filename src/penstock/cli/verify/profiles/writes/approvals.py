@@ -112,7 +112,7 @@ async def other_agent_does_not_approve(kit: Kit) -> None:
 
 @WRITES.check("An agent with rights to everything cannot approve its own draft.", "Rights of a model are not a person.")
 async def powerful_requester_does_not_approve(kit: Kit) -> None:
-    made = await kit.admin.patient("POST", "/apps", {"name": "powerful", "scope": "personal", "scopes": ["*"]})
+    made = await kit.admin.request("POST", "/apps", {"name": "powerful", "scope": "personal", "scopes": ["*"]})
     if not made.is_success:
         return  # a server that gives no agent such rights has done more than is asked for
     token = str(made.data.get("token"))
@@ -129,7 +129,7 @@ async def key_maker_does_not_approve(kit: Kit) -> None:
     if kit.target.approver_key is None:
         raise NotApplicable("no approver's key was given, so that the keys are made by whoever approves")
     _, draft, payload = await _waiting(kit)
-    answer = await kit.admin.patient("POST", f"/drafts/{draft}/approve", {})
+    answer = await kit.admin.request("POST", f"/drafts/{draft}/approve", {})
     expect_refused(answer, 401, 403)
     await _expect_nothing(kit, answer, payload)
 
@@ -190,7 +190,7 @@ async def _person(kit: Kit, name: str, kind: str = "person") -> Json:
 @WRITES.check("Nobody approves without a credential.", "A link that was forwarded must not be an approval.")
 async def stranger_does_not_approve(kit: Kit) -> None:
     _, draft, payload = await _waiting(kit)
-    answer = await kit.admin_with(None).request("POST", f"/drafts/{draft}/approve", {})
+    answer = await kit.admin_with(None).request_once("POST", f"/drafts/{draft}/approve", {})
     expect_refused(answer, 401, 403, 429)
     await _expect_nothing(kit, answer, payload)
 
@@ -221,7 +221,7 @@ async def draft_of_revoked_app(kit: Kit) -> None:
 async def draft_of_restored_app(kit: Kit) -> None:
     app, draft, payload = await _waiting(kit)
     expect_data(await kit.revoke_app(app))
-    expect_data(await kit.admin.patient("POST", f"/apps/{app.id}/restore", {}))
+    expect_data(await kit.admin.request("POST", f"/apps/{app.id}/restore", {}))
     await _expect_nothing(kit, await kit.approve(draft), payload)
 
 

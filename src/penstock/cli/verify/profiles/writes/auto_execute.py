@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from secrets import token_hex
 
 from penstock.cli.verify.checks import NotApplicable, expect
@@ -21,6 +20,10 @@ def _expect_draft(answer: Answer, *codes: str) -> None:
     data = expect_data(answer)
     expect(data.get("status") == "draft", "a draft", answer)
     expect(data.get("autoExecuteDeniedCode") in codes, f"autoExecuteDeniedCode {' or '.join(codes)}", answer)
+
+
+def _is_executed(answer: Answer) -> bool:
+    return answer.data.get("status") == "executed"
 
 
 async def _preflighted(kit: Kit, app: App) -> tuple[Json, Json]:
@@ -64,17 +67,19 @@ async def no_action_granted(kit: Kit) -> None:
 
 @WRITES.check("A grant ends when it says.", "A grant for an hour that lasts forever is a grant forever.")
 async def grant_ends(kit: Kit) -> None:
-    app = await kit.app(auto_execute=writes_enabled(seconds=1.5))
-    executed(await app.act("transaction.create", kit.expense(), execute=True))
-    await asyncio.sleep(2.0)
-    _expect_draft(await app.act("transaction.create", kit.expense(), execute=True), "agent.auto_execute_expired")
+    answer = await kit.after_end(
+        lambda seconds: kit.app(auto_execute=writes_enabled(seconds)),
+        lambda app: app.act("transaction.create", kit.expense(), execute=True),
+        _is_executed,
+    )
+    _expect_draft(answer, "agent.auto_execute_expired")
 
 
 @WRITES.check("A grant without an end is not accepted.", "Standing grants are forgotten, and then found by others.")
 async def grant_needs_an_end(kit: Kit) -> None:
     app = await kit.app()
     body = {"writes": {"enabled": True, "expires_at": None}}
-    answer = await kit.admin.patient("PATCH", f"/apps/{app.id}/auto-execute", body)
+    answer = await kit.admin.request("PATCH", f"/apps/{app.id}/auto-execute", body)
     if answer.is_success:
         tried = await app.act("transaction.create", kit.expense(), execute=True)
         expect(tried.data.get("status") == "draft", "a refusal of the grant, or a draft", tried)
@@ -130,10 +135,12 @@ async def preflight_needed(kit: Kit) -> None:
 
 @WRITES.check("High risk after the end of its grant is a draft.", "A grant ends for the dangerous half too.")
 async def high_risk_grant_ends(kit: Kit) -> None:
-    app = await kit.app(auto_execute=high_risk_enabled(seconds=2.0))
-    payload, more = await _preflighted(kit, app)
-    await asyncio.sleep(2.5)
-    _expect_draft(await app.act(_DELETE, payload, **more), "agent.auto_execute_expired")
+    async def delete(app: App) -> Answer:
+        payload, more = await _preflighted(kit, app)
+        return await app.act(_DELETE, payload, **more)
+
+    answer = await kit.after_end(lambda seconds: kit.app(auto_execute=high_risk_enabled(seconds)), delete, _is_executed)
+    _expect_draft(answer, "agent.auto_execute_expired")
 
 
 @WRITES.check("An action of high risk that the grant does not name is a draft.", "A grant names what it is for.")
@@ -178,6 +185,6 @@ async def grant_belongs_to_app(kit: Kit) -> None:
 async def grant_in_the_past(kit: Kit) -> None:
     app = await kit.app()
     body = {"writes": {"enabled": True, "expires_at": moment(-3_600)}}
-    await kit.admin.patient("PATCH", f"/apps/{app.id}/auto-execute", body)
+    await kit.admin.request("PATCH", f"/apps/{app.id}/auto-execute", body)
     tried = await app.act("transaction.create", kit.expense(), execute=True)
     expect(tried.data.get("status") == "draft", "a draft", tried)

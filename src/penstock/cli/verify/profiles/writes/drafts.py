@@ -107,7 +107,7 @@ async def drafts_are_listed(kit: Kit) -> None:
     app = await kit.app()
     kept, ended = [await app.proposed("transaction.create", kit.expense()) for _ in range(2)]
     expect_data(await kit.reject(ended))
-    answer = await kit.admin.patient("GET", f"/drafts?appId={app.id}&status=draft")
+    answer = await kit.admin.request("GET", f"/drafts?appId={app.id}&status=draft")
     expect_data(answer)
     expect([item.get("id") for item in answer.items] == [kept], f"the draft {kept} alone", answer)
 
