@@ -186,6 +186,7 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     approvers: Any = None
     answered_by: str = "people"
     decline: Any = None
+    decides: str | None = None
     ask: dict[str, Any] | None = None
     sign_in: bool = False
     votes: list[dict[str, Any]] = msgspec.field(default_factory=list)
