@@ -55,7 +55,7 @@ async def queue(visit: Visit) -> Shown:
         page = await visit.call("draft.list", status=tab, limit=limits.CONSOLE_ROWS, cursor=cursor)
         drafts, others = page["items"], 0
     else:
-        page = await _waiting_page(visit, cursor)
+        page = await visit.call("approval.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
         waiting = [item for item in page["items"] if tab == "open" or item["decidable"]]
         drafts = [item["draft"] for item in waiting if item["draft"] is not None]
         questions = [item for item in waiting if item["draft"] is None]
@@ -63,19 +63,6 @@ async def queue(visit: Visit) -> Shown:
     given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS, "questions": questions}
     given["drafts"] = [{**item, **summary_of(item)} for item in drafts]
     return Page("approvals/queue.html", {**given, "status": tab, "others": others, "now": visit.now.isoformat()})
-
-
-async def _waiting_page(visit: Visit, cursor: str | None) -> dict[str, Any]:
-    """Return a page of what waits; only held calls for those from whom policies hide what runs say."""
-    try:
-        page: dict[str, Any] = await visit.call("approval.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
-    except PenstockError as error:
-        if error.code != "FIELDS_HIDDEN":
-            raise
-        listed = await visit.call("draft.list", status="open", limit=limits.CONSOLE_ROWS, cursor=cursor)
-        calls = [{"draft": item, "decidable": item["decidable"]} for item in listed["items"]]
-        return {"items": calls, "next_cursor": listed["next_cursor"]}
-    return page
 
 
 async def draft(visit: Visit) -> Shown:

@@ -78,15 +78,13 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
     route=Route(method="GET", path="/approvals", query=("mine", "limit", "cursor")),
     scopes=("draft:read",),
     reads=True,
-    reveals="runs",
-    errors=("FIELDS_HIDDEN",),
     examples=(Example(arguments={"mine": True}),),
 )
 async def approval_list(context: Context, given: ListApprovals) -> ApprovalPage:
     """List what waits for a decision.
 
     Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for callers
-    who may read executions.
+    who may read executions; `prompt` is null where a policy hides fields of the workflow from you.
     """
     query = RunQuery(statuses=_WAITING, limit=given.limit, cursor=given.cursor, tenant=context.tenant)
     page = await context.services.store.list_runs(query)

@@ -150,6 +150,8 @@ class _Looking(NamedTuple):
             return await self._history(capability, value)
         if (listed := _member(value, "items")) and isinstance(listed, list) and _is_draft(listed[0]):
             return _with(value, items=[await self._draft(item) for item in listed])
+        if listed and isinstance(listed, list) and _has(listed[0], "question", "decidable", "draft"):
+            return _with(value, items=[await self._waiting(item) for item in listed])
         if _is_draft(value):
             return await self._draft(value)
         if isinstance(value, ExecutionResult | ExecutionView) or _has(value, "execution_id", "output"):
@@ -180,6 +182,13 @@ class _Looking(NamedTuple):
             return value
         given = arguments if isinstance(arguments, dict) else {}
         return _with(value, result=await self.answer_of(str(_member(value, "operation")), given, result))
+
+    async def _waiting(self, value: Any) -> Any:
+        """Return something that waits for a decision, without the text of a run that has hidden fields."""
+        row = await self.row(_member(value, "id"))
+        if _member(value, "draft") is not None or (row is not None and not await self.hides_contents(row)):
+            return value
+        return _with(value, question=_with(_member(value, "question"), prompt=None, prompt_ref=None))
 
     async def _review(self, value: Any) -> Any:
         row = await self.row(_member(value, "draft_id"))

@@ -241,3 +241,20 @@ def test_every_operation_that_answers_with_contents_of_runs_says_so() -> None:
         and (item.reveals is None or item.reveals({}) is None)
     }
     assert found == set()
+
+
+def test_what_waits_is_listed_without_what_a_run_with_hidden_fields_asks(open_caller: OpenGate) -> None:
+    ask = {"id": "ask", "type": "interrupt", "message": "Charge ${ .input.card }?", "answer": {"type": "boolean"}}
+    asks = {**PAY, "nodes": [ask, *PAY["nodes"]]}
+
+    async def test(caller: Caller) -> None:
+        blind, sees = await prepared(caller)
+        await caller.call("workflow.update", workflow_id="pay", document=asks)
+        started = await caller.call("workflow.execute", workflow_id="pay", input={"card": CARD}, sync=True)
+        assert CARD in await everything(sees, "approval.list")
+        (item,) = (await blind.call("approval.list"))["items"]
+        assert (item["id"], item["decidable"], item["question"]["decides"]) == (started["execution_id"], True, "")
+        assert item["question"]["prompt"] is None
+        assert CARD not in await everything(blind, "approval.list")
+
+    run(open_caller, test)

@@ -22,7 +22,7 @@ class AsyncApprovals:
         """List what waits for a decision.
 
         Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for
-        callers who may read executions.
+        callers who may read executions; `prompt` is null where a policy hides fields of the workflow from you.
         """
         return await self._caller.invoke(
             "approval.list", {"mine": mine, "limit": limit, "cursor": cursor}, ApprovalPage
