@@ -623,3 +623,10 @@ async def test_a_stream_of_a_client_that_leaves_ends_and_the_task_goes_on(server
             return (await client.get_task(GetTaskRequest(id=task_id))).status.state == ASKING
 
         await until(asks)
+
+
+def test_a_mistyped_state_is_refused_with_the_nearest_one(server: LiveServer) -> None:
+    params = {"status": "TASK_STATE_COMPLETE"}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": params}
+    message = server.call("POST", "/a2a/finder", request)["error"]["message"]
+    assert message == "`status`: unknown value `TASK_STATE_COMPLETE`; did you mean `TASK_STATE_COMPLETED`?"

@@ -13,6 +13,7 @@ from penstock.a2a.errors import INVALID_PARAMS, RpcError
 from penstock.a2a.exchange import Exchange
 from penstock.a2a.tasks import ASKING, ENDED, WORKING, task_of
 from penstock.base import limits
+from penstock.base.choices import refuse_choice
 from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.runs.statuses import RUN_STATUSES
@@ -28,6 +29,8 @@ _STATUSES: Final[dict[str, list[str]]] = {
     WORKING: [status for status in _OPEN if status not in ("waiting_input", "waiting_approval")],
 }
 _STATES_NEVER_TAKEN: Final = ("TASK_STATE_SUBMITTED", "TASK_STATE_REJECTED", "TASK_STATE_AUTH_REQUIRED")
+_STATES: Final = (*_STATUSES, *_STATES_NEVER_TAKEN)
+_NO_STATE: Final = f"`status` must be one of {', '.join(_STATES)}"
 _UNSPECIFIED: Final = "TASK_STATE_UNSPECIFIED"
 
 Waited = Callable[[str], Awaitable[dict[str, Any]]]
@@ -103,8 +106,8 @@ def _state(params: JsonObject) -> str | None:
     state = params.get("status")
     if state is None or state == _UNSPECIFIED:
         return None
-    if not isinstance(state, str) or state not in (*_STATUSES, *_STATES_NEVER_TAKEN):
-        raise _invalid(f"`status` must be one of {', '.join((*_STATUSES, *_STATES_NEVER_TAKEN))}")
+    if not isinstance(state, str) or state not in _STATES:
+        raise _invalid(f"`status`: {refuse_choice(state, _STATES)}" if isinstance(state, str) else _NO_STATE)
     return state
 
 

@@ -170,7 +170,8 @@ async def _verify_audit(exchange: Exchange) -> Any:
 
 async def _export_audit(exchange: Exchange) -> Any:
     query = exchange.query("after_seq")
-    arguments: JsonObject = {"after_seq": int(query["after_seq"])} if query.get("after_seq", "").isdecimal() else {}
+    after = query.get("after_seq")
+    arguments: JsonObject = {} if after is None else {"after_seq": int(after) if after.isdecimal() else after}
     return await exchange.call("audit.export", arguments)
 
 

@@ -13,6 +13,7 @@ from penstock.agent_profile.codes import profile_code
 from penstock.agent_profile.drafts import draft_data, draft_status, key_of
 from penstock.agent_profile.exchange import Exchange
 from penstock.agent_profile.views import apps_of_keys, kind_of
+from penstock.base.choices import refuse_choice
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject
 
@@ -48,7 +49,8 @@ async def list_drafts(exchange: Exchange) -> JsonObject:
     query = exchange.query("appId", "status")
     wanted = query.get("status")
     if wanted is not None and wanted not in _STATUSES:
-        raise Rejected("UNKNOWN_PARAMETER", f"status: {wanted[:40]!r} is none", f"known are: {', '.join(_STATUSES)}")
+        message = f"status: {refuse_choice(wanted, _STATUSES)}"
+        raise Rejected("UNKNOWN_PARAMETER", message, f"use one of {', '.join(_STATUSES)}")
     arguments: JsonObject = {} if wanted is None else {"status": "open" if wanted == "draft" else "ended"}
     drafts = await exchange.pages("draft.list", arguments)
     found = []

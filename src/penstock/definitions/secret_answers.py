@@ -82,16 +82,17 @@ def with_values(value: JsonValue, places: Mapping[str, JsonValue]) -> JsonValue:
 
 
 def without_values_of(found: Iterable[Violation], secrets: Mapping[str, JsonValue]) -> tuple[Violation, ...]:
-    """Return the violations with every secret value masked in their messages."""
+    """Return the violations with every secret value masked in what they say."""
     hidden = sorted({text for value in secrets.values() for text in _texts(value) if text}, key=len, reverse=True)
     return tuple(_masked(item, hidden) for item in found) if hidden else tuple(found)
 
 
 def _masked(violation: Violation, hidden: list[str]) -> Violation:
-    message = violation.message
+    message, subject = violation.message, violation.subject
     for text in hidden:
         message = message.replace(text, SECRET_MASK)
-    return Violation(violation.instance_path, violation.keyword, message, violation.subject)
+        subject = None if subject is None else subject.replace(text, SECRET_MASK)
+    return Violation(violation.instance_path, violation.keyword, message, subject)
 
 
 def _texts(value: JsonValue) -> Iterator[str]:

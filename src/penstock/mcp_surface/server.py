@@ -23,7 +23,7 @@ from penstock.mcp_surface.audit import record_refusal
 from penstock.mcp_surface.callers import TASKS_EXTENSION, Caller
 from penstock.mcp_surface.calls.calls import ToolCalls
 from penstock.mcp_surface.calls.methods import ToolMethods
-from penstock.mcp_surface.eras.log_messages import set_level
+from penstock.mcp_surface.eras.log_messages import refuse_unknown_level, set_level
 from penstock.mcp_surface.handlers import CallerOf, Context, Handler, Requests, is_on_record, known_error, reason_for
 from penstock.mcp_surface.metrics import McpMetrics
 from penstock.mcp_surface.options import McpOptions
@@ -167,6 +167,7 @@ def build_mcp_server(
     server.middleware.insert(0, parts.metrics.middleware)
     server.middleware.insert(1, parts.count)
     server.middleware.insert(2, _refuse_unwritable)
+    server.middleware.insert(3, refuse_unknown_level)
     server.middleware.append(parts.subscriptions.before_session)
     for handler in parts.handlers:
         # Not through the constructor: it warns about `logging/setLevel`, which clients of the handshake era need.

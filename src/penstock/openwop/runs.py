@@ -105,7 +105,8 @@ async def _send_stream(exchange: Exchange, stream: EventStream) -> None:
 
 
 async def _create(exchange: Exchange) -> _Answer:
-    if exchange.headers.get("x-dedup", "").lower() == "enforce":
+    # A mistyped value means the same: a caller who relies on it must not get a second run.
+    if exchange.headers.get("x-dedup", ""):
         raise wire_rejected("X-Dedup is not supported here; send an Idempotency-Key")
     if "x-force-engine-version" in exchange.headers:
         raise Denied("ENGINE_VERSION_FORCED", "the engine's version cannot be forced here")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.base import limits
+from penstock.base.choices import refuse_choice
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
@@ -64,7 +65,7 @@ def _modes(text: str | None) -> frozenset[str]:
     unknown = [name for name in names if name not in STREAM_MODES]
     if unknown:
         supported: list[JsonValue] = list(STREAM_MODES)
-        message = f"there is no stream mode {unknown[0][:50]!r} here"
+        message = f"streamMode: {refuse_choice(unknown[0], STREAM_MODES)}"
         raise Rejected("STREAM_EVENTS_UNKNOWN", message, "", {"supported": supported})
     return frozenset(names)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from tests.live.mcp.broken_messages import META
 from tests.live.mcp.clients import ERAS, connected
@@ -47,6 +48,14 @@ async def lines_of(server: LiveServer, era: str, level: str | None) -> list[tupl
         assert result.is_error is False
     assert marks == [True] * len(heard), "a model chose the arguments"
     return heard
+
+
+async def test_a_level_that_does_not_exist_is_refused_with_the_nearest_one(server: LiveServer) -> None:
+    async with connected(server, "2026-07-28") as client:
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("talk", meta={types.LOG_LEVEL_META_KEY: "warnin"})  # type: ignore[arg-type]
+    assert refused.value.error.code == types.INVALID_PARAMS
+    assert "unknown value `warnin`; did you mean `warning`?" in refused.value.error.message
 
 
 @eras

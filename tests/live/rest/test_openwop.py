@@ -263,6 +263,11 @@ def test_errors_are_the_closed_envelope(server: LiveServer, client: OpenwopClien
     mode = server.request("GET", "/v1/runs/x/events?streamMode=values")
     assert (mode.status, mode.json()["error"]) == (400, "unsupported_stream_mode")
     assert mode.json()["details"]["supported"] == ["updates", "debug"]
+    mistyped = server.request("GET", "/v1/runs/x/events?streamMode=update")
+    assert mistyped.json()["message"] == "streamMode: unknown value `update`; did you mean `updates`?"
+    for value in ("enforce", "enforced"):
+        run = server.request("POST", "/v1/runs", b'{"workflowId": "count"}', headers={"X-Dedup": value})
+        assert (run.status, run.json()["error"]) == (400, "validation_error")
 
 
 def test_a_key_needs_our_scopes(server: LiveServer) -> None:

@@ -349,3 +349,13 @@ def test_fields_that_an_app_may_not_see_are_not_in_the_answer_to_a_change_either
         assert "Vienna" not in str(answer.json())
 
     run(tmp_path, test)
+
+
+def test_an_unknown_state_and_a_position_that_is_no_number_are_refused(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        answer = await client("GET", f"{ADMIN}/drafts?status=confirm")
+        assert answer.status == 400
+        assert answer.json()["message"].startswith("status: unknown value `confirm`; did you mean `confirmed`?")
+        assert (await client("GET", f"{ADMIN}/audit/export?after_seq=x")).status == 400
+
+    run(tmp_path, test)

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import Rejected
-from penstock.definitions.schemas.compiled import CompiledSchema, load_schema
-from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values
+from penstock.definitions.schemas.compiled import CompiledSchema, load_schema, violations
+from penstock.definitions.schemas.misfits import tell_violation
+from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values, without_values_of
 from penstock.definitions.validate import validate_document
 
 SECRET: dict[str, Any] = {"type": "string", "writeOnly": True}
@@ -66,6 +67,14 @@ def test_the_paths_of_a_schema_are_those_of_its_values() -> None:
     }
     assert secret_paths({"$ref": "#/$defs/d0", "$defs": {**doubling, "d24": SECRET}}) == ((),)
     assert secret_paths({"properties": {"a": {"type": "string"}}}) == ()
+
+
+def test_a_secret_value_that_is_not_among_the_choices_is_not_repeated() -> None:
+    compiled = load_schema({"properties": {"pin": {"writeOnly": True, "enum": ["0000"]}}})
+    assert isinstance(compiled, CompiledSchema)
+    value: Any = {"pin": "s3cret"}
+    [found] = without_values_of(violations(compiled, value), secrets_in(compiled, value))
+    assert tell_violation(found, compiled.schema) == "unknown value `***`; use `0000`"
 
 
 def test_values_are_put_in_their_places() -> None:

@@ -54,6 +54,8 @@ async def test_methods_are_answered_without_a_handshake(tmp_path: Path) -> None:
         assert (await asked(client, "ping"))["result"] == {}
         assert (await asked(client, "logging/setLevel", {"level": "info"}))["result"] == {}
         assert (await asked(client, "logging/setLevel", {"level": "loud"}))["error"]["code"] == -32602
+        mistyped = (await asked(client, "logging/setLevel", {"level": "warn"}))["error"]
+        assert mistyped["message"] == "level: unknown value `warn`; did you mean `warning`?"
         assert {"greet", "refund_order"} <= {
             tool["name"] for tool in (await asked(client, "tools/list"))["result"]["tools"]
         }

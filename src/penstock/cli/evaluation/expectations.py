@@ -30,6 +30,7 @@ from penstock.definitions.jq.expressions import (
     compile_expression,
 )
 from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, compile_schema
+from penstock.definitions.source.findings import suggestion
 
 __all__ = ["Check", "Expectation", "JudgeWanted", "Outcome", "checks_of", "mistake_in", "read_expectation"]
 
@@ -132,7 +133,9 @@ def _read(expect: JsonValue) -> Expectation:
         raise _Mistake("`expect.error` must be the code of an error")
     default = "completed" if error is None else "failed"
     if status is not None and status not in _STATUSES:
-        raise _Mistake(f"`expect.status` must be one of {', '.join(_STATUSES)}")
+        meant = suggestion(status, _STATUSES) if isinstance(status, str) else None
+        message = f"`expect.status` must be one of {', '.join(_STATUSES)}"
+        raise _Mistake(f"{message}; {meant}" if meant else message)
     return Expectation(
         status=default if status is None else str(status),
         error=error,

@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 
-__all__ = ["Violation", "violations_of"]
+__all__ = ["CHOICES", "Violation", "violations_of"]
 
 # Keywords that hold schemas by name: the next part of a path is a name, not a keyword.
 NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
@@ -27,13 +27,16 @@ DESCENDING = frozenset(
 # Keywords that hold a list of schemas: the next part of a path is a number.
 NUMBERED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 FALSE_SCHEMA = "false schema"
+CHOICES = frozenset({"const", "enum"})
+"""Keywords that list the values there are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One way in which a value does not fit: where (JSON pointer), which keyword, and AJV's message.
 
-    `subject` is the property that a violation of `required`, `additionalProperties` or a similar keyword is about.
+    `subject` is the property that a violation of `required`, `additionalProperties` or a similar keyword is about; of
+    `enum` and `const` it is the given text.
     """
 
     instance_path: str
@@ -73,7 +76,8 @@ def violations_of(error: jsonschema_rs.ValidationError, schema: JsonObject, valu
         return
     keyword = FALSE_SCHEMA if kind.name == "falseSchema" else kind.name
     words = MESSAGES.get(keyword)
-    yield Violation(path, keyword, error.message if words is None else words(error, schema))
+    given = error.instance if keyword in CHOICES and isinstance(error.instance, str) else None
+    yield Violation(path, keyword, error.message if words is None else words(error, schema), given)
     yield from _conditionals(error)
 
 

@@ -5,16 +5,14 @@ Every reader and check in `definitions` returns findings; the surfaces print or 
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
 
+from penstock.base.choices import nearest
 from penstock.base.json import JsonObject
 from penstock.base.limits import GUESS_CHARACTERS_MAX, GUESS_COMPARISONS_MAX
 
 __all__ = ["Finding", "NameSuggestions", "Position", "Severity", "nearest", "suggestion"]
 
-# Below this similarity a suggestion confuses more than it helps.
-SIMILARITY_MIN = 0.6
 # Nobody reads a hint with more names than this.
 _LISTED_MAX = 6
 
@@ -67,15 +65,6 @@ class Finding:
             "keyword": self.keyword,
         }
         return {name: value for name, value in fields.items() if value is not None}
-
-
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that is most similar to `word`, or None when none is close."""
-    by_folded: dict[str, str] = {}
-    for candidate in candidates:
-        by_folded.setdefault(candidate.casefold(), candidate)
-    matches = get_close_matches(word.casefold(), by_folded, n=1, cutoff=SIMILARITY_MIN)
-    return by_folded[matches[0]] if matches else None
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str | None:

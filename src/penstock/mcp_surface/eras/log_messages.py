@@ -13,13 +13,15 @@ from typing import Any, Final, get_args
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from penstock.base.choices import list_choices, refuse_choice
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.content.blocks import untrusted_meta
 from penstock.mcp_surface.eras.sdk_internals import connection_of
 
-__all__ = ["logging_to", "set_level", "severity"]
+__all__ = ["logging_to", "refuse_unknown_level", "set_level", "severity"]
 
 _LEVELS: Final[tuple[types.LoggingLevel, ...]] = get_args(types.LoggingLevel)
 _DEFAULT: Final[types.LoggingLevel] = "info"
@@ -78,3 +80,13 @@ def _wanted(context: Context) -> types.LoggingLevel | None:
         return chosen
     asked = (context.meta or {}).get(types.LOG_LEVEL_META_KEY)
     return next((name for name in _LEVELS if name == asked), None)
+
+
+async def refuse_unknown_level(ctx: Context, call_next: Callable[[Context], Awaitable[Any]]) -> Any:
+    """Middleware that refuses a request whose `_meta` asks for log lines of a level that does not exist."""
+    asked = (ctx.meta or {}).get(types.LOG_LEVEL_META_KEY)
+    if asked is not None and asked not in _LEVELS and ctx.request_id is not None:
+        problem = refuse_choice(asked, _LEVELS) if isinstance(asked, str) else f"must be {list_choices(_LEVELS)}"
+        message = f"Invalid params: _meta.{types.LOG_LEVEL_META_KEY}: {problem}"
+        raise MCPError(code=types.INVALID_PARAMS, message=message)
+    return await call_next(ctx)

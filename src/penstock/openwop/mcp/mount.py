@@ -21,6 +21,7 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.asgi import READS, client_left, send_body
+from penstock.base.choices import refuse_choice
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.audit import MESSAGE, reason_of, record_error, record_refusal
@@ -275,9 +276,10 @@ async def _empty_result(caller: Caller, params: JsonObject) -> JsonObject:
 
 async def _set_level(caller: Caller, params: JsonObject) -> JsonObject:
     """Check the level and do nothing: responses here cannot carry log messages."""
-    if _text(params, "level") not in _LEVELS:
+    level = _text(params, "level")
+    if level not in _LEVELS:
         levels: list[JsonValue] = [*sorted(_LEVELS)]
-        raise ProtocolFault(INVALID_PARAMS, "there is no such level", {"levels": levels})
+        raise ProtocolFault(INVALID_PARAMS, f"level: {refuse_choice(level, _LEVELS)}", {"levels": levels})
     return {}
 
 

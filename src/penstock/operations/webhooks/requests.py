@@ -24,6 +24,7 @@ from penstock.definitions.canonical import canonical_json
 from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator, Expression
 from penstock.definitions.jq.templates import render
 from penstock.definitions.schemas.misfits import tell_violations, unfit_message
+from penstock.definitions.secret_answers import secrets_in, without_values_of
 from penstock.definitions.webhooks import WebhookTrigger
 from penstock.operations.runs.fields import CHOSEN_ID
 
@@ -176,7 +177,8 @@ def _check_body(trigger: WebhookTrigger, body: JsonValue, evaluator: Evaluator) 
         return
     found = evaluator.violations(trigger.schema, body)
     if found:
-        listed = tell_violations(trigger.schema.schema, found)
+        shown = without_values_of(found, secrets_in(trigger.schema, body))
+        listed = tell_violations(trigger.schema.schema, shown)
         message = unfit_message("the body does not fit:", listed)
         raise Rejected("WEBHOOK_BODY_INVALID", message, "see `errors` for every mistake", {"errors": listed})
 

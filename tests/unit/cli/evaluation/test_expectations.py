@@ -80,6 +80,7 @@ def test_all_that_is_said_is_compared_unless_the_run_did_not_end_as_it_should() 
         ([], "must be an object"),
         ({"exect": 1}, "no member 'exect'"),
         ({"status": "done"}, "must be one of"),
+        ({"status": "waiting-input"}, "did you mean `waiting_input`?"),
         ({"error": {"code": "X"}}, "must be the code"),
         ({"schema": {"type": "objekt"}}, "`expect.schema`"),
         ({"schema": []}, "must be an object"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, object_or_empty
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
 from penstock.definitions.schemas.misfits import tell_violations, unfit_message
 
@@ -19,10 +19,19 @@ SCHEMA: JsonObject = {
         "sync": {"type": "boolean"},
         "parts": {"type": "array", "items": {"$ref": "#/$defs/part"}},
         "one/of": {"anyOf": [{"$ref": "#/$defs/part"}, {"type": "null"}]},
+        "mode": {"anyOf": [{"enum": ["in_process", "host_mediated"]}, {"type": "null"}]},
+        "modes": {"type": "array", "items": {"$ref": "#/$defs/mode"}},
+        "by_mode": {"type": "object", "propertyNames": {"enum": ["in_process", "host_mediated"]}},
+        "kind": {"const": "mcp"},
+        "level": {"enum": ["high", 1, None]},
     },
     "additionalProperties": False,
-    "$defs": {"part": PART},
+    "$defs": {"part": PART, "mode": {"enum": ["in_process", "host_mediated"]}},
 }
+MEANT = "unknown value `host-mediated`; did you mean `host_mediated`?"
+
+
+PROPERTIES = frozenset(object_or_empty(SCHEMA["properties"]))
 
 
 def told(schema: JsonObject, value: Any) -> list[Any]:
@@ -43,6 +52,27 @@ def told(schema: JsonObject, value: Any) -> list[Any]:
 )
 def test_an_unknown_member_is_named_with_the_nearest_one(value: Any, pointer: str, message: str) -> None:
     assert (pointer, message) in [(item["pointer"], item["message"]) for item in told(SCHEMA, value)]
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer", "message"),
+    [
+        ({"mode": "host-mediated"}, "/input/mode", MEANT),
+        ({"mode": "zzz"}, "/input/mode", "unknown value `zzz`; use `in_process` or `host_mediated`"),
+        ({"mode": 7}, "/input/mode", "must be `in_process` or `host_mediated`"),
+        ({"modes": ["in_process", "host-mediated"]}, "/input/modes/1", MEANT),
+        ({"by_mode": {"host-mediated": 1}}, "/input/by_mode", MEANT),
+        ({"kind": "mpc"}, "/input/kind", "unknown value `mpc`; did you mean `mcp`?"),
+        ({"level": "hihg"}, "/input/level", "unknown value `hihg`; did you mean `high`?"),
+    ],
+)
+def test_an_unknown_value_is_named_with_the_nearest_one(value: Any, pointer: str, message: str) -> None:
+    assert (pointer, message) in [(item["pointer"], item["message"]) for item in told(SCHEMA, value)]
+
+
+def test_a_long_unknown_value_is_shortened() -> None:
+    [long] = told({"enum": ["a"]}, "x" * 100_000)
+    assert len(long["message"]) < 200
 
 
 def test_the_first_mistake_is_in_the_sentence_and_the_others_are_counted() -> None:
@@ -77,6 +107,6 @@ def test_a_schema_that_refers_to_itself_is_read_to_an_end() -> None:
 
 @given(st.dictionaries(st.text(max_size=20), st.none(), max_size=5))
 def test_every_unknown_member_is_named(value: dict[str, None]) -> None:
-    unknown = [name for name in value if name not in ("sync", "parts", "one/of")]
+    unknown = [name for name in value if name not in PROPERTIES]
     messages = "\n".join(str(item["message"]) for item in told(SCHEMA, value))
     assert all(f"unknown member `{name}`" in messages for name in unknown)
