@@ -86,10 +86,11 @@ UNREADABLE = (sqlite3.DatabaseError, CorruptHistory, TypeError, ValueError)
 def append_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry], seal: Seal) -> None:
     """Number, seal and append entries: all of them, or none if the transaction is rolled back."""
     try:
-        _append_after(connection, entries, seal, sealed_end)
-    except sqlite3.IntegrityError:
-        # Somebody else wrote a row after the sealed end. It stays, so that it is found, and records go on after a gap.
-        _append_after(connection, entries, seal, end_after_gap)
+        try:
+            _append_after(connection, entries, seal, sealed_end)
+        except sqlite3.IntegrityError:
+            # Somebody else wrote a row after the sealed end. It stays, so that it is found; records go on after a gap.
+            _append_after(connection, entries, seal, end_after_gap)
     except sqlite3.Error as error:
         raise _as_store_error(error) from error
 
