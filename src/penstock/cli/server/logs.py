@@ -8,6 +8,9 @@ The lines of one turn of the event loop are written in one piece: a server under
 each write costs more than the line. A warning or worse is written at once, with everything before it. So is a line that
 is logged outside of the loop or in another thread.
 
+What fails because a dependency cannot answer, such as a store on a full disk, fails with every request. It gets one
+line a minute, without a traceback, which counts what was left out.
+
 Above it: `serve`, `worker`, `dev`, `mcp`. Below it: records, and the standard library's logging.
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +29,7 @@ from typing import NamedTuple, TextIO
 import msgspec
 
 from penstock.app.settings.model import LoggingSettings
+from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import TYPES, Body, commands, events
 from penstock.engine.state import RunState
@@ -35,6 +40,7 @@ __all__ = [
     "BatchingHandler",
     "LineFormatter",
     "LogEvent",
+    "OutageFilter",
     "configure_logging",
     "level_of",
     "log_commit",
@@ -44,6 +50,8 @@ __all__ = [
 _LOGGER = logging.getLogger("penstock.worker")
 # Nearly all commits are of a few kinds, and have few records.
 _KINDS_OF_COMMITS_KEPT, _RECORDS_OF_KIND_MAX = 256, 32
+# How often the log says that a dependency still cannot answer.
+_OUTAGE_SECONDS = 60.0
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:")
 
@@ -168,6 +176,30 @@ def _value(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=True)
 
 
+class OutageFilter(logging.Filter):
+    """Lets one record a minute pass for each code of `Unavailable`, and shortens it to one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, tuple[float, int]] = {}
+        """By code: when the last record passed, and how many were left out since then."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, Unavailable):
+            return True
+        passed_at, left_out = self._passed.get(error.code, (-math.inf, 0))
+        if record.created - passed_at < _OUTAGE_SECONDS:
+            self._passed[error.code] = (passed_at, left_out + 1)
+            return False
+        self._passed[error.code] = (record.created, 0)
+        more = f" ({left_out} more like this were not logged)" if left_out else ""
+        record.msg, record.args = f"{record.getMessage()}: {error}{more}", None
+        record.exc_info = None
+        return True
+
+
 # --- where lines go -------------------------------------------------------------------------------
 
 
@@ -223,6 +255,7 @@ def configure_logging(chosen: LoggingSettings) -> None:
     """Log to standard error as the settings say."""
     handler = BatchingHandler(sys.stderr)
     handler.setFormatter(LineFormatter(as_json=chosen.format == "json"))
+    handler.addFilter(OutageFilter())
     logger = logging.getLogger("penstock")
     logger.handlers[:] = [handler]
     logger.propagate = False

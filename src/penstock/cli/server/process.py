@@ -16,6 +16,7 @@ import gc
 import logging
 import os
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -76,6 +77,8 @@ class OpenServer:
         def ready() -> None:
             # Objects that are in memory now stay until the end. Garbage collection is much faster if it skips them.
             gc.freeze()
+            # On a full disk Python would keep half of a module's bytecode, and nobody could import the module again.
+            sys.dont_write_bytecode = True
             started_ms = round((time.perf_counter() - began) * 1000)
             self.gate.services.information["started_ms"] = started_ms
             notify_systemd("READY=1")

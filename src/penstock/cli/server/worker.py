@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import Annotated
 
 import typer
@@ -67,6 +68,7 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
 
 
 def _announce(workspace: Workspace) -> None:
+    sys.dont_write_bytecode = True  # as a server does when it is ready: see `process`
     if workspace.settings.logging.format == "json":
         steps: list[JsonValue] = list(workspace.steps)
         fields: JsonObject = {"version": __version__, "database": str(workspace.database), "steps": steps}

@@ -4,7 +4,8 @@ The record of a change is stored with the change, in one transaction (`CallRecor
 separate record, which is durable before the caller gets the answer. Equal reads that were allowed within a minute
 become one record with a count, so that polling does not fill the disk. So do refusals that anybody can cause
 (`refusals`). Gathered entries are written every few seconds, when the window ends and when the process stops; a crash
-may lose the counts of the last minute. While records cannot be written, no call succeeds and nothing is gathered.
+may lose the counts of the last minute. While the disk is full, reads are gathered until the bounded buffer is full, and
+written once there is room. While records cannot be written for any other reason, no call succeeds.
 
 What only becomes known during a call is added with `CallRecord.note`: the outcome of a held call, the policies that
 decided, the ids of run, draft and approval. `Gate` copies it into the record whether the call succeeds or not.
@@ -14,6 +15,7 @@ Above it: `pipeline`, `app` (which flushes). Below it: `refusals`, the platform 
 
 from __future__ import annotations
 
+import logging
 from secrets import token_bytes
 from typing import NamedTuple
 
@@ -36,6 +38,9 @@ __all__ = ["ANONYMOUS_TENANT", "AuditKey", "AuditLog", "audit_key", "seal_with"]
 
 # The tenant in records of callers without a valid key. No real tenant can have this name.
 ANONYMOUS_TENANT = "-"
+_LOGGER = logging.getLogger("penstock.gate")
+# The code of a store whose disk is full. It can be read, and is written again once there is room.
+_NO_ROOM = "STORE_FULL"
 # Operations whose subject is a run. Others note the run that they start.
 _ABOUT_RUNS = "execution."
 # Asking the operating system costs more than a salt does, and lets other threads take over the interpreter.
@@ -103,8 +108,10 @@ class AuditLog:
         """How many more times each gathered entry has occurred."""
         self._gathered_since = 0
         self._refusals = GatheredRefusals()
-        self._failing = False
-        """Whether the last write failed. If so, nothing is gathered until a write succeeds."""
+        self._failure: str | None = None
+        """The code of the error of the last write; None if it succeeded."""
+        self._writing = 0
+        """How many gathered entries are being written."""
 
     def entry(
         self, call_key: AuditKey, request: Request, outcome: AuditOutcome, *, reads: bool, replayed: bool = False
@@ -164,15 +171,26 @@ class AuditLog:
             await self._append([entry])
             return
         call_key = AuditKey(entry.tenant, entry.principal, entry.surface, entry.operation, entry.subject, entry.code)
-        if self.counted(call_key):
-            if self._flush_is_due(entry.at):
-                await self._flush_reads()
-            return
-        self._gathered[call_key] = entry
-        if len(self._gathered) == 1:
-            self._gathered_since = entry.at
-        if self._flush_is_due(entry.at) or len(self._gathered) >= limits.AUDIT_READS_GATHERED_MAX:
+        if not self.counted(call_key):
+            if self._failure is not None and self._is_buffer_full():
+                await self._flush_reads()  # raises if the records still cannot be written: this one is not kept
+            self._gathered[call_key] = entry
+            if len(self._gathered) == 1:
+                self._gathered_since = entry.at
+        if self._flush_is_due(entry.at) or (self._failure is None and self._is_buffer_full()):
+            await self._flush_or_keep()
+
+    def _is_buffer_full(self) -> bool:
+        return len(self._gathered) + self._writing >= limits.AUDIT_READS_GATHERED_MAX
+
+    async def _flush_or_keep(self) -> None:
+        """Write the gathered entries; if the disk is full, keep them, and let their callers have their answers."""
+        try:
             await self._flush_reads()
+        except PenstockError as error:
+            if error.code != _NO_ROOM:
+                raise
+            _LOGGER.exception("records of reads are kept in memory until there is room")
 
     def counted(self, call_key: AuditKey) -> bool:
         """Count one more occurrence of a gathered entry; return False if the entry is not gathered yet."""
@@ -186,15 +204,23 @@ class AuditLog:
         return not self._flush_is_due(now_ms) and self.counted(call_key)
 
     def _flush_is_due(self, now_ms: int) -> bool:
-        """Whether the gathered entries have to be written."""
-        return self._failing or now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
+        """Whether a call has to write the gathered entries. On a full disk, only the regular flush tries again."""
+        if self._failure is not None:
+            return self._failure != _NO_ROOM
+        return now_ms - self._gathered_since >= limits.AUDIT_READS_GATHER_MS
 
     async def flush(self, *, final: bool = False) -> None:
-        """Write the gathered entries; keep those that cannot be written for the next flush, as far as there is room.
+        """Write the gathered entries; keep those that cannot be written for the next flush.
 
         The counts of repeated refusals wait for the end of their minute, unless this is the final flush.
         """
-        await self._flush_reads()
+        try:
+            await self._flush_reads()
+        except PenstockError:
+            if final:
+                reads = sum(entry.count for entry in self._gathered.values()) + sum(self._repeats.values())
+                _LOGGER.exception("the audit records of %d reads could not be written, and are lost", reads)
+            raise
         refused = self._refusals.take(self._services.clock.now_ms(), final=final)
         if not refused:
             return
@@ -213,21 +239,24 @@ class AuditLog:
             call_key: replace(entry, count=entry.count + repeats.get(call_key, 0))
             for call_key, entry in gathered.items()
         }
+        self._writing += len(counted)
         try:
             await self._append(list(counted.values()))
         except PenstockError:
             for call_key, entry in counted.items():
                 if call_key in self._gathered:
                     self._repeats[call_key] = self._repeats.get(call_key, 0) + entry.count
-                elif len(self._gathered) < limits.AUDIT_READS_GATHERED_MAX:
+                else:
                     self._gathered[call_key] = entry
             raise
+        finally:
+            self._writing -= len(counted)
 
     async def _append(self, entries: list[AuditEntry]) -> None:
         salted = [entry if entry.salt is not None else replace(entry, salt=self._salts.next()) for entry in entries]
         try:
             await self._services.platform.append_audit(salted, seal=self.seal)
-        except PenstockError:
-            self._failing = True
+        except PenstockError as error:
+            self._failure = error.code
             raise
-        self._failing = False
+        self._failure = None

@@ -10,6 +10,7 @@ Above it: `pipeline`. Below it: the platform port, `governance.keys`, `tokens`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from penstock.base import limits
 from penstock.base.clock import Clock
-from penstock.base.errors import Denied
+from penstock.base.errors import Denied, Unavailable
 from penstock.base.lru_cache import LruCache
 from penstock.governance.keys import parse_key, secret_matches
 from penstock.governance.principals import TokenReference
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Authenticator", "principal_of"]
 
+_LOGGER = logging.getLogger("penstock.gate")
 _HINT = "send a key as `Authorization: Bearer pen_…`; an owner makes one with `penstock key create`"
 # Compared against when the key does not exist, so that the answer takes as long.
 _NO_HASH = "0" * 64
@@ -101,7 +103,10 @@ class Authenticator:
         self._used_at[found[0].key_id] = now
         if now - self._written_at >= limits.KEY_USE_GATHER_MS:
             self._written_at = now
-            await self.flush()
+            try:
+                await self.flush()
+            except Unavailable:  # nobody is kept out because the time of the last use cannot be stored now
+                _LOGGER.exception("when keys were last used could not be stored; it is tried again")
         return found[1]
 
     def recognised(self, credentials: Credentials) -> Principal | None:
@@ -214,8 +219,13 @@ class Authenticator:
     async def flush(self) -> None:
         """Store when each key was last used."""
         used, self._used_at = self._used_at, {}
-        if used:
+        if not used:
+            return
+        try:
             await self._platform.touch_keys(used)
+        except Unavailable:
+            self._used_at = used | self._used_at
+            raise
 
 
 def _is_alive(key: KeyRow, now: int) -> bool:

@@ -3,8 +3,9 @@
 import json
 import logging
 
+from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
-from penstock.cli.server.logs import LineFormatter, LogEvent, record_event
+from penstock.cli.server.logs import LineFormatter, LogEvent, OutageFilter, record_event
 from penstock.engine.state import RunState
 
 STATE = RunState(run_id="r1", workflow_name="greet")
@@ -64,3 +65,22 @@ def test_a_line_of_json_takes_any_text_and_number() -> None:
 
 def test_messages_of_steps_and_libraries_are_logged_too() -> None:
     assert line("careful") == "1970-01-01T00:00:00.500Z warning log logger=penstock.step message=careful"
+
+
+def test_an_outage_is_one_line_a_minute_which_counts_what_was_left_out() -> None:
+    outages = OutageFilter()
+    error = Unavailable("STORE_FULL", "the disk is full", "free some space")
+    passed = []
+    for second in range(121):
+        entry = logging.LogRecord(
+            "penstock.gate", logging.ERROR, "x.py", 1, "no record", None, (Unavailable, error, None)
+        )
+        entry.created = float(second)
+        if outages.filter(entry):
+            passed.append(LineFormatter(as_json=False).format(entry))
+    assert len(passed) == 3
+    assert all("STORE_FULL" in told and "traceback" not in told for told in passed)
+    assert "59 more" in passed[1]
+    bug = logging.LogRecord("penstock.gate", logging.ERROR, "x.py", 1, "a bug", None, (ValueError, ValueError(), None))
+    assert outages.filter(bug)
+    assert bug.exc_info is not None

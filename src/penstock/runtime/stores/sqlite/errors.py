@@ -18,6 +18,11 @@ __all__ = ["concerns_row", "explain", "is_busy"]
 _PRIMARY_CODE = 0xFF
 
 _KEPT = "nothing that was acknowledged is lost"
+_CANNOT_GROW = (
+    "STORE_FULL",
+    "nothing can be written",
+    f"free some space, or raise the quota or the limit on the size of files; if there is room, check the disk; {_KEPT}",
+)
 _EXPLANATIONS: dict[int, tuple[str, str, str]] = {
     sqlite3.SQLITE_FULL: ("STORE_FULL", "the disk is full", f"free some space; {_KEPT}"),
     sqlite3.SQLITE_READONLY: (
@@ -45,6 +50,9 @@ _EXPLANATIONS: dict[int, tuple[str, str, str]] = {
         "the disk reported an error",
         f"check the disk and the space that is left; {_KEPT}",
     ),
+    # SQLite names a full disk only if the system does (ENOSPC); a quota or a limit on the size of files comes as these.
+    sqlite3.SQLITE_IOERR_WRITE: _CANNOT_GROW,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _CANNOT_GROW,
     sqlite3.SQLITE_NOMEM: ("STORE_FAILED", "there is not enough memory", f"free some memory; {_KEPT}"),
 }
 
@@ -57,7 +65,8 @@ def explain(error: sqlite3.Error, path: str) -> Unavailable:
         name, message, hint = _unreachable(path)
     else:
         failed = ("STORE_FAILED", f"the store failed: {error}", "this is unexpected; keep the file and report it")
-        name, message, hint = _EXPLANATIONS.get(code, failed)
+        extended = int(getattr(error, "sqlite_errorcode", 0) or 0)
+        name, message, hint = _EXPLANATIONS.get(extended) or _EXPLANATIONS.get(code, failed)
     return Unavailable(name, f"{path}: {message}", hint, details)
 
 
