@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from penstock.engine import approvers
 from penstock.engine.walk import questions
 from penstock.governance.audit.leaves import PERSONAL, redact
+from penstock.governance.policy.source import Policy
 from penstock.operations.agent_profile import ledger
 from penstock.operations.drafts import making
 from penstock.operations.drafts.preflight import DraftDeskAtGate
@@ -27,6 +28,7 @@ from penstock.operations.gate import authentication
 from penstock.operations.gate.context import Context, Principal
 from penstock.operations.gate.holds import HoldStage
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.gate.policy_stage import PolicyStage
 from penstock.runtime.ports.platform import KeyRow
 
 __all__ = ["BREAKAGES", "Breakage"]
@@ -333,12 +335,22 @@ def _compares_keys(one: approvers.Identity, other: approvers.Identity) -> bool:
     return one.principal in (other.principal, other.owner) or one.owner == other.principal
 
 
+async def _finds_no_stored_policy(stage: PolicyStage, tenant: str) -> tuple[Policy, ...]:
+    return ()
+
+
 BREAKAGES: tuple[Breakage, ...] = (
     Breakage(
         name="duties-are-separated-by-key",
         about="Approvers and requesters are compared by their keys, not as people.",
         caught_by=("writes.key-maker-does-not-approve-with-another-key",),
         applied=_patched(approvers, "is_same_person", _compares_keys),
+    ),
+    Breakage(
+        name="unread-policies-count-as-none",
+        about="Stored policies that cannot be read count as if there were none.",
+        caught_by=("authz.broken-policy-keeps-the-last",),
+        applied=_patched(PolicyStage, "stored", _finds_no_stored_policy),
     ),
     Breakage(
         name="services-approve",

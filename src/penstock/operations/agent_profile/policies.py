@@ -9,14 +9,18 @@ Above it: `app`, which gives it to the stage. Below it: `records`, `governance.p
 
 from __future__ import annotations
 
+import logging
+from ipaddress import ip_network
+
 from penstock.base import limits
 from penstock.governance.policy.source import Policy, parse_policies
-from penstock.operations.agent_profile.records import APP_KIND, AppRecord, app_record
+from penstock.operations.agent_profile.records import APP_KIND, AppRecord, readable_app
 from penstock.operations.permissions.apps import app_group
 from penstock.runtime.ports.platform import PlatformStore
 
 __all__ = ["app_policies", "network_policy"]
 
+_LOGGER = logging.getLogger("penstock.policy")
 _SOURCE = "apps"
 
 
@@ -27,7 +31,12 @@ async def app_policies(platform: PlatformStore, tenant: str) -> tuple[Policy, ..
     while True:
         page = await platform.resources(tenant, APP_KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
         for row in page.rows:
-            text = network_policy(app_record(row))
+            app = readable_app(row)
+            if app is None or not _has_addresses(app):
+                _LOGGER.error("the stored app %s of %s cannot be read, so it may do nothing", row.resource_id, tenant)
+                found += parse_policies(_forbid_from(row.resource_id), _SOURCE).policies
+                continue
+            text = network_policy(app)
             if text is not None:
                 found += parse_policies(text, _SOURCE).policies
         cursor = page.next_cursor
@@ -42,5 +51,20 @@ def network_policy(app: AppRecord) -> str | None:
         return None
     ranges = " || ".join(f'context.network.address.isInRange(ip("{address}"))' for address in allowed)
     unless = f" unless {{ context.network has address && ({ranges}) }}" if allowed else ""
-    head = f'@id("{app_group(app.id)}.network") forbid (principal in Group::"{app_group(app.id)}", action, resource)'
-    return f"{head}{unless};"
+    return _forbid_from(app.id, unless)
+
+
+def _forbid_from(app_id: str, unless: str = "") -> str:
+    """Return the policy that forbids an app to call."""
+    group = app_group(app_id)
+    return f'@id("{group}.network") forbid (principal in Group::"{group}", action, resource){unless};'
+
+
+def _has_addresses(app: AppRecord) -> bool:
+    """Whether everything in the list of an app is an address or a range; anything else would spoil the policy."""
+    try:
+        for address in app.policy.network.allowed_ips or ():
+            ip_network(address, strict=False)
+    except ValueError:
+        return False
+    return True

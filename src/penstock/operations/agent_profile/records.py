@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import NotFound
+from penstock.base.errors import CorruptHistory, NotFound
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.operations.gate.context import Context, Principal, Services
 from penstock.operations.permissions.apps import app_id_of
@@ -33,11 +33,14 @@ __all__ = [
     "app_record",
     "app_row",
     "new_app_id",
+    "readable_app",
     "tenant_of",
 ]
 
 APP_KIND = "agent_app"
 _PREFIX = "app_"
+_DECIDING = frozenset({"status", "policy"})
+"""What every stored app has. Without it, the defaults of a new app would apply, and those allow everything."""
 Name = Annotated[str, Meta(min_length=1, max_length=100)]
 Instant = Annotated[str, Meta(max_length=40)]
 Words = Annotated[list[Name], Meta(max_length=limits.APP_LIST_MAX)]
@@ -117,9 +120,23 @@ def tenant_of(app_id: str) -> str:
     return app_id.partition(".")[2] or DEFAULT_TENANT
 
 
+def readable_app(row: ResourceRow) -> AppRecord | None:
+    """Return the app in a row; None if what decides about it is missing or malformed."""
+    if not row.body.keys() >= _DECIDING:
+        return None
+    try:
+        return msgspec.convert(row.body, AppRecord)
+    except msgspec.ValidationError:
+        return None
+
+
 def app_record(row: ResourceRow) -> AppRecord:
-    """Return the app in a row."""
-    return msgspec.convert(row.body, AppRecord)
+    """Return the app in a row; raise `CorruptHistory` if it cannot be read."""
+    found = readable_app(row)
+    if found is None:
+        message = f"the stored app {row.resource_id} cannot be read, so it may do nothing"
+        raise CorruptHistory("STORE_CORRUPT", message, "restore the file from a backup")
+    return found
 
 
 async def app_row(context: Context, app_id: str) -> tuple[ResourceRow, AppRecord]:
@@ -136,13 +153,14 @@ async def app_row(context: Context, app_id: str) -> tuple[ResourceRow, AppRecord
 async def app_of_caller(services: Services, principal: Principal) -> AppRecord | None:
     """Return the app whose key calls; None for a caller who belongs to none.
 
-    A key of an app that is not there any more gets a policy that allows nothing.
+    A key of an app that is not there any more, or that cannot be read, gets a policy that allows nothing.
     """
     app_id = app_id_of(principal.groups)
     if app_id is None:
         return None
     row = await services.platform.resource(principal.tenant, APP_KIND, app_id)
-    if row is None:
+    found = None if row is None else readable_app(row)
+    if found is None:
         nothing = AppPolicy(network=NetworkPolicy(allowed_ips=[]), data=DataPolicy(allowed_ledger_ids=[]))
         return AppRecord(id=app_id, name=app_id, status="revoked", policy=nothing)
-    return app_record(row)
+    return found

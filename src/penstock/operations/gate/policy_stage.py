@@ -222,8 +222,15 @@ class PolicyStage:
         page = await self._platform.resources(tenant, POLICY_KIND, limit=limits.POLICY_DOCUMENTS_PER_TENANT_MAX)
         found: list[Policy] = []
         for row in page.rows:
-            key = (row.resource_id, str(row.body.get("text", "")))
-            parsed = self._parsed.get(key) or parse_policies(key[1], key[0])
+            text = row.body.get("text")
+            if not isinstance(text, str) or not text:  # an empty text cannot be stored, so this row was damaged
+                _LOGGER.error(
+                    "stored policies of %s have no text, so nothing is permitted: %s", tenant, row.resource_id
+                )
+                found.append(_forbid_all(row.resource_id))
+                continue
+            key = (row.resource_id, text)
+            parsed = self._parsed.get(key) or parse_policies(text, row.resource_id)
             self._parsed.put(key, parsed)
             if parsed.problems:
                 _LOGGER.error("stored policies of %s cannot be used, so nothing is permitted: %s", tenant, parsed)

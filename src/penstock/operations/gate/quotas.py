@@ -9,6 +9,7 @@ Above it: `permissions.admission`, `operations.quotas`. Below it: the platform p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,11 +19,12 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.governance.principals import Principal
 from penstock.governance.quotas import TENANT_SUBJECT, QuotaLimits, quota_exceeded
-from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.platform import PlatformStore, ResourceRow
 from penstock.runtime.ports.usage import StartQuota, SubjectQuota
 
 __all__ = ["QUOTA_KIND", "TENANT_QUOTA", "QuotaChoices", "Quotas", "merged", "quota_accounts", "subject_named"]
 
+_LOGGER = logging.getLogger("penstock.quotas")
 QUOTA_KIND = "quota"
 """The kind of the resources that hold changed quotas, by tenant and subject."""
 TENANT_QUOTA = "tenant"
@@ -134,5 +136,18 @@ class Quotas:
         if self._is_current(now):
             return
         rows = await self._platform.all_resources(QUOTA_KIND)
-        self._changed = {(row.tenant, subject_named(row.resource_id)): row.body for row in rows}
+        self._changed = {(row.tenant, subject_named(row.resource_id)): _read_quota(row) for row in rows}
         self._read_at = now
+
+
+def _read_quota(row: ResourceRow) -> Mapping[str, object]:
+    """Return what a stored quota changes. One that cannot be read allows nothing."""
+    if all(name in QuotaLimits.__struct_fields__ and _is_amount(value) for name, value in row.body.items()):
+        return row.body
+    message = "the stored quota of %s in %s cannot be read, so nothing starts there; set it again with quota.set"
+    _LOGGER.error(message, row.resource_id, row.tenant)
+    return dict.fromkeys(QuotaLimits.__struct_fields__, 0)
+
+
+def _is_amount(value: object) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)

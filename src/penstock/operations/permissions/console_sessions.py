@@ -9,6 +9,7 @@ Above it: the console, the operations on sessions. Below it: the platform port.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_hex
@@ -252,7 +253,12 @@ def sign_out_id(principal_id: str) -> str:
 
 
 async def ended_before_ms(platform: PlatformStore, tenant: str, principal_id: str) -> int | None:
-    """Return when a principal last signed out everywhere: sessions that were begun before have ended."""
+    """Return when a principal last signed out everywhere: sessions that were begun before have ended.
+
+    If the stored time cannot be read, every session has ended.
+    """
     row = await platform.resource(tenant, SIGN_OUT_KIND, sign_out_id(principal_id))
-    found = None if row is None else row.body.get("before_ms")
-    return found if isinstance(found, int) else None
+    if row is None:
+        return None
+    found = row.body.get("before_ms")
+    return found if isinstance(found, int) and not isinstance(found, bool) else sys.maxsize

@@ -97,7 +97,7 @@ async def stored_by_model(services: Services, row: DefinitionRow | None) -> bool
         return False
     resource_id = _workflow_id(row.created_by, row.name, row.hash)
     found = await services.platform.resource(row.tenant, _BY_MODEL, resource_id)
-    return found is not None and found.body.get("by_model") is True
+    return found is not None and found.body.get("by_model") is not False
 
 
 async def workflow_authority(services: Services, row: DefinitionRow | None) -> JsonValue:

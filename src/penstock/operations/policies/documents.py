@@ -17,7 +17,7 @@ from penstock.base import limits
 from penstock.base.errors import Denied, LimitExceeded
 from penstock.base.scopes import scope_allows
 from penstock.definitions.durations import format_duration
-from penstock.governance.policy.source import Policy, parse_policies
+from penstock.governance.policy.source import Policy, PolicyProblem, parse_policies
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, IfMatch, instant
@@ -151,8 +151,12 @@ def policy_view(policy: Policy) -> PolicyView:
 
 
 def _view(row: ResourceRow) -> PolicyDocument:
-    text = str(row.body.get("text", ""))
+    text = str(row.body.get("text") or "")
     parsed = parse_policies(text, row.resource_id)
+    problems = parsed.problems
+    if not text:
+        message = "the stored text is missing, so nothing is permitted; store the policies again or delete the document"
+        problems = (PolicyProblem(message=message, source=row.resource_id),)
     return PolicyDocument(
         id=row.resource_id,
         etag=row.etag,
@@ -161,7 +165,7 @@ def _view(row: ResourceRow) -> PolicyDocument:
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),
         updated_by=row.updated_by,
-        problems=problem_views(parsed.problems),
+        problems=problem_views(problems),
     )
 
 

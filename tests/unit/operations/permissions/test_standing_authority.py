@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.errors import Denied
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.gate.context import Credentials, GateLimits, Principal, ServerParts
+from penstock.operations.permissions import standing_authority
 from penstock.operations.permissions.makers import authority_of_schedule, rights_of_maker, trigger_scopes
+from tests.conformance.platform_stores import resource
 from tests.issuers import Issuer, IssuerDirectory
 from tests.unit.operations.conftest import Caller
 
@@ -122,3 +126,19 @@ async def test_triggers_act_with_the_authority_of_the_token_that_stored_the_work
         await owner.call("token.revoke", issuer="company", subject="ada")
         with pytest.raises(Denied, match="TOKEN_REVOKED"):
             await trigger_scopes(services, row, starts=True)
+
+
+@pytest.mark.parametrize(("body", "by_model"), [({}, True), ({"by_model": "no"}, True), ({"by_model": False}, False)])
+async def test_a_damaged_note_about_who_stored_a_workflow_counts_as_that_of_a_model(
+    body: JsonObject, by_model: bool, tmp_path: Path
+) -> None:
+    async with opened(tmp_path) as owner:
+        services = owner.gate.services
+        await owner.call("workflow.create", document=HOOKED)
+        row = await services.store.definition_named("report", tenant="default")
+        assert row is not None
+        assert not await standing_authority.stored_by_model(services, row)
+        note = sha256(msgspec.json.encode([row.created_by, row.name, row.hash])).hexdigest()[:32]
+        stored = resource(note, tenant="default", kind="stored_by_model", body=body)
+        await services.platform.put_resource(stored, expected_etag=None)
+        assert await standing_authority.stored_by_model(services, row) is by_model

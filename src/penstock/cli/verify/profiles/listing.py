@@ -7,7 +7,7 @@ from penstock.cli.verify.profiles.abuse import bodies, fuzzing, rates, requests
 from penstock.cli.verify.profiles.abuse.table import ABUSE
 from penstock.cli.verify.profiles.audit import contents, events, trail
 from penstock.cli.verify.profiles.audit.table import AUDIT
-from penstock.cli.verify.profiles.authz import apps, credentials, data, scopes
+from penstock.cli.verify.profiles.authz import apps, credentials, data, policies, scopes
 from penstock.cli.verify.profiles.authz.table import AUTHZ
 from penstock.cli.verify.profiles.core import CORE
 from penstock.cli.verify.profiles.state_witness import STATE_WITNESS
@@ -18,7 +18,7 @@ __all__ = ["PROFILES"]
 
 # Importing a module puts its checks into the table of its profile.
 _MODULES = (
-    *(scopes, credentials, apps, data),
+    *(scopes, credentials, apps, data, policies),
     *(drafts, auto_execute, preflights, idempotency, approvals, stored),
     *(events, contents, trail),
     *(bodies, requests, fuzzing, rates),
