@@ -116,3 +116,27 @@ def test_runs_of_a_registered_agent_that_an_agent_wrote_are_marked(tmp_path: Pat
             assert MARKED.items() <= row["labels"].items(), row
 
     in_office(tmp_path, test)
+
+
+def test_a_tool_that_a_workflow_calls_raises_its_risk(tmp_path: Path) -> None:
+    node = {"id": "call", "type": "tool_call", "server": "penstock", "tool": "tool:refund", "arguments": {}}
+    calls = {
+        "penstock": "v1",
+        "name": "calls",
+        "governance": {"risk": "low"},
+        "expose": {"tool": True},
+        "nodes": [node, {"id": "done", "type": "end"}],
+    }
+
+    async def test(office: Office) -> None:
+        entry = {"id": "refund", "kind": "step", "name": "shout", "governance": {"risk": "high"}}
+        await office.call(office.owner, "tool.create", **entry)
+        await office.call(office.owner, "workflow.create", document=calls)
+        await office.call(office.owner, "workflow.create", document=around("outer", "calls", expose={"tool": True}))
+        for name in ("calls", "outer"):
+            for operation, arguments in ((f"workflow:{name}", {}), ("workflow.execute", {"workflow_id": name})):
+                held = await office.call("robot", operation, **arguments)
+                assert held["status"] == "waiting_approval", (operation, name, held)
+        assert (await office.call(office.owner, "execution.list", workflow_id="calls"))["items"] == []
+
+    in_office(tmp_path, test)
