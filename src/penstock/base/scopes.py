@@ -25,6 +25,7 @@ __all__ = [
     "EVERYTHING",
     "SCOPE_HINT",
     "Scope",
+    "common_scopes",
     "is_scope",
     "likely_scope",
     "missing_scope",
@@ -86,6 +87,14 @@ def scope_allows(granted: Iterable[str], required: str) -> bool:
         if text == required or (scope is not None and scope.covers(required)):
             return True
     return False
+
+
+def common_scopes(first: frozenset[str], second: frozenset[str]) -> frozenset[str]:
+    """Return the scopes that cover exactly what both sets cover."""
+    return frozenset(
+        {scope for scope in first if scope_allows(second, scope)}
+        | {scope for scope in second if scope_allows(first, scope)}
+    )
 
 
 @lru_cache(maxsize=_GRANTS_KEPT)

@@ -30,12 +30,13 @@ else:
     nodes = lazy_import("penstock.definitions.nodes")
     outline = lazy_import("penstock.definitions.outline.document")
 
-__all__ = ["ANY", "Reached", "reached_by", "reached_by_node", "workflow_key"]
+__all__ = ["ANY", "LISTS", "Reached", "reached_by", "reached_by_node", "workflow_key"]
 
 ANY = "*"
 """The value of an argument that is computed, and the end of a name that stands for many."""
 _OWN_SERVER = "penstock"
-_LISTS = ("tools/call", "tools/list")
+LISTS = ("tools/call", "tools/list")
+"""What a model calls this server with: it chooses among the names that are allowed."""
 _UNKNOWN = ((ANY, ANY),)
 _REGISTERED = ("model", "agent")
 
@@ -102,7 +103,7 @@ def reached_by_node(node_type: str, fields: JsonObject, *, native: bool = True) 
 def _own_calls(fields: JsonObject, *, native: bool) -> Iterator[Reached]:
     """Yield what a call of this server itself reaches."""
     tool, allowed = fields.get("tool"), fields.get("allow")
-    if tool in _LISTS:
+    if tool in LISTS:
         for name in allowed if isinstance(allowed, list) else []:
             if isinstance(name, str):
                 # A name without a prefix is an operation, whose arguments a model or an expression chooses.

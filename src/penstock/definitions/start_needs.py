@@ -14,6 +14,7 @@ from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.durations import parse_native_duration_ms
 from penstock.definitions.node_parts.approvers import approver_groups
+from penstock.definitions.reached import LISTS, reached_by_node
 
 if TYPE_CHECKING:
     from penstock.definitions.node_parts.kind import NodeKind
@@ -22,6 +23,9 @@ else:
     outline = lazy_import("penstock.definitions.outline.document")
 
 __all__ = ["ChildReference", "StartNeeds", "StartRate", "start_needs", "start_rate"]
+
+
+_CALLED = ("tool:", "query:", "upstream:")
 
 
 class ChildReference(msgspec.Struct, frozen=True):
@@ -50,6 +54,8 @@ class StartNeeds(msgspec.Struct, frozen=True):
     """How often it may be started; None: as often as callers' own limits allow."""
     governance: JsonObject = msgspec.field(default_factory=dict)
     """The whole block, for what decides whether a start has to wait."""
+    calls: tuple[str, ...] = ()
+    """Registered and imported tools and stored queries that its nodes call. Not those that a model may choose from."""
 
 
 def start_needs(document: JsonObject) -> StartNeeds:
@@ -59,10 +65,15 @@ def start_needs(document: JsonObject) -> StartNeeds:
     named = tuple(scope for scope in scopes if isinstance(scope, str)) if isinstance(scopes, list) else ()
     children: dict[ChildReference, None] = {}
     groups: dict[str, None] = {}
+    calls: dict[str, None] = {}
+    native = outline.is_native(document)
     for node in outline.nodes_of_kinds(document, _says_needs):
         for reference in outline.children_of(node):
             if isinstance(reference.name, str):
                 children[ChildReference(reference.name, reference.version_pin)] = None
+        if node.fields.get("tool") not in LISTS:
+            named_here = (item.name for item in reached_by_node(node.type, node.fields, native=native))
+            calls.update(dict.fromkeys(name for name in named_here if name.startswith(_CALLED)))
         approvers = node.fields.get("approvers") if outline.asks_somebody(node) else None
         if isinstance(approvers, dict):
             groups.update(dict.fromkeys(approver_groups(approvers)))
@@ -72,12 +83,13 @@ def start_needs(document: JsonObject) -> StartNeeds:
         tuple(groups),
         start_rate(document),
         governance if isinstance(governance, dict) else {},
+        tuple(calls),
     )
 
 
 def _says_needs(kind: NodeKind) -> bool:
-    """Whether nodes of a kind run children or ask somebody."""
-    return kind.references is not None or bool(kind.answer_fields)
+    """Whether nodes of a kind run children, call something or ask somebody."""
+    return kind.references is not None or kind.activity is not None or bool(kind.answer_fields)
 
 
 def start_rate(document: JsonObject) -> StartRate | None:

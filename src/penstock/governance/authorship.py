@@ -44,6 +44,10 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: PrincipalKind
     by_model: bool = False
     """Whether a model chose what was written: over MCP, or inside a run."""
+    subject: str | None = None
+    """The person or machine behind the principal; None if the principal stands for itself."""
+    scopes: tuple[str, ...] | None = None
+    """What the author might do when it wrote the version; None if an older release stored it."""
     accepted_by: tuple[str, ...] = ()
     """Who accepted it, if it was proposed."""
     draft_id: str | None = None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base import limits
-from penstock.base.scopes import EVERYTHING, Scope, is_scope, likely_scope, parse_scope, scope_allows
+from penstock.base.scopes import EVERYTHING, Scope, common_scopes, is_scope, likely_scope, parse_scope, scope_allows
 
 words = st.text(string.ascii_lowercase, min_size=1, max_size=5)
 parts = st.text(string.ascii_letters + string.digits, min_size=1, max_size=5)
@@ -162,3 +162,13 @@ def test_a_wildcard_covers_what_goes_on_after_its_separator_and_nothing_else(
 )
 def test_a_scope_that_was_probably_meant_is_suggested(text: str, meant: str | None) -> None:
     assert likely_scope(text, ["workflow:run", "execution:read", "orders.refund"]) == meant
+
+
+some = st.frozensets(st.one_of(scopes, wildcards), max_size=4)
+
+
+@given(some, some, st.one_of(scopes, wildcards))
+def test_common_scopes_cover_what_both_cover(first: frozenset[str], second: frozenset[str], required: str) -> None:
+    for wanted in (required, *first, *second):
+        both = scope_allows(first, wanted) and scope_allows(second, wanted)
+        assert scope_allows(common_scopes(first, second), wanted) is both

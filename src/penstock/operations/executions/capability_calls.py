@@ -41,6 +41,7 @@ from penstock.operations.gate.pipeline import Gate, Outcome, RefusedCall
 from penstock.operations.gate.policy_stage import Standpoint
 from penstock.operations.permissions.abandoned_calls import abandon_call
 from penstock.operations.permissions.run_principals import rights_of_run
+from penstock.operations.permissions.weaker import narrow_to_authors
 from penstock.operations.runs.held_calls import HELD_LABEL, held_key
 from penstock.operations.runs.imported_tools import UPSTREAM
 from penstock.operations.runs.results import ExecutionResult, plain_json, result_of
@@ -110,9 +111,8 @@ async def _caller(services: Services, call: ActivityCall) -> _Caller:
     state = await services.host.read(call.run_id)
     if state is None:
         raise PenstockError("EXECUTION_NOT_FOUND", f"there is no run {call.run_id}")
-    return _Caller(
-        labels=call.labels, principal=await rights_of_run(services, state), approved=approved_reach(state.starter)
-    )
+    principal = await narrow_to_authors(services, await rights_of_run(services, state), call.run_id)
+    return _Caller(labels=call.labels, principal=principal, approved=approved_reach(state.starter))
 
 
 def _patterns(config: JsonObject) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.policies.history import run_tree_of
 from penstock.operations.permissions.run_principals import principal_of_run, run_caller
 from penstock.operations.permissions.starting import RUN_SCOPE
+from penstock.operations.permissions.weaker import narrow_to_authors
 from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.start_policies import RunAction, run_denial
 from penstock.runtime.chains import child_labels
@@ -68,6 +69,7 @@ async def execution_start_child(context: Context, given: StartChildRun) -> Start
     root = await run_tree_of(services.store, state.run_id)
     first = await services.store.row(root)
     principal = await principal_of_run(services, state, row.workflow_name if first is None else first.workflow_name)
+    principal = await narrow_to_authors(services, principal, state.run_id)
     for version in await _versions(context, workflow):
         action = RunAction(
             target=start_target(version.name, version.document),

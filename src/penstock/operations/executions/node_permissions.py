@@ -23,6 +23,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.policies.history import run_tree_of
 from penstock.operations.permissions.run_principals import principal_of_run, run_caller
 from penstock.operations.permissions.starting import RUN_SCOPE
+from penstock.operations.permissions.weaker import narrow_to_authors
 from penstock.operations.runs.actions.nodes import NODE_ACTIONS, NodeType, node_target
 from penstock.operations.runs.start_policies import RunAction, run_denial
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, NodeAction, NodePolicy
@@ -60,6 +61,7 @@ async def execution_reach(context: Context, given: Reach) -> ReachPermitted:
     root = await run_tree_of(services.store, state.run_id)
     first = await services.store.row(root)
     principal = await principal_of_run(services, state, row.workflow_name if first is None else first.workflow_name)
+    principal = await narrow_to_authors(services, principal, state.run_id)
     arguments: JsonObject = {**given.facts, "node": given.node_id, "workflow": row.workflow_name}
     target = node_target(given.node_type, arguments)
     action = RunAction(

@@ -25,6 +25,7 @@ from penstock.operations.gate.policies.history import run_tree_of
 from penstock.operations.gate.policy_stage import target_of
 from penstock.operations.permissions.run_principals import principal_of_run, run_caller
 from penstock.operations.permissions.starting import UPSTREAM_RUN_SCOPE
+from penstock.operations.permissions.weaker import narrow_to_authors
 from penstock.operations.runs.imported_tools import CALLED_LABEL, imported_tools
 from penstock.operations.runs.start_policies import RunAction, run_denial
 from penstock.runtime.activities.performing import ActivityCall, ActivityError
@@ -68,6 +69,7 @@ async def execution_call_tool(context: Context, given: CallTool) -> ToolPermitte
     root = await run_tree_of(services.store, state.run_id)
     first = await services.store.row(root)
     principal = await principal_of_run(services, state, row.workflow_name if first is None else first.workflow_name)
+    principal = await narrow_to_authors(services, principal, state.run_id)
     action = RunAction(
         target=target_of(capability, given.arguments),
         arguments=given.arguments,

@@ -25,7 +25,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.definitions.reached import Reached, workflow_key
 from penstock.governance.authorship import acts_as_agent
-from penstock.operations.catalogue.capability import Capability
+from penstock.operations.catalogue.capability import Capability, Governance
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
 from penstock.operations.exposed.contents import (
     PROMPT_PREFIX,
@@ -128,7 +128,8 @@ class ExposedWorkflows:
         queries = await graph_tools(self._services, tenant)
         registered = await registered_tools(self._services, tenant, imported, queries)
         newest = {row.name: row for row in stored}
-        needs = {row.name: await self._needs(tenant, row, newest) for row in rows}
+        called = {**imported.tools, **queries.listed, **queries.unlisted, **registered.all}
+        needs = {row.name: await self._needs(tenant, row, newest, called) for row in rows}
         # The scopes of its children decide who sees a workflow, and their risk whether it waits, as much as its own.
         marks = (*imported.marks, *queries.marks, *registered.marks)
         hashes = (*(row.hash for row in rows), *map(repr, needs.values()), *marks)
@@ -145,12 +146,20 @@ class ExposedWorkflows:
             del self._known[next(iter(self._known))]
         return fresh
 
-    async def _needs(self, tenant: str, row: DefinitionRow, newest: Mapping[str, DefinitionRow]) -> _Needs:
+    async def _needs(
+        self,
+        tenant: str,
+        row: DefinitionRow,
+        newest: Mapping[str, DefinitionRow],
+        called: Mapping[str, Capability],
+    ) -> _Needs:
         own = [needs_of(self._services, row)]
         children = await needs_to_start(self._services, tenant, own, newest)
         scopes = await scopes_to_start(self._services, tenant, own, newest)
         by_agent = acts_as_agent(row.author) or await is_written_by_agent(self._services, tenant, own[0])
-        return _Needs(scopes, tuple(item.governance for item in children if item is not own[0]), by_agent)
+        governance = [item.governance for item in children if item is not own[0]]
+        names = dict.fromkeys(name for item in children for name in item.calls if name in called)
+        return _Needs(scopes, (*governance, *(called[name].governance for name in names)), by_agent)
 
     async def find(self, tenant: str, name: str) -> Capability | None:
         """Return an exposed workflow by its canonical name: as a tool, prompt or resource."""
@@ -163,8 +172,8 @@ class _Needs(NamedTuple):
     """What starting a workflow needs, with its children as they are stored now."""
 
     scopes: tuple[str, ...]
-    children: tuple[JsonObject, ...]
-    """The governance of the children."""
+    reached: tuple[JsonObject | Governance, ...]
+    """The governance of the children, and of the tools and queries that nodes call."""
     by_agent: bool = False
     """Whether an agent wrote the workflow, or one of its children."""
 
@@ -249,7 +258,7 @@ def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capabil
         make_output_schema=lambda: None if metadata["result"] == "content" else output_schema,
         annotations=annotations_of(object_at(shown, "annotations")),
         governance=msgspec.structs.replace(
-            strictest(governance_of(object_at(document, "governance"), needs.scopes), needs.children),
+            strictest(governance_of(object_at(document, "governance"), needs.scopes), needs.reached),
             by_agent=needs.by_agent,
         ),
         handler=partial(execute, row.name, row.hash),

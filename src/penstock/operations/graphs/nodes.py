@@ -28,6 +28,7 @@ from penstock.operations.gate.context import NodeVisit, Principal, Request, Serv
 from penstock.operations.gate.pipeline import Gate, RefusedCall
 from penstock.operations.permissions.abandoned_calls import abandon_call
 from penstock.operations.permissions.run_principals import rights_of_run
+from penstock.operations.permissions.weaker import narrow_to_authors
 from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.stored_queries.capabilities import query_capability_name
@@ -99,7 +100,7 @@ async def _principal(services: Services, call: ActivityCall) -> Principal:
     state = await services.host.read(call.run_id)
     if state is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {call.run_id}")
-    found = await rights_of_run(services, state)
+    found = await narrow_to_authors(services, await rights_of_run(services, state), call.run_id)
     kept = frozenset(scope for scope in _SCOPES if scope_allows(found.scopes, scope))
     return replace(found, scopes=kept)
 

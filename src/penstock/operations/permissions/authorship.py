@@ -11,14 +11,16 @@ from penstock.governance.authorship import (
     PROPOSED,
     PROPOSED_HINT,
     Author,
+    acts_as_agent,
     is_proposed,
     proposed_message,
 )
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.holds import GRANTED
+from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = ["author_of", "refuse_proposed", "refuse_proposed_version"]
+__all__ = ["author_of", "marks_of", "refuse_proposed", "refuse_proposed_version"]
 
 
 def author_of(context: Context) -> Author:
@@ -29,10 +31,17 @@ def author_of(context: Context) -> Author:
         principal=principal.id,
         kind=principal.kind,
         by_model=request.by_model,
+        subject=principal.subject,
+        scopes=tuple(sorted(principal.scopes)),
         accepted_by=() if approval is None else tuple(dict.fromkeys(vote.principal for vote in approval.votes)),
         draft_id=None if approval is None else approval.draft_id,
         granted=context.found_out.get(GRANTED) is True,
     )
+
+
+def marks_of(author: Author | None) -> dict[str, str] | None:
+    """Return the labels of a run of what an agent wrote in a registry; None for anything else."""
+    return dict(BY_AGENT) if acts_as_agent(author) else None
 
 
 def refuse_proposed(services: Services, author: Author | None, what: str, version: str | None = None) -> None:

@@ -32,6 +32,7 @@ from penstock.operations.permissions.standing_authority import (
     workflow_authority,
 )
 from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start
+from penstock.operations.permissions.weaker import refuse_by_author
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
 from penstock.runtime.schedules.scheduler import made_by, origin_of
@@ -160,6 +161,7 @@ async def check_maker(
     if newest is not None:
         refuse_proposed_version(services, newest)
         await refuse_unattended(services, maker, newest, kind.label)
+        await refuse_by_author(services, newest)
     versions = [] if newest is None else [needs_of(services, newest)]
     needed = await scopes_to_start(services, maker.tenant, versions)
     missing = first_missing(maker, needed)

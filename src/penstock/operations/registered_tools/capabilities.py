@@ -24,7 +24,7 @@ from penstock.governance.authorship import acts_as_agent
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context, Services
-from penstock.operations.permissions.authorship import refuse_proposed
+from penstock.operations.permissions.authorship import marks_of, refuse_proposed
 from penstock.operations.registered_tools.documents import READING_METHODS, document_of_tool, is_repeatable
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.runs.capabilities import converted
@@ -35,7 +35,6 @@ from penstock.operations.runs.results import ExecutionResult, wait_for_result
 from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 from penstock.operations.runs.tool_schemas import governance_of, object_schema, result_schema, text_of
 from penstock.operations.stored_queries.capabilities import GraphTools, query_capability_name
-from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.ports.platform import ResourceRow
 
 __all__ = [
@@ -216,7 +215,7 @@ async def _execute(row: ResourceRow, imported: str | None, context: Context, giv
             context,
             ExecuteWorkflow(workflow_id=workflow.name, input=given),
             definition_hash=workflow.hash,
-            marks=dict(BY_AGENT) if acts_as_agent(row.author) else None,
+            marks=marks_of(row.author),
         )
     patience = context.request.patience_seconds
     seconds = seconds_to_wait(context, None) if patience is None else patience

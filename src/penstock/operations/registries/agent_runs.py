@@ -26,7 +26,7 @@ from penstock.operations.catalogue.reaching import named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.authorship import refuse_proposed
+from penstock.operations.permissions.authorship import marks_of, refuse_proposed
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.registries.registry import resource_id_type
@@ -108,6 +108,8 @@ class _Start(msgspec.Struct, frozen=True):
 
     given: ExecuteWorkflow
     definition_hash: str | None = None
+    marks: dict[str, str] | None = None
+    """The labels of its run, if an agent wrote the entry."""
 
 
 async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
@@ -115,14 +117,14 @@ async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
     work: JsonObject = {"prompt": given.prompt}
     if given.context is not None:
         work["context"] = given.context
-    workflow = _delegate_workflow(context, given.agent_id)
+    workflow, marks = _delegate_workflow(context, given.agent_id), None
     row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
     if workflow is None and row is not None:
         refuse_proposed(context.services, row.author, f"agent {given.agent_id}", row.etag)
-        workflow = _workflow(given.agent_id, row.body)
+        workflow, marks = _workflow(given.agent_id, row.body), marks_of(row.author)
     more: dict[str, Any] = {"input": work, "execution_id": given.execution_id, "labels": given.labels}
     if workflow is not None:
-        return _Start(ExecuteWorkflow(workflow_id=workflow.name, **more), workflow.hash)
+        return _Start(ExecuteWorkflow(workflow_id=workflow.name, **more), workflow.hash, marks)
     stored = await context.services.store.definition_named(given.agent_id, tenant=context.tenant)
     if stored is None or not is_agent(stored.document):
         message = f"there is no agent {given.agent_id}"
@@ -191,14 +193,15 @@ async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[Executio
     if context.request.streams:
         idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
         with context.services.host.progress.starting():
-            row = await started_run(context, start.given, definition_hash=start.definition_hash)
+            row = await started_run(context, start.given, definition_hash=start.definition_hash, marks=start.marks)
         begun = StreamEvent(event="begun", data={"execution_id": id_for_callers(context.tenant, row.run_id)})
         return open_stream(context, row, first=begun)  # type: ignore[return-value]  # the gate takes both
     if not given.sync and not given.wait_seconds:
         idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))
-        return _handle(context, await started_run(context, start.given, definition_hash=start.definition_hash))
+        row = await started_run(context, start.given, definition_hash=start.definition_hash, marks=start.marks)
+        return _handle(context, row)
     with context.services.host.progress.starting():
-        row = await started_run(context, start.given, definition_hash=start.definition_hash)
+        row = await started_run(context, start.given, definition_hash=start.definition_hash, marks=start.marks)
     result = await with_held_calls(
         context, await wait_for_result(context, row.run_id, patience(context, given.wait_seconds))
     )

@@ -23,6 +23,7 @@ from penstock.definitions.agents.schemas import is_agent
 from penstock.definitions.agents.sessions import conversation_of, session_document, takes_messages
 from penstock.definitions.model import Workflow
 from penstock.engine.state import RunState
+from penstock.governance.authorship import Author
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.authorship import refuse_proposed, refuse_proposed_version
 from penstock.operations.registries.agents import AGENTS, document_of_agent
@@ -71,6 +72,8 @@ class FoundAgent:
     workflow: Workflow
     stored: DefinitionRow | None
     """The workflow that the agent is; None for an entry of the registry."""
+    author: Author | None
+    """Who wrote it."""
 
     def conversation(self, before: RunState | None) -> list[JsonValue]:
         """Return what the next run begins with: what was said up to the run before it, as far as it is read."""
@@ -105,7 +108,9 @@ async def find_agent(context: Context, agent_id: str) -> FoundAgent:
         # What is made of a trusted document is as trusted as that is, and signed by nobody.
         services.signatures.refuse(stored.name, stored.document, stored.hash)
         services.signatures.vouch(workflow.hash)
-    return FoundAgent(agent_id=agent_id, document=document, workflow=workflow, stored=stored)
+    found = row or stored
+    author = None if found is None else found.author
+    return FoundAgent(agent_id=agent_id, document=document, workflow=workflow, stored=stored, author=author)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from penstock.operations.gate.context import Context, Request
 from penstock.operations.gate.internal_callers import system_principal
 from penstock.operations.gate.outcomes import RefusedCall
 from penstock.operations.permissions.admission import admit_start
+from penstock.operations.permissions.authorship import marks_of
 from penstock.operations.permissions.starting import needs_of
 from penstock.operations.registries.registry import resource_id_type
 from penstock.operations.registries.session_runs import (
@@ -270,7 +271,11 @@ async def _started(
         await admit_start(context, [needs_of(context.services, row)])
     state = None if before is None else await context.services.host.read(before.run_id)
     start = ExecuteWorkflow(workflow_id=agent.workflow.name, input={**work, "conversation": agent.conversation(state)})
-    marks = {SESSION_LABEL: session.session_id, SESSION_OWNER_LABEL: session.owner}
+    marks = {
+        SESSION_LABEL: session.session_id,
+        SESSION_OWNER_LABEL: session.owner,
+        **(marks_of(agent.author) or {}),
+    }
     try:
         return await started_run(
             context,

@@ -10,7 +10,7 @@ Above it: everything that starts runs. Below it: the gate's stage for policies, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -19,11 +19,12 @@ import msgspec
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import scope_allows
-from penstock.definitions.start_needs import start_needs
+from penstock.definitions.start_needs import StartNeeds, start_needs
 from penstock.governance.authorship import Author, acts_as_agent
 from penstock.governance.holds import Approval
 from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden
 from penstock.governance.policy.shapes import Unfit
+from penstock.operations.catalogue.capability import Governance
 from penstock.operations.gate.context import Context, Principal
 from penstock.operations.gate.holds import HoldRequired, facts_of, is_approved, policy_approvals
 from penstock.operations.gate.policies.history import give_back
@@ -200,10 +201,19 @@ async def _hold(
     if by_agent:
         needs = await needs_to_start(context.services, context.tenant, [start_needs(document)])
         governance = strictest(governance, (item.governance for item in needs))
+        governance = strictest(governance, await _called(context, needs))
     governance = msgspec.structs.replace(governance, by_agent=by_agent)
     hold = await context.holds.hold_of(context, facts_of(request, governance), asked)
     if hold is not None:
         raise HoldRequired(hold, governance)
+
+
+async def _called(context: Context, needs: Iterable[StartNeeds]) -> list[Governance]:
+    """Return what the tools and queries need that nodes call; what does not exist is reported by the run."""
+    find = None if context.holds is None else context.holds.find
+    names = dict.fromkeys(name for item in needs for name in item.calls)
+    found = [] if find is None else [await find(context.tenant, name) for name in names]
+    return [item.governance for item in found if item is not None]
 
 
 async def _is_by_agent(context: Context, document: JsonObject, author: Author | None) -> bool:

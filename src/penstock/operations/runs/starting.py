@@ -35,6 +35,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_run, admit_start
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
+from penstock.operations.permissions.weaker import refuse_by_author
 from penstock.operations.runs.fields import ChosenId, Labels, ShortText, Text, Wait
 from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
 from penstock.runtime.chains import UNTRUSTED
@@ -199,6 +200,7 @@ async def _startable_versions(
     if definition_hash not in (None, newest.hash):
         versions = (newest, await found_definition(context, workflow_id, definition_hash))
     await refuse_start(context.services, context.principal, *versions)
+    await refuse_by_author(context.services, versions[-1])
     return versions
 
 
@@ -210,6 +212,7 @@ async def refuse_restart(context: Context, row: RunRow, *, counts: StartCounts =
     versions = list({found.hash: found for found in (newest, own) if found is not None}.values())
     if versions:
         await refuse_start(services, context.principal, *versions)
+        await refuse_by_author(services, versions[-1])
         begun = await services.host.history(row.run_id, limit=1)
         first = begun[0].body_as(events.ExecutionStarted) if begun else None
         given = None if first is None or first.input is msgspec.UNSET else first.input

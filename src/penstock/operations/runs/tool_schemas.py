@@ -105,10 +105,10 @@ def governance_of(declared: JsonObject, scopes: tuple[str, ...]) -> Governance:
     )
 
 
-def strictest(own: Governance, children: Iterable[JsonObject]) -> Governance:
-    """Return the governance of a workflow that runs others as children: none of them waits less than by itself."""
-    for declared in children:
-        child = governance_of(declared, own.scopes)
+def strictest(own: Governance, reached: Iterable[JsonObject | Governance]) -> Governance:
+    """Return the governance of a workflow that runs children or calls tools: none waits less than by itself."""
+    for declared in reached:
+        child = declared if isinstance(declared, Governance) else governance_of(declared, own.scopes)
         own = msgspec.structs.replace(
             own,
             risk=max(own.risk, child.risk, key=list(_RISKS).index),

@@ -1,0 +1,108 @@
+"""With which scopes a run calls something: those of its starter that the authors of what led there have, too.
+
+Only authors that act as agents narrow a run. People and services that deploy are trusted with what others run: a
+pipeline needs `workflow:write`, and not every scope of every workflow that it stores.
+
+An author has at most the scopes that it had when it stored the version, and at most those that its key has now. A key
+that was revoked or has expired keeps its last scopes here: a person accepted the version, and it goes on. For versions
+of releases that did not keep scopes, and whose author has no key, only the kind of the author counts.
+
+Above it: what starts runs, and what runs call. Below it: `starting`, the ports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.base import limits
+from penstock.base.errors import Denied, PenstockError
+from penstock.base.scopes import EVERYTHING, common_scopes
+from penstock.governance.authorship import Author, acts_as_agent
+from penstock.governance.principals import Principal
+from penstock.operations.gate.context import Services
+from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start, versions_of_child
+from penstock.runtime.chains import AUTHOR_LABEL, TRUST_LABEL
+from penstock.runtime.ports.runs import DefinitionRow, RunRow
+from penstock.runtime.spending import caller_of
+
+__all__ = ["narrow_to_authors", "refuse_by_author", "scopes_of_author"]
+
+_KEY = "key:"
+_REGISTERED = ("tool", "agent")
+_NOBODY = Author(principal="unknown", kind="agent", scopes=())
+"""The author of an entry that was deleted: what it might do is not known any more, so its runs call nothing."""
+_ABOVE_MAX = limits.SUBWORKFLOW_DEPTH_MAX + limits.CALLED_RUNS_DEPTH_MAX
+
+
+async def scopes_of_author(services: Services, author: Author, tenant: str) -> frozenset[str]:
+    """Return what an author may do, as far as that is known; everything if nothing is."""
+    found = frozenset({EVERYTHING}) if author.scopes is None else frozenset(author.scopes)
+    key = None
+    if author.principal.startswith(_KEY):
+        key = await services.platform.key(author.principal.removeprefix(_KEY))
+    return common_scopes(found, frozenset(key.scopes)) if key is not None and key.tenant == tenant else found
+
+
+async def narrow_to_authors(services: Services, principal: Principal, run_id: str) -> Principal:
+    """Return the principal of a run with no scope that an agent lacks who wrote its version, or one of a run above."""
+    if not services.holds.authorship.enforced:
+        return principal
+    scopes, following = principal.scopes, await services.store.row(run_id)
+    for _ in range(_ABOVE_MAX):
+        if following is None or TRUST_LABEL not in following.labels:
+            break  # children and called runs inherit the label: nothing above it was written by an agent
+        author = await _author_of_run(services, following)
+        if author is not None and acts_as_agent(author):
+            scopes = common_scopes(scopes, await scopes_of_author(services, author, principal.tenant))
+        above = caller_of(following.tenant, following.parent_run_id, following.labels)
+        following = None if above is None else await services.store.row(above)
+    return principal if scopes == principal.scopes else replace(principal, scopes=scopes)
+
+
+async def _author_of_run(services: Services, row: RunRow) -> Author | None:
+    """Return who wrote the version of a run; for a run of a registry's entry, who wrote the entry."""
+    if AUTHOR_LABEL not in row.labels:
+        return None
+    stored = await services.store.definition(row.definition_hash, tenant=row.tenant)
+    if stored is not None:
+        return stored.author
+    kind, _, name = row.workflow_name.partition(":")
+    if kind in _REGISTERED:
+        entry = await services.platform.resource(row.tenant, kind, name)
+        return _NOBODY if entry is None else entry.author
+    named = await services.store.definition_named(row.workflow_name, tenant=row.tenant)
+    return None if named is None else named.author
+
+
+async def refuse_by_author(services: Services, row: DefinitionRow) -> None:
+    """Refuse to start a version whose children need a scope that its author lacks, or that of a child with children.
+
+    Only agents are asked for: see above. Most versions have no children, and nothing is read for them.
+    """
+    if services.holds.authorship.enforced and needs_of(services, row).children:
+        refusal = await _author_refusal(services, row)
+        if refusal is not None:
+            raise refusal
+
+
+async def _author_refusal(services: Services, row: DefinitionRow) -> PenstockError | None:
+    waiting, seen = [row], {row.hash}
+    while waiting:
+        version = waiting.pop()
+        children: list[DefinitionRow] = []
+        for child in needs_of(services, version).children:
+            children += await versions_of_child(services, row.tenant, child, None)
+        if children and version.author is not None and acts_as_agent(version.author):
+            needed = await scopes_to_start(services, row.tenant, [needs_of(services, child) for child in children])
+            scopes = await scopes_of_author(services, version.author, row.tenant)
+            author = Principal(id=version.author.principal, tenant=row.tenant, kind="agent", scopes=scopes)
+            if (missing := first_missing(author, needed)) is not None:
+                message = (
+                    f"{author.id} wrote {version.name} and does not have the scope {missing}, "
+                    "which a workflow needs that it runs"
+                )
+                hint = f"a person with that scope stores {version.name} as it is, and answers for it"
+                return Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
+        waiting += [child for child in children if child.hash not in seen]
+        seen |= {child.hash for child in children}
+    return None
