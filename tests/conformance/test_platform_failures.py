@@ -152,7 +152,9 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
             return super().executemany(statement, failing_rows() if self.writes else rows)
 
     def failing(address: str, **options: Any) -> sqlite3.Connection:
-        return connect(address, **{**options, "factory": FailingConnection})
+        options["factory"] = FailingConnection
+        found: sqlite3.Connection = connect(address, **options)
+        return found
 
     monkeypatch.setattr(sqlite3, "connect", failing)
     return fault

@@ -217,7 +217,7 @@ class _Payment:
 
     async def proposed(self) -> str:
         """Run the workflow as an agent; return the draft that waits."""
-        answer = await self.agent.patient("POST", f"/workflows/{self.parent}/executions", {})
+        answer = await self.agent.request("POST", f"/workflows/{self.parent}/executions", {})
         held = answer.body.get("held")
         if answer.body.get("status") != "waiting_approval" or not isinstance(held, dict):
             raise CheckFailed("a call that waits for approval", answer)
@@ -225,12 +225,12 @@ class _Payment:
 
     async def approve(self, draft: str) -> Answer:
         """Approve the call."""
-        return await self.approver.patient("POST", f"/drafts/{draft}/approve", {})
+        return await self.approver.request("POST", f"/drafts/{draft}/approve", {})
 
     async def change_child(self) -> None:
         """Change what the workflow calls."""
         body = {"document": _child(self.child, paid=7000)}
-        answer = await self.owner.patient("PUT", f"/workflows/{self.child}", body)
+        answer = await self.owner.request("PUT", f"/workflows/{self.child}", body)
         expect(answer.status in _MADE, "another version of the workflow that is called", answer)
 
     async def outcome(self, approved: Answer) -> Answer:
@@ -238,8 +238,8 @@ class _Payment:
         result = approved.body.get("result")
         run = result.get("execution_id") if isinstance(result, dict) else None
         expect(isinstance(run, str), "a run of the approved call", approved)
-        await self.owner.patient("POST", f"/executions/{run}/signals", {"name": _SIGNAL})
-        return await self.owner.patient("GET", f"/executions/{run}/wait", query={"wait_seconds": "30"})
+        await self.owner.request("POST", f"/executions/{run}/signals", {"name": _SIGNAL})
+        return await self.owner.request("GET", f"/executions/{run}/wait", query={"wait_seconds": "30"})
 
 
 def _child(name: str, *, paid: int) -> Json:
@@ -259,17 +259,21 @@ async def _payment(kit: Kit) -> _Payment:
     keys = (kit.target.admin_key, kit.target.approver_key)
     if None in keys:
         raise NotApplicable("no keys were given that store workflows and approve; pass --admin-key and --approver-key")
-    owner, approver = (Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {key}"}) for key in keys)
+    owner, approver = (
+        Plane(http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {key}"}) for key in keys
+    )
     wanted: Json = {"name": "verify agent", "kind": "agent", "scopes": ["workflow:run", "execution:*"]}
-    made = await owner.patient("POST", "/keys", wanted)
+    made = await owner.request("POST", "/keys", wanted)
     if made.status in _NOT_SERVED:
         raise NotApplicable(f"nothing makes keys at {_API}/keys")
     expect(isinstance(made.body.get("secret"), str), "a key of an agent", made)
-    agent = Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {made.body['secret']}"})
+    agent = Plane(
+        http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {made.body['secret']}"}
+    )
     name = f"verify_{token_hex(6)}"
     parent, child = f"{name}_parent", f"{name}_child"
     for document in (_child(child, paid=7), _parent(parent, child)):
-        stored = await owner.patient("POST", "/workflows", {"document": document})
+        stored = await owner.request("POST", "/workflows", {"document": document})
         expect(stored.status in _MADE, "a stored workflow", stored)
     return _Payment(parent=parent, child=child, owner=owner, agent=agent, approver=approver)
 
@@ -290,7 +294,7 @@ async def changed_child_before_approval(kit: Kit) -> None:
     await payment.change_child()
     answer = await payment.approve(draft)
     expect(answer.status == _CONFLICT, "a 409", answer)
-    runs = await payment.owner.patient("GET", "/executions", query={"workflow_id": payment.parent})
+    runs = await payment.owner.request("GET", "/executions", query={"workflow_id": payment.parent})
     expect(runs.body.get("items") == [], "no run", runs)
 
 

@@ -24,30 +24,32 @@ _REFUSED = (400, 422)
 async def broken_policy_keeps_the_last(kit: Kit) -> None:
     if kit.target.admin_key is None:
         raise NotApplicable("no key was given that may make others; pass --admin-key")
-    owner = Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {kit.target.admin_key}"})
-    made = await owner.patient(
+    owner = Plane(
+        http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {kit.target.admin_key}"}
+    )
+    made = await owner.request(
         "POST", "/keys", {"name": "verify policies", "kind": "service", "scopes": ["system:read"]}
     )
     if made.status in _NOT_SERVED:
         raise NotApplicable(f"nothing makes keys at {_API}/keys")
     secret = made.body.get("secret")
     expect(isinstance(secret, str), "a key of a service", made)
-    caller = Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {secret}"})
-    before = await caller.patient("GET", "/info")
+    caller = Plane(http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {secret}"})
+    before = await caller.request("GET", "/info")
     expect(before.status == _OK, "an answer before there is a policy", before)
     whom = before.body.get("principal")
     path = f"/policies/verify-{token_hex(6)}"
     text = f'@id("verify.{token_hex(4)}") forbid (principal == Service::"{whom}", action, resource);'
-    stored = await owner.patient("PUT", path, {"text": text})
+    stored = await owner.request("PUT", path, {"text": text})
     if stored.status in _NOT_SERVED:
         raise NotApplicable(f"nothing stores policies at {_API}/policies")
     expect(stored.status in (_OK, 201), "a stored policy", stored)
     try:
-        forbidden = await caller.patient("GET", "/info")
+        forbidden = await caller.request("GET", "/info")
         expect(forbidden.status == _FORBIDDEN, "a call that the policy forbids", forbidden)
-        cut_off = await owner.patient("PUT", path, {"text": text[: len(text) // 2]})
+        cut_off = await owner.request("PUT", path, {"text": text[: len(text) // 2]})
         expect(cut_off.status in _REFUSED, "a refusal of a policy that was cut off", cut_off)
-        after = await caller.patient("GET", "/info")
+        after = await caller.request("GET", "/info")
         expect(after.status == _FORBIDDEN, "a call that the policy before still forbids", after)
     finally:
-        await owner.patient("DELETE", path)
+        await owner.request("DELETE", path)

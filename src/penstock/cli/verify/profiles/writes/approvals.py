@@ -142,18 +142,18 @@ async def key_maker_does_not_approve_with_another_key(kit: Kit) -> None:
     maker = await _person(kit, "maker")
     plane = kit.admin_with(str(maker["secret"]))
     wanted: Json = {"name": "verify made", "scope": "personal", "scopes": ["transaction.write"]}
-    token = str(expect_data(await plane.patient("POST", "/apps", wanted)).get("token"))
+    token = str(expect_data(await plane.request("POST", "/apps", wanted)).get("token"))
     payload = kit.expense()
-    answer = await kit.agent(token).patient("POST", "/actions", {"action": _CREATE, "payload": payload})
+    answer = await kit.agent(token).request("POST", "/actions", {"action": _CREATE, "payload": payload})
     draft = expect_data(answer).get("draft")
     if not isinstance(draft, dict):
         raise CheckFailed("a draft", answer)
     own = _keys(kit, str(maker["secret"]))
-    second = await own.patient("POST", "", {"name": "second", "kind": "person", "scopes": ["*"]})
-    rotated = await own.patient("POST", f"/{maker['key']['id']}/rotate", {})
+    second = await own.request("POST", "", {"name": "second", "kind": "person", "scopes": ["*"]})
+    rotated = await own.request("POST", f"/{maker['key']['id']}/rotate", {})
     for made in (second, rotated):
         secret = _made(made).get("secret")
-        answer = await kit.admin_with(str(secret)).patient("POST", f"/drafts/{draft['id']}/approve", {})
+        answer = await kit.admin_with(str(secret)).request("POST", f"/drafts/{draft['id']}/approve", {})
         expect_refused(answer, 401, 403)
         await _expect_nothing(kit, answer, payload)
 
@@ -162,14 +162,14 @@ async def key_maker_does_not_approve_with_another_key(kit: Kit) -> None:
 async def service_does_not_approve(kit: Kit) -> None:
     service = await _person(kit, "service", kind="service")
     _, draft, payload = await _waiting(kit)
-    answer = await kit.admin_with(str(service["secret"])).patient("POST", f"/drafts/{draft}/approve", {})
+    answer = await kit.admin_with(str(service["secret"])).request("POST", f"/drafts/{draft}/approve", {})
     expect_refused(answer, 401, 403)
     await _expect_nothing(kit, answer, payload)
 
 
 def _keys(kit: Kit, token: str) -> Plane:
     """Return the operations on keys, which are no part of the profile, with a credential."""
-    return Plane(http=kit.http, path=_KEYS, headers={"authorization": f"Bearer {token}"})
+    return Plane(http=kit.http, traffic=kit.traffic, path=_KEYS, headers={"authorization": f"Bearer {token}"})
 
 
 def _made(answer: Answer) -> Json:
@@ -184,7 +184,7 @@ async def _person(kit: Kit, name: str, kind: str = "person") -> Json:
     if kit.target.admin_key is None:
         raise NotApplicable("no admin key was given, so no keys of other people can be made")
     wanted = {"name": f"verify {name}", "kind": kind, "scopes": ["*"], "subject": f"machine:verify-{token_hex(6)}"}
-    return _made(await _keys(kit, kit.target.admin_key).patient("POST", "", wanted))
+    return _made(await _keys(kit, kit.target.admin_key).request("POST", "", wanted))
 
 
 @WRITES.check("Nobody approves without a credential.", "A link that was forwarded must not be an approval.")

@@ -23,16 +23,18 @@ _SCOPES = ["workflow:write", "workflow:run", "workflow:read"]
 async def stored_workflow_waits(kit: Kit) -> None:
     if kit.target.admin_key is None:
         raise NotApplicable("no key was given that may make others; pass --admin-key")
-    owner = Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {kit.target.admin_key}"})
-    made = await owner.patient("POST", "/keys", {"name": "verify agent", "kind": "agent", "scopes": _SCOPES})
+    owner = Plane(
+        http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {kit.target.admin_key}"}
+    )
+    made = await owner.request("POST", "/keys", {"name": "verify agent", "kind": "agent", "scopes": _SCOPES})
     if made.status in _NOT_SERVED:
         raise NotApplicable(f"nothing makes keys at {_API}/keys")
     secret = made.body.get("secret")
     expect(isinstance(secret, str), "a key of an agent", made)
-    agent = Plane(http=kit.http, path=_API, headers={"authorization": f"Bearer {secret}"})
+    agent = Plane(http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {secret}"})
     name = f"verify_{token_hex(6)}"
     document: Json = {"penstock": "v1", "name": name, "nodes": [{"id": "done", "type": "end", "output": "ran"}]}
-    stored = await agent.patient("POST", "/workflows", {"document": document})
+    stored = await agent.request("POST", "/workflows", {"document": document})
     expect(stored.body.get("status") == "waiting_approval", "a call that waits for approval", stored)
-    ran = await owner.patient("POST", f"/workflows/{name}/executions", {"sync": True})
+    ran = await owner.request("POST", f"/workflows/{name}/executions", {"sync": True})
     expect(ran.status in _NOT_SERVED, "no workflow before somebody has accepted it", ran)
