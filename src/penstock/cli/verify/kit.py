@@ -145,6 +145,10 @@ class Kit:
 
     # Planes.
 
+    def with_key(self, key: str, path: str) -> Plane:
+        """Return the addresses below a path, for requests with a key."""
+        return Plane(http=self.http, traffic=self.traffic, path=path, headers={"authorization": f"Bearer {key}"})
+
     def agent(self, token: str | None, **headers: str) -> Plane:
         """Return the agent plane with a token; None for a caller without one."""
         sent = {"authorization": f"Bearer {token}"} if token is not None else {}

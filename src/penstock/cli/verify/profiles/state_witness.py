@@ -259,9 +259,7 @@ async def _payment(kit: Kit) -> _Payment:
     keys = (kit.target.admin_key, kit.target.approver_key)
     if None in keys:
         raise NotApplicable("no keys were given that store workflows and approve; pass --admin-key and --approver-key")
-    owner, approver = (
-        Plane(http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {key}"}) for key in keys
-    )
+    owner, approver = (kit.with_key(key, _API) for key in keys)
     wanted: Json = {"name": "verify agent", "kind": "agent", "scopes": ["workflow:run", "execution:*"]}
     made = await owner.request("POST", "/keys", wanted)
     if made.status in _NOT_SERVED:

@@ -34,7 +34,7 @@ async def broken_policy_keeps_the_last(kit: Kit) -> None:
         raise NotApplicable(f"nothing makes keys at {_API}/keys")
     secret = made.body.get("secret")
     expect(isinstance(secret, str), "a key of a service", made)
-    caller = Plane(http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {secret}"})
+    caller = kit.with_key(secret, _API)
     before = await caller.request("GET", "/info")
     expect(before.status == _OK, "an answer before there is a policy", before)
     whom = before.body.get("principal")

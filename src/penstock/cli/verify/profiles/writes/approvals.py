@@ -169,7 +169,7 @@ async def service_does_not_approve(kit: Kit) -> None:
 
 def _keys(kit: Kit, token: str) -> Plane:
     """Return the operations on keys, which are no part of the profile, with a credential."""
-    return Plane(http=kit.http, traffic=kit.traffic, path=_KEYS, headers={"authorization": f"Bearer {token}"})
+    return kit.with_key(token, _KEYS)
 
 
 def _made(answer: Answer) -> Json:

@@ -31,7 +31,7 @@ async def stored_workflow_waits(kit: Kit) -> None:
         raise NotApplicable(f"nothing makes keys at {_API}/keys")
     secret = made.body.get("secret")
     expect(isinstance(secret, str), "a key of an agent", made)
-    agent = Plane(http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {secret}"})
+    agent = kit.with_key(secret, _API)
     name = f"verify_{token_hex(6)}"
     document: Json = {"penstock": "v1", "name": name, "nodes": [{"id": "done", "type": "end", "output": "ran"}]}
     stored = await agent.request("POST", "/workflows", {"document": document})
