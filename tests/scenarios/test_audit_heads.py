@@ -14,7 +14,9 @@ from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.pepper import pepper_path, read_pepper
 from penstock.governance.audit.chain import GENESIS_HASH
+from penstock.governance.audit.trails import FORGET_AUDIT
 from penstock.operations.gate.audit_log import seal_with
+from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import AuditEntry
 from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity
@@ -107,10 +109,10 @@ def test_forgetting_old_records_moves_the_sealed_beginning(tmp_path: Path) -> No
     async def test() -> None:
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await some_changes(gate)
-            platform, seal = gate.services.platform, seal_with(gate.services.pepper)
-            assert await platform.forget_audit(tenant="default", before_seq=3, seal=seal) == 2
+            retention = system_principal("retention", "audit:delete")
+            assert (await internal_call(gate, retention, FORGET_AUDIT, {"before_seq": 3})).count == 2
             found = await call(gate, "audit.verify")
-            assert (found["intact"], found["first_seq"]) == (True, 3)
+            assert (found["intact"], found["first_seq"]) == (True, 3), found["reason"]
         assert check_integrity(path).ok
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

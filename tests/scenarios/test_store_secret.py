@@ -147,6 +147,7 @@ def test_database_log_backup_and_secret_are_their_owners_alone(shop: Shop) -> No
     made = shop.run("key", "create", "--name", "owner", "--scopes", '["*"]')
     assert made.returncode == 0, made.stderr
     connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("SELECT count(*) FROM runs").fetchall()
     backed_up = shop.run("backup", "copy.db")
     assert backed_up.returncode == 0, backed_up.stderr

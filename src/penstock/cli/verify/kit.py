@@ -145,7 +145,7 @@ class Kit:
 
     # Planes.
 
-    def with_key(self, key: str, path: str) -> Plane:
+    def with_key(self, key: str | None, path: str) -> Plane:
         """Return the addresses below a path, for requests with a key."""
         return Plane(http=self.http, traffic=self.traffic, path=path, headers={"authorization": f"Bearer {key}"})
 

@@ -50,7 +50,7 @@ async def included_call(context: Context, operation: str, arguments: JsonObject)
     known = context.call.noted.get("reasons") or ()
     context.call.note(reasons=(*known, *(reasons_for_audit(decided) or ())), policy_version=decided.version)
     if isinstance(decided.outcome, ApprovalRequired):
-        if is_approved(request, decided):
+        if is_approved(request, decided) or context.rehearses:  # that it waits was decided before its rehearsal
             return
         if request.approval is None:
             await _hold(context, capability, policy_approvals(decided))

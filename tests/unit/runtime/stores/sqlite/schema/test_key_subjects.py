@@ -43,10 +43,10 @@ def test_keys_of_an_older_file_stand_for_the_first_key_before_them_or_for_their_
         )
     for name, at, limit in (("key:root", 5, 1), ("key:root3", 9, 3), ("key:alone", 7, 7), ("tenant", 1, 1)):
         connection.execute(
-            "INSERT INTO resources VALUES ('quota', 'default', ?, ?, '', ?, ?, NULL)",
+            "INSERT INTO resources VALUES ('quota', 'default', ?, ?, '', ?, ?, NULL, NULL)",
             (name, json.dumps({"runs_per_day": limit}), at, at),
         )
-    connection.execute("PRAGMA user_version = 20")
+    connection.execute("PRAGMA user_version = 23")
     connection.close()
     open_for_writing(str(path)).close()
     connection = sqlite3.connect(path)
