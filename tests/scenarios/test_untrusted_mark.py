@@ -110,6 +110,15 @@ class Server:
         assert state.terminal
         return run_id
 
+    async def accept(self, draft_id: str) -> None:
+        """Approve what the model stores, as a person does."""
+        person = {"name": "approver", "kind": "person", "subject": "person:approver", "scopes": ["*", "approve:approvers"]}
+        made = await self.rest("POST", "keys", person)
+        assert made.status == 201, made.body
+        key = made.json()["secret"]
+        made = await Client(self.rest.app, self.gate, key)("POST", f"drafts/{draft_id}/approve", {"wait_seconds": 30})
+        assert made.json()["status"] == "executed", made.json()
+
     async def view(self, run_id: str) -> Any:
         return (await self.rest("GET", f"executions/{run_id}")).json()
 
@@ -214,7 +223,8 @@ async def by_schedule_over_mcp(server: Server, text: str) -> str:
         "schedule_id": "yearly",
         "input": {"text": text},
     }
-    assert not (await server.call("penstock_schedule_create", **given))["isError"]
+    held = (await server.call("penstock_schedule_create", **given))["structuredContent"]["held"]
+    await server.accept(held["draft_id"])
     started = await server.rest("POST", "schedules/yearly/run", {})
     return await server.ended(started.json()["execution_id"])
 
@@ -222,7 +232,8 @@ async def by_schedule_over_mcp(server: Server, text: str) -> str:
 async def by_changed_schedule(server: Server, text: str) -> str:
     given: dict[str, Any] = {"workflow_id": "plain", "cron": "0 0 1 1 *", "schedule_id": "changed"}
     assert (await server.rest("POST", "schedules", given)).status == 201
-    await server.call("penstock_schedule_update", schedule_id="changed", input={"text": text})
+    held = await server.call("penstock_schedule_update", schedule_id="changed", input={"text": text})
+    await server.accept(held["structuredContent"]["held"]["draft_id"])
     await server.rest("PATCH", "schedules/changed", {"cron": "0 0 2 1 *"})  # which does not take the mark away
     started = await server.rest("POST", "schedules/changed/run", {})
     return await server.ended(started.json()["execution_id"])

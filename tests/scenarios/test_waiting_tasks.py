@@ -157,7 +157,7 @@ def test_the_link_of_a_task_lets_in_who_may_approve_and_nobody_else(server: Live
         assert entered.status == 303
         form = f"/{entered.headers['location']}"
         assert b"Refund 120" in server.request("GET", form, key="").body
-        assert submit(server, form, **{"field.approve": "true"}).status == status
+        assert submit(server, form, decision="approve").status == status
     assert server.call("GET", f"executions/{task_id}/wait?wait_seconds=240")["output"] == "paid"
     done = ask(server, "tasks/get", taskId=task_id, key=assistant, declared=ONLY_TASKS)["result"]
     assert (done["status"], "inputRequests" in done) == ("completed", False)

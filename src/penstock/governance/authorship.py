@@ -53,7 +53,7 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draft_id: str | None = None
     """The held call with which it was proposed."""
     granted: bool = False
-    """Whether a grant let the author store it without anybody looking at it."""
+    """Whether it takes effect without anybody looking at it: by a grant, or because it was sent along with its run."""
 
     @property
     def is_accepted(self) -> bool:

@@ -82,12 +82,12 @@ def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(shop: Shop) -
     with at_terminal(shop, *command) as terminal:
         terminal.expect("● approve 0.0.0  run r1  waiting for a person")
         terminal.expect('◌ ask       waiting for a person: "Greet you?"')
-        terminal.expect("Approve it [y/N]: ")
+        terminal.expect("Approve it [approve/decline]: ")
         terminal.type("perhaps\n")
         terminal.expect("answer y or n; ? tells more")
         terminal.type("?\n")
         terminal.expect('"type": "boolean"')
-        terminal.expect("Approve it [y/N]: ")
+        terminal.expect("Approve it [approve/decline]: ")
         terminal.type("y\n")
         terminal.expect("times (may be left out): ")
         terminal.type("0\n")
@@ -104,14 +104,14 @@ def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(shop: Shop) -
 def test_the_end_of_input_leaves_the_question_open(shop: Shop) -> None:
     shop.write("approve.yaml", APPROVE)
     with at_terminal(shop, "run", "approve.yaml", "--input", '{"name": "you"}', "--run-id", "r1") as terminal:
-        terminal.expect("Approve it [y/N]: ")
+        terminal.expect("Approve it [approve/decline]: ")
         terminal.type("\x04")
         terminal.expect("answer it   penstock runs answer r1 --db penstock.db approve=true")
         assert terminal.end() == 3
     with at_terminal(shop, "runs", "answer", "r1") as terminal:
         terminal.expect("Greet you?")
-        terminal.expect("Approve it [y/N]: ")
-        terminal.type("\n")
+        terminal.expect("Approve it [approve/decline]: ")
+        terminal.type("decline\n")
         terminal.expect("times (may be left out): ")
         terminal.type("\n")
         terminal.expect("answered ask; the run is now completed")
@@ -121,7 +121,7 @@ def test_the_end_of_input_leaves_the_question_open(shop: Shop) -> None:
 def test_a_question_that_is_answered_elsewhere_is_no_longer_asked(shop: Shop) -> None:
     shop.write("approve.yaml", APPROVE)
     with at_terminal(shop, "run", "approve.yaml", "--input", '{"name": "you"}', "--run-id", "r1") as terminal:
-        terminal.expect("Approve it [y/N]: ")
+        terminal.expect("Approve it [approve/decline]: ")
         assert shop.json("runs", "answer", "r1", "approve=false")["status"] == "completed"
         terminal.expect("This is no longer asked")
         terminal.expect('✓ refused   {"said": "nothing"}')
@@ -131,7 +131,7 @@ def test_a_question_that_is_answered_elsewhere_is_no_longer_asked(shop: Shop) ->
 def test_ctrl_c_at_a_question_says_how_to_go_on(shop: Shop) -> None:
     shop.write("approve.yaml", APPROVE)
     with at_terminal(shop, "run", "approve.yaml", "--input", '{"name": "you"}', "--run-id", "r1") as terminal:
-        terminal.expect("Approve it [y/N]: ")
+        terminal.expect("Approve it [approve/decline]: ")
         os.killpg(terminal.process.pid, 2)
         terminal.expect("left · the run is safe in penstock.db")
         terminal.expect("go on here         penstock runs watch r1 --db penstock.db --perform")

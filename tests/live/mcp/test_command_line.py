@@ -106,7 +106,7 @@ def test_questions_are_asked_at_the_terminal(server: LiveServer, tmp_path: Path,
     call = ("mcp", "call", "refund_order", "order=A-1", "--era", era, "--url", f"{server.url}/mcp")
     with at_terminal(LiveShop(tmp_path), *call, "--header", f"Authorization: Bearer {server.key}") as terminal:
         terminal.expect("May I refund this order?")
-        terminal.expect("approved [y/N]: ")
+        terminal.expect("approved [approve/decline]: ")
         terminal.type("maybe\n")
         terminal.expect("answer y or n")
         terminal.type("y\n")

@@ -23,7 +23,20 @@ from tests.thorough import IS_THOROUGH
 _NUMBERS = count()
 # Operations that may be held and start nothing that is stored: they change only what their own witness shows.
 _STARTS_NOTHING = frozenset(
-    {"audit", "backup", "delivery", "grant", "key", "memory", "model", "notification", "policy", "quota", "schema"}
+    {
+        "audit",
+        "backup",
+        "console_session",
+        "delivery",
+        "grant",
+        "key",
+        "memory",
+        "model",
+        "notification",
+        "policy",
+        "quota",
+        "schema",
+    }
     | {"session", "token", "transaction", "transactions", "ledger", "webhook", "app"}
 )
 

@@ -54,7 +54,7 @@ REGISTERED_TOOL = "tool"
 Bucket: TypeAlias = Literal["read", "write", "admin"]
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 DefinitionKind: TypeAlias = Literal[
-    "workflow", "schedule", "tool", "model", "agent", "schema", "query", "webhook", "policy"
+    "workflow", "sent_workflow", "schedule", "tool", "model", "agent", "schema", "query", "webhook", "policy"
 ]
 """What takes effect after the call that stores it, without whoever stored it."""
 

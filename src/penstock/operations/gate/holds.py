@@ -27,7 +27,7 @@ from penstock.definitions.reached import Reached
 from penstock.definitions.schemas.compiled import CompiledSchema, apply_defaults, load_schema
 from penstock.definitions.secret_answers import secret_paths, secrets_in, with_values
 from penstock.governance.approvals import CallBinding, digest_of, value_digest
-from penstock.governance.authorship import has_to_propose
+from penstock.governance.authorship import AuthorshipRules, has_to_propose
 from penstock.governance.holds import (
     Approval,
     CallFacts,
@@ -61,6 +61,7 @@ __all__ = [
     "reach_in",
     "reached_changes",
     "refuse_intent",
+    "runs_as_sent",
     "state_of",
 ]
 
@@ -230,6 +231,8 @@ class HoldStage:
         if governance.stores is None or request.from_inside or request.by_owner:
             return False
         rules = self._choices.authorship
+        if runs_as_sent(request, governance, rules):
+            return False
         if not rules.enforced and self._preset_for(request) != "open":
             rules = msgspec.structs.replace(rules, enforced=True)
         return has_to_propose(request.principal.kind, rules, by_model=request.by_model)
@@ -310,6 +313,21 @@ class HoldStage:
             names = reached_changes(approval.reach, reach_in(binding.state_witness))
             raise drifted(names, {"digest": approval.digest})
         context.call.note(outcome="executed")
+
+
+def runs_as_sent(request: Request, governance: Governance, rules: AuthorshipRules) -> bool:
+    """Whether a call only runs a definition that it sends along, for a client of MCP whose own key is no agent's.
+
+    Such a run is decided as the call of an agent. What would take effect later, by a trigger or as a tool, is proposed.
+    """
+    definition = request.arguments.get("definition")
+    return (
+        governance.stores == "sent_workflow"
+        and request.surface == "mcp"
+        and request.principal.kind != "agent"
+        and not (rules.services_propose and request.principal.kind == "service")
+        and not (isinstance(definition, dict) and (definition.get("triggers") or definition.get("expose")))
+    )
 
 
 def refuse_intent(capability: Capability, intent: WriteIntent) -> None:

@@ -16,7 +16,7 @@ from penstock.governance.authorship import (
     proposed_message,
 )
 from penstock.operations.gate.context import Context, Services
-from penstock.operations.gate.holds import GRANTED
+from penstock.operations.gate.holds import GRANTED, runs_as_sent
 from penstock.runtime.chains import BY_AGENT
 from penstock.runtime.ports.runs import DefinitionRow
 
@@ -35,7 +35,8 @@ def author_of(context: Context) -> Author:
         scopes=tuple(sorted(principal.scopes)),
         accepted_by=() if approval is None else tuple(dict.fromkeys(vote.principal for vote in approval.votes)),
         draft_id=None if approval is None else approval.draft_id,
-        granted=context.found_out.get(GRANTED) is True,
+        granted=context.found_out.get(GRANTED) is True
+        or runs_as_sent(request, context.capability.governance, context.services.holds.authorship),
     )
 
 
