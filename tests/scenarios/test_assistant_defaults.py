@@ -61,7 +61,9 @@ async def test_a_fresh_project_offers_a_workflow_and_what_follows_it_and_nothing
         for name in ("penstock_workflow_update", "penstock_tools_call", "penstock_no_such_tool"):
             with pytest.raises(MCPError) as refused:
                 await client.call_tool(name, {"workflow_id": "refund_order", "name": "workflow.update"})
-            refusals.append((refused.value.code, refused.value.message.replace(name, "…")))
+            message, _, suggested = refused.value.message.partition("; did you mean ")
+            refusals.append((refused.value.code, message.replace(name, "…")))
+            assert suggested.strip("`?") in {"", *names}, "only what is listed is named"
         assert len(set(refusals)) == 1
         asked = await client.call_tool("refund_order", {"order_id": "A-1", "amount": 500})
         waiting = asked.structured_content["execution_id"]

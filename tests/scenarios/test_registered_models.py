@@ -92,6 +92,7 @@ async def test_a_registered_model_is_used_at_once_changed_with_the_next_call_and
                 "output_tokens": 3,
                 "requests": 1,
                 "cost": {"amount": "0.018", "currency": "USD"},
+                "own": None,
             }
             changed = entry(server, api_key_secret="KEY", parameters={"temperature": 0.25}, limits={"max_tokens": 7})
             await caller.call("model.update", model_id="fast", **{**changed, "model": "tiny-2"})

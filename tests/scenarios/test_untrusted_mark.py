@@ -112,7 +112,12 @@ class Server:
 
     async def accept(self, draft_id: str) -> None:
         """Approve what the model stores, as a person does."""
-        person = {"name": "approver", "kind": "person", "subject": "person:approver", "scopes": ["*", "approve:approvers"]}
+        person = {
+            "name": "approver",
+            "kind": "person",
+            "subject": "person:approver",
+            "scopes": ["*", "approve:approvers"],
+        }
         made = await self.rest("POST", "keys", person)
         assert made.status == 201, made.body
         key = made.json()["secret"]

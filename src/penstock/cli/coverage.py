@@ -49,6 +49,7 @@ from penstock.operations.builtin import builtin_operations
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.reasons import REASONS
 from penstock.operations.runs.events import EVENT_TYPES as STREAM_EVENT_TYPES
+from penstock.operations.runs.tool_schemas import or_standing
 from penstock.runtime.webhooks.events import EVENT_TYPES as WEBHOOK_EVENT_TYPES
 
 __all__ = ["EXCLUDED", "PAGES", "SURFACES", "Coverage", "coverage_command", "surface_coverage"]
@@ -276,8 +277,10 @@ def _tool_problems(capability: Capability, tools: Mapping[str, JsonObject], word
     if tool is None:
         yield f"{capability.name}: there is no tool"
         return
-    for member, schema in (("inputSchema", capability.input_schema), ("outputSchema", capability.output_schema)):
-        if tool.get(member) != (None if schema is None else wording.of_schema(schema)):
+    output = capability.output_schema
+    answers = None if output is None else or_standing(wording.of_schema(output))
+    for member, schema in (("inputSchema", wording.of_schema(capability.input_schema)), ("outputSchema", answers)):
+        if tool.get(member) != schema:
             yield f"{capability.name}: the tool has another {member}"
 
 

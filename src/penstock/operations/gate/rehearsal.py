@@ -47,7 +47,7 @@ _READS: Mapping[str, frozenset[str]] = {
         {"read", "known_state", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
         | {"evaluator", "progress", "violations", "evaluate_for", "fold", "transcribed", "watched_state"}
     ),
-    "scheduler": frozenset({"find", "fresh"}),
+    "scheduler": frozenset({"find", "fresh", "taken"}),
     "graphs": frozenset(
         {"graph", "graphs", "branches", "commits", "commit", "resolve", "unsupported", "read", "explain", "diff"}
         | {"changes", "export", "try_merge", "plan_schema"}

@@ -173,6 +173,9 @@ def _definition_problems(columns: tuple[object, ...]) -> Iterator[IntegrityProbl
     except PenstockError as error:
         yield IntegrityProblem(code=error.code, message=f"{name}: {error.message}")
         return
+    except (TypeError, ValueError) as error:
+        yield IntegrityProblem(code="DEFINITION_CHANGED", message=f"{name} cannot be read: {error}")
+        return
     if definition_hash(definition.document) != definition.hash:
         yield IntegrityProblem(
             code="DEFINITION_CHANGED", message=f"{name} is not the document that its hash stands for"
