@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from tests.live.parallel import Call, at_once
 from tests.live.rest.seeds import APPROVE, COUNT, SIGNALLED
 from tests.live.rest.servers import Answer, LiveServer, serving
@@ -112,7 +113,9 @@ def test_a_call_that_a_crash_cut_off_happens_once_when_it_is_repeated(running: L
     """The claim is left by the dead process; the run that was started is found by the id made from the key."""
     first = keyed(running, "POST", START, {"input": {"a": 1}})
     running.kill()
-    with sqlite3.connect(running.folder / "penstock.db") as file:  # as if it had died before it kept its answer
+    with sqlite3.connect(
+        running.folder / "penstock.db", factory=NotedConnection
+    ) as file:  # as if it had died before it kept its answer
         changed = file.execute("DELETE FROM calls").rowcount
     file.close()
     assert changed == 1

@@ -34,7 +34,6 @@ def robot(server: LiveServer) -> str:
 
 HELD = {
     "graph.load": ("graphs", "load", "crm", "data.jsonl"),
-    "graph.mutate": ("graphs", "mutate", "crm", "--query", 'query q() { insert User { handle: "eve" } }'),
     "workflow.execute": ("workflow", "execute", "erase_customer", "--input", '{"customer": "C-1"}'),
     "workflow.delete": ("workflow", "delete", "erase_customer"),
 }

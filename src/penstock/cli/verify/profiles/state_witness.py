@@ -260,7 +260,13 @@ async def _payment(kit: Kit) -> _Payment:
     if None in keys:
         raise NotApplicable("no keys were given that store workflows and approve; pass --admin-key and --approver-key")
     owner, approver = (kit.with_key(key, _API) for key in keys)
-    wanted: Json = {"name": "verify agent", "kind": "agent", "scopes": ["workflow:run", "execution:*"]}
+    # Its own subject: otherwise it would stand for the owner, who also made the key of the approver.
+    wanted: Json = {
+        "name": "verify agent",
+        "kind": "agent",
+        "subject": "machine:verify-agent",
+        "scopes": ["workflow:run", "execution:*"],
+    }
     made = await owner.request("POST", "/keys", wanted)
     if made.status in _NOT_SERVED:
         raise NotApplicable(f"nothing makes keys at {_API}/keys")
