@@ -33,6 +33,7 @@ from penstock.operations.gate.context import GateLimits, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool
 from tests.torture.worker import DurableLines, read_lines
 from tests.waiting import wait_until
@@ -137,7 +138,7 @@ def torment_changes(folder: Path, random: Random, kills: int) -> Audited:
     path = folder / "penstock.db"
     asyncio.run(_prepare(path))
     for life in range(kills):
-        with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+        with closing(sqlite3.connect(path, timeout=10, factory=NotedConnection)) as connection, connection:
             connection.execute("DROP TRIGGER IF EXISTS no_audit")
             if life % 2:
                 connection.execute(_FAILURES)
@@ -152,7 +153,7 @@ def torment_changes(folder: Path, random: Random, kills: int) -> Audited:
         except subprocess.TimeoutExpired:
             worker.send_signal(signal.SIGKILL)
             worker.wait()
-    with closing(sqlite3.connect(path, timeout=10)) as connection, connection:
+    with closing(sqlite3.connect(path, timeout=10, factory=NotedConnection)) as connection, connection:
         connection.execute("DROP TRIGGER IF EXISTS no_audit")
     return asyncio.run(_examine(folder))
 

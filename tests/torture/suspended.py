@@ -40,6 +40,7 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.semaphores import FairSemaphore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from penstock.runtime.system import SystemClock, new_worker_id
 from tests.torture.worker import read_lines
 
@@ -207,7 +208,7 @@ def _stop_between_locks(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 def _is_free(database: Path) -> bool:
     """Whether nobody has a transaction open that writes."""
-    with closing(sqlite3.connect(database, timeout=0.5, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(database, timeout=0.5, isolation_level=None, factory=NotedConnection)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:

@@ -24,6 +24,9 @@ from penstock.base.errors import Unavailable
 __all__ = ["NotedConnection", "accept_missing_log", "is_log_missing", "log_missing", "note_log"]
 
 _MARK = "log_noted"
+_CLOSING = "log_closing"
+_ADD_MARK = "INSERT OR IGNORE INTO marks (name, value) VALUES (?, '1')"
+_REMOVE_MARK = "DELETE FROM marks WHERE name = ?"
 _HAS_MARKS = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'marks'"
 _IS_NOTED = "SELECT 1 FROM marks WHERE name = ?"
 # Another process may open or close the file between two looks; it cannot do so every time.
@@ -38,10 +41,23 @@ class NotedConnection(sqlite3.Connection):
         with suppress(sqlite3.Error):  # somebody else uses it, or it cannot be written: then the log stays
             if self.in_transaction:
                 self.execute("ROLLBACK")
+            self.isolation_level = None  # the journal cannot be changed in a transaction that Python opened by itself
             self.execute("PRAGMA busy_timeout = 0")
             self.execute("PRAGMA query_only = OFF")
-            self.execute("PRAGMA journal_mode = DELETE").fetchone()
+            self._take_back()
         super().close()
+
+    def _take_back(self) -> None:
+        # SQLite removes the log before it changes the header. A process that is killed in between leaves a mark.
+        is_marked = _is_noted(self)
+        if is_marked:
+            self.execute(_ADD_MARK, (_CLOSING,))
+        try:
+            (mode,) = self.execute("PRAGMA journal_mode = DELETE").fetchone()
+        except sqlite3.Error:
+            mode = "wal"
+        if is_marked and mode == "wal":
+            self.execute(_REMOVE_MARK, (_CLOSING,))
 
 
 def log_missing(path: str) -> Unavailable:
@@ -74,21 +90,24 @@ def _says_open(path: str) -> bool:
     try:
         with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-            return mode == "wal" and _is_noted(connection)
+            return mode == "wal" and _is_noted(connection) and not _is_noted(connection, _CLOSING)
     except sqlite3.Error:
         return False  # whoever opens the file for work gets and explains the error
 
 
-def _is_noted(connection: sqlite3.Connection) -> bool:
+def _is_noted(connection: sqlite3.Connection, mark: str = _MARK) -> bool:
     if connection.execute(_HAS_MARKS).fetchone() is None:
         return False
-    return connection.execute(_IS_NOTED, (_MARK,)).fetchone() is not None
+    return connection.execute(_IS_NOTED, (mark,)).fetchone() is not None
 
 
 def note_log(connection: sqlite3.Connection) -> None:
-    """Mark a file as one whose header tells whether it is open. It is marked once, and in the file, not in its log."""
-    if connection.execute(_HAS_MARKS).fetchone() is not None and not _is_noted(connection):
-        connection.execute("INSERT OR IGNORE INTO marks (name, value) VALUES (?, '1')", (_MARK,))
+    """Mark a file as one whose header tells whether it is open, and as open: in the file, not in its log."""
+    if connection.execute(_HAS_MARKS).fetchone() is None:
+        return
+    if not _is_noted(connection) or _is_noted(connection, _CLOSING):
+        connection.execute(_ADD_MARK, (_MARK,))
+        connection.execute(_REMOVE_MARK, (_CLOSING,))
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 

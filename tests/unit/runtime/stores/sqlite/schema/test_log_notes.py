@@ -103,3 +103,13 @@ def test_a_file_of_an_earlier_release_is_opened_although_its_header_says_nothing
         connection.execute("PRAGMA journal_mode = WAL")
     assert not os.path.exists(f"{path}-wal")
     open_for_writing(str(path)).close()
+
+
+def test_a_process_that_is_killed_while_it_closes_a_file_leaves_one_that_can_be_opened(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.db"
+    open_for_writing(str(path)).close()
+    with closing(sqlite3.connect(path)) as connection:  # the log is gone, and the header is not changed yet
+        connection.execute("PRAGMA journal_mode = WAL")
+    assert not is_log_missing(str(path))
+    killed(path).unlink()
+    assert is_log_missing(str(path)), "opened again, it is noted again"
