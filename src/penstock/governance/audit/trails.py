@@ -251,7 +251,8 @@ class TrailVerifier:
             (SIGN_AUDIT, "size", self._signings),
         ):
             if is_made(fields, operation):
-                number = fields.get("details", {}).get(member)
+                details = fields.get("details")
+                number = details.get(member) if isinstance(details, Mapping) else None
                 if type(number) is int:
                     said.append((seq, number))
 
