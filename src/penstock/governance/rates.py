@@ -68,7 +68,7 @@ class TokenBuckets:
         self._pending: dict[BucketKey, float] | None = {} if shared else None
         """By bucket: what was taken from it since the last exchange."""
         self._told_at: int | None = None
-        """When what was taken was last told, or should have been."""
+        """When what was taken was last told, or should have been; before that, when something was first taken."""
         self._could_tell = True
         self._rates: dict[BucketKey, Rate] = {}
         """The rates of the buckets above."""
@@ -93,6 +93,7 @@ class TokenBuckets:
             self._keep(key, level)
             if self._pending is not None:
                 self._note(self._pending, key, rate, 1.0)
+                self._told_at = now_ms if self._told_at is None else self._told_at
         return None
 
     def _take_one(self, key: BucketKey, rate: Rate, now_ms: int) -> Empty | None:
@@ -103,6 +104,7 @@ class TokenBuckets:
         self._keep(key, (tokens - 1, seen_at))
         if self._pending is not None:
             self._note(self._pending, key, rate, 1.0)
+            self._told_at = now_ms if self._told_at is None else self._told_at
         return None
 
     def look(self, wanted: Sequence[tuple[BucketKey, Rate]], now_ms: int) -> Empty | None:
