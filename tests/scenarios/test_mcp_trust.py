@@ -140,8 +140,12 @@ async def test_every_way_to_start_a_run_says_where_it_comes_from(tmp_path: Path)
         started = {
             "tool": (await server.call("greets"))["structuredContent"],
             "operation": (await server.call("penstock_workflow_execute", workflow_id="greets"))["structuredContent"],
-            "control": (await server.call("penstock_control_workflow_start", definition=greets))["structuredContent"],
+            "control": (await server.call("penstock_control_workflow_start", definition={**greets, "name": "sent"}))[
+                "structuredContent"
+            ],
         }
+        replacing = await server.call("penstock_control_workflow_start", definition=greets)
+        assert "another version of greets is stored" in replacing["content"][0]["text"]
         assert (await server.ask("resources/read", {"uri": "mcp://test/greets"}))["result"]["contents"]
         items = (await server.client("GET", "executions?label=penstock.trust=untrusted")).json()["items"]
         assert {item["execution_id"] for item in started.values()} < {item["execution_id"] for item in items}

@@ -26,12 +26,14 @@ from penstock.definitions.reached import ANY, Reached, reached_by
 from penstock.definitions.start_needs import start_needs
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.transitions import RunStatus
+from penstock.governance.authorship import acts_as_agent
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import document_name
 from penstock.operations.catalogue.reaching import argument
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
+from penstock.operations.gate.holds import runs_as_sent
 from penstock.operations.permissions.admission import admit_start
 from penstock.operations.permissions.answering import answerer_of
 from penstock.operations.permissions.authorship import author_of
@@ -229,6 +231,10 @@ async def _answer_meanwhile(context: Context, run_id: JsonValue) -> None:
     idempotency.answered_by(context, decided, provisional=True)
 
 
+def _runs_as_sent(context: Context) -> bool:
+    return runs_as_sent(context.request, context.capability.governance, context.services.holds.authorship)
+
+
 async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None:
     """Return why the caller may not start the document in the call.
 
@@ -236,6 +242,14 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
     """
     services = context.services
     stored = await protecting_version(services, context.tenant, workflow.name)
+    if (
+        stored is not None
+        and stored.hash != workflow.hash
+        and not acts_as_agent(stored.author)
+        and _runs_as_sent(context)
+    ):
+        message = f"another version of {workflow.name} is stored, which a definition from a model does not replace"
+        return Refused("NAME_TAKEN", message, hint="send the definition under another name, or store it first")
     versions = [start_needs(workflow.document), *([needs_of(services, stored)] if stored is not None else [])]
     error = await start_refusal(services, context.principal, workflow.name, versions)
     documents = [workflow.document, *([stored.document] if stored is not None else [])]
