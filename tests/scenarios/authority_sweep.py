@@ -47,6 +47,7 @@ from penstock.base.errors import Denied, PenstockError
 from penstock.base.json import JsonObject
 from penstock.cli.targets.clients import OperationClient, open_client
 from penstock.cli.targets.selection import ServerTarget
+from penstock.cli.terminal.exits import CallHeld
 from penstock.client.errors import CallFailed
 from penstock.client.operations import find_operation
 from penstock.mcp_surface.options import McpOptions
@@ -255,6 +256,8 @@ class World:
             if find_operation(name).streams:
                 return "admitted", str(next(iter(surface.events(name, given)), ""))
             return "admitted", json.dumps(surface.call(name, given))
+        except CallHeld as held:
+            return "admitted", json.dumps(held.answer)
         except CallFailed as error:
             return _decision(error), f"{error.code} {error}"
 
@@ -535,8 +538,12 @@ async def run_sweep(folder: Path, *, thorough: bool = True) -> Sweep:
             for operation in swept
             if _is_worth_it(operation, surface, key, thorough=thorough)
         ]
-        with ThreadPoolExecutor(_COMMANDS_AT_ONCE) as threads:
+        threads = ThreadPoolExecutor(_COMMANDS_AT_ONCE)
+        try:
             await _gathered([*(partial(commands, key) for key in keys), *direct])
+        finally:
+            # Never wait here: commands wait for answers of this very loop.
+            threads.shutdown(wait=False, cancel_futures=True)
         after = await _there_is(world, names)
         sweep.changed = [path for path, value in before.items() if after[path] != value]
     return sweep
