@@ -19,9 +19,9 @@ from penstock.app.settings.named import McpServerSettings
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.cli.project.files import load_project
+from penstock.cli.server.workflow_files import read_named_workflows
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
-from penstock.cli.terminal.files import SourceText, expand_paths, read_sources
 from penstock.definitions.source.findings import Severity
 
 __all__ = ["executor_checks", "workflow_checks"]
@@ -31,15 +31,13 @@ _PORTS = {"http": 80, "https": 443}
 
 def workflow_checks(settings: Settings) -> Iterator[Check]:
     """Check every workflow file (served, or quarantined and why) and the steps that they call."""
-    try:
-        sources = list(read_sources(expand_paths(settings.workflows.paths)))
-    except PenstockError as error:
-        yield Check(name="workflows", status="fail", message=error.message, hint=error.hint)
-        sources = []
-    for source in sources:
-        if not isinstance(source, SourceText):
-            yield Check(name="workflows", status="fail", message=f"{source.label} is left out: {source.message}")
-    texts = [(source.label, source.text) for source in sources if isinstance(source, SourceText)]
+    named = read_named_workflows(settings.workflows.paths)
+    for source in named.missing:
+        message, hint = f"{source.label}: {source.message}", "bring it back, or correct workflows.paths"
+        yield Check(name="workflows", status="fail", message=f"{message} (a server does not start)", hint=hint)
+    for source in named.unreadable:
+        yield Check(name="workflows", status="fail", message=f"{source.label} is left out: {source.message}")
+    texts = [(source.label, source.text) for source in named.sources]
     loaded, known = load_project(texts, settings)
     served = [item.workflow.name for item in loaded if item.workflow is not None]
     for item in loaded:

@@ -21,7 +21,7 @@ from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.cli.mcp.servers import AsOwnerOption, GraphOption, ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
-from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.server.workflow_files import workflow_files
 from penstock.cli.targets.selection import ProfileOption, ServerOption, ServerTarget, choose_target
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
@@ -147,7 +147,7 @@ def _raise_usage(message: str) -> int:
 
 async def _serve(workspace: Workspace, pipe: Pipe) -> None:
     module, settings = load_mcp(), workspace.settings
-    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
+    files = workflow_files(settings)
     options = ServerOptions.of(settings)
     pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     async with (
@@ -159,9 +159,9 @@ async def _serve(workspace: Workspace, pipe: Pipe) -> None:
             policy_files=options.policy_files,
             graphs=options.graphs,
             holds=options.holds,
+            workflow_files=files,
         ) as gate,
     ):
-        await register_workflows(gate, workflows)
         try:
             principal = PipePrincipal(gate, settings)
             await principal.prepare()

@@ -20,7 +20,7 @@ from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
-from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.server.workflow_files import workflow_files
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
 from penstock.cli.terminal.event_loop import exit_with_async, until_interrupted
@@ -83,7 +83,7 @@ def _announce(workspace: Workspace) -> None:
 async def _perform(workspace: Workspace, grace_seconds: float) -> None:
     """Perform runs until this is cancelled, which a signal does; then drain."""
     settings = workspace.settings
-    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
+    files = workflow_files(settings)
     _announce(workspace)
     options = ServerOptions.of(settings)
     async with open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock:
@@ -96,10 +96,10 @@ async def _perform(workspace: Workspace, grace_seconds: float) -> None:
             policy_files=options.policy_files,
             graphs=options.graphs,
             holds=options.holds,
+            workflow_files=files,
         )
         try:
-            async with opening as gate:
-                await register_workflows(gate, workflows)
+            async with opening:
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})
