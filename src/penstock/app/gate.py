@@ -23,6 +23,7 @@ from penstock import __version__
 from penstock.app.audit_keys import AuditKeyFile
 from penstock.app.files.graphs import GraphFiles, GraphPolicies, graph_checks, load_graphs
 from penstock.app.files.policies import POLICIES_CHECK, PolicyFiles
+from penstock.app.files.trusted import RiskLog, describe_risks
 from penstock.app.files.watcher import FileWatcher
 from penstock.app.files.workflows import ReadWorkflows, quarantined_gauge, workflow_checks
 from penstock.app.observability.traced import TracedGate
@@ -66,6 +67,7 @@ from penstock.operations.reachable import reach_of
 from penstock.operations.runs.held_calls import HeldCalls
 from penstock.operations.runs.hidden_fields import HiddenFields
 from penstock.operations.schedules.starts import fire_through
+from penstock.operations.system.health import FILE_ACCESS_CHECK
 from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
 from penstock.operations.upstreams.lending import lend_models_through
@@ -145,7 +147,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits, deleting = _checked(chosen or GateLimits(), catalogue), RetentionStatus(storage.set_aside)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
-    operator = _OperatorFiles(policy_files, graphs or {}, stored_graphs or {}, workflow_files)
+    operator = _OperatorFiles(policy_files, graphs or {}, stored_graphs or {}, workflow_files, parts.trusted_files)
     upstreams = UpstreamToolRegistry(platform=platform, clock=clock, rules=penstock.upstream.rules, changed=changed)
     services = Services(
         store=storage.store,
@@ -213,6 +215,8 @@ class _OperatorFiles:
     graphs: Mapping[str, GraphSettings]
     stored_graphs: Mapping[str, GraphSettings]
     workflows: ReadWorkflows | None = None
+    trusted: Sequence[Path] = ()
+    risk_log: RiskLog = field(default_factory=RiskLog)
     watcher: FileWatcher = field(default_factory=FileWatcher)
     _loaded: list[GraphFiles] = field(default_factory=list)
 
@@ -220,7 +224,7 @@ class _OperatorFiles:
         """Return the checks of `system.health`, with those of the files."""
 
         async def look() -> dict[str, str]:
-            found = await others()
+            found = {**await others(), **await self._look_at_access()}
             if self.policies:
                 problem = self.watcher.problem(POLICIES_CHECK)
                 found = {
@@ -232,6 +236,13 @@ class _OperatorFiles:
             return {**found, **graph_checks(self.watcher, self._loaded)} if self.graphs else found
 
         return look
+
+    async def _look_at_access(self) -> dict[str, str]:
+        """Return the check of who else can change files, and log what is new; nothing if there are no files."""
+        if not (self.trusted or self.policies or self.graphs or self.workflows):
+            return {}
+        self.risk_log.note([*self.watcher.risks(), *await asyncio.to_thread(describe_risks, self.trusted)])
+        return {FILE_ACCESS_CHECK: self.risk_log.state()}
 
     @asynccontextmanager
     async def in_force(self, gate: Gate) -> AsyncIterator[None]:
@@ -245,6 +256,7 @@ class _OperatorFiles:
                 await self.watcher.add(self.workflows, self.workflows.stamps)
                 await self.workflows.register(gate)
                 gate.services.telemetry.gauges.append(quarantined_gauge(self.workflows))
+            await self._look_at_access()
             gate.services.telemetry.gauges.extend(self.watcher.gauges())
             async with self.watcher.watching():
                 yield

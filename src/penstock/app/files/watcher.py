@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.app.files.named import stamp_file
+from penstock.app.files.trusted import describe_risks
 from penstock.base import limits
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.operations.telemetry.metrics import Gauge
@@ -63,6 +64,8 @@ class _Watch:
     failures_in_a_row: int = 0
     failures: int = 0
     looked_at: float = 0.0
+    risks: tuple[str, ...] = ()
+    """Who else can change the files."""
     task: asyncio.Task[None] | None = None
 
     def is_current(self, stamps: Mapping[str, str]) -> bool:
@@ -87,7 +90,9 @@ class FileWatcher:
     async def add(self, reader: FileReader, stamps: Mapping[str, str] | None = None) -> None:
         """Watch the files of a reader. It has to read them after this, or after it took the stamps that it gives."""
         tried = await asyncio.to_thread(stamp_files, reader) if stamps is None else stamps
-        self._watches[reader.name] = _Watch(reader=reader, tried=tried)
+        self._watches[reader.name] = _Watch(
+            reader=reader, tried=tried, risks=await asyncio.to_thread(_find_risks, tried)
+        )
 
     async def load(self, reader: FileReader) -> None:
         """Put the files of a reader in force, and watch them; raise if they cannot be put in force."""
@@ -103,6 +108,10 @@ class FileWatcher:
         if self._is_watching and silent > limits.FILES_SILENT_SECONDS + self._look_seconds:
             return f"the files could not be looked at for {silent:.0f} s; the file system may hang"
         return watch.problem
+
+    def risks(self) -> list[str]:
+        """Return who else can change watched files, one line for each."""
+        return [risk for watch in self._watches.values() for risk in watch.risks]
 
     def gauges(self) -> list[Gauge]:
         """Return what is measured of the files."""
@@ -202,6 +211,7 @@ class FileWatcher:
     async def _read_stamps(self, watch: _Watch) -> Mapping[str, str]:
         before, watch.tried = watch.tried, _UNKNOWN
         stamps = await asyncio.to_thread(stamp_files, watch.reader)
+        watch.risks = await asyncio.to_thread(_find_risks, stamps)
         watch.tried, watch.looked_at = before, time.monotonic()
         return stamps
 
@@ -225,3 +235,7 @@ class FileWatcher:
 def stamp_files(reader: FileReader) -> Mapping[str, str]:
     """Return what changes when a file, or the list of files, does."""
     return {str(path): stamp_file(path) for path in reader.list_paths()}
+
+
+def _find_risks(stamps: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(describe_risks(map(Path, stamps)))

@@ -109,6 +109,8 @@ class ServerOptions:
     holds: HoldChoices = field(default_factory=HoldChoices)
     workflow_files: ReadWorkflows | None = None
     """The workflow files that the command read, if any are named."""
+    trusted_files: tuple[Path, ...] = ()
+    """Files beside the watched ones that other users of the machine must not be able to change."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     delivery_timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
     delivery_attempts_max: int = limits.WEBHOOK_ATTEMPTS_MAX
@@ -287,6 +289,7 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
         workflow_files=options.workflow_files,
         server=ServerParts(
             tokens=options.tokens,
+            trusted_files=options.trusted_files,
             base_path=options.rest.base_path,
             webhooks=options.webhooks,
             checks=checks,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.app.files.trusted import list_trusted_files
 from penstock.app.gate import open_gate
 from penstock.app.pipe_principal import PipePrincipal
 from penstock.app.serving.mcp import load_mcp, mcp_options
@@ -30,6 +31,7 @@ from penstock.cli.terminal.event_loop import exit_with_async, until_interrupted
 from penstock.cli.terminal.exits import exit_with
 from penstock.cli.terminal.values import UsageError
 from penstock.mcp_surface.wire.pipe import Pipe, standard_pipe
+from penstock.operations.gate.context import ServerParts
 
 if TYPE_CHECKING:
     from penstock.cli.mcp import bridge
@@ -116,11 +118,12 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
             "server.mcp.pipe.owner": True if as_owner else None,
             "logging.level": "debug" if verbose else "warning",
         }
-        settings = command_settings(config, flags).settings
+        loaded = command_settings(config, flags)
+        settings, trusted = loaded.settings, tuple(list_trusted_files(loaded.settings, loaded.file, secret_folder))
         configure_logging(settings.logging)
         workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
         with standard_pipe() as pipe:
-            await until_interrupted(_serve(workspace, pipe))
+            await until_interrupted(_serve(workspace, pipe, trusted))
         return 0
 
     exit_with_async(work)
@@ -145,7 +148,7 @@ def _raise_usage(message: str) -> int:
     raise UsageError(message)
 
 
-async def _serve(workspace: Workspace, pipe: Pipe) -> None:
+async def _serve(workspace: Workspace, pipe: Pipe, trusted: tuple[Path, ...]) -> None:
     module, settings = load_mcp(), workspace.settings
     files = workflow_files(settings)
     options = ServerOptions.of(settings)
@@ -160,6 +163,7 @@ async def _serve(workspace: Workspace, pipe: Pipe) -> None:
             graphs=options.graphs,
             holds=options.holds,
             workflow_files=files,
+            server=ServerParts(trusted_files=trusted),
         ) as gate,
     ):
         try:

@@ -13,6 +13,7 @@ import typer
 
 from penstock import __version__
 from penstock.app.event_loop import server_loop
+from penstock.app.files.trusted import list_trusted_files
 from penstock.app.serving.server import ServerOptions
 from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.server.logs import configure_logging, log_commit
@@ -47,9 +48,11 @@ def serve_command(
             "logging.format": "json" if as_json else None,
             "logging.level": "debug" if verbose else None,
         }
-        settings = command_settings(options.config, flags, as_json=as_json).settings
+        loaded = command_settings(options.config, flags, as_json=as_json)
+        settings = loaded.settings
+        trusted = tuple(list_trusted_files(settings, loaded.file, options.secret_folder))
         configure_logging(settings.logging)
-        await _serve(options.workspace(settings), ServerOptions.of(settings), began)
+        await _serve(options.workspace(settings), replace(ServerOptions.of(settings), trusted_files=trusted), began)
         return 0
 
     exit_with_async(work, as_json=as_json, loop=server_loop())
