@@ -23,6 +23,7 @@ OPTIONAL: dict[str, str] = {
     r"this machine has no unshare": "Linux",
     r"this machine allows no mounts of one's own": "user namespaces",
     r"this shell may open \d+ files": "a higher limit of open files",
+    r"only root can give files away": "the rights of root",
     r"the guide uses curl": "curl",
     r"there is no openssl to stamp with": "the program openssl",
     r"system calls cannot be traced on .*": "Linux on x86-64 or arm64",

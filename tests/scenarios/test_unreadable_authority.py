@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject
 from penstock.governance.policy.source import Policy
 from penstock.governance.quotas import TENANT_SUBJECT, QuotaLimits
 from penstock.operations.agent_profile.policies import app_policies
 from penstock.operations.agent_profile.records import APP_KIND
+from penstock.operations.audit.checkpoints import CHECKPOINT_KIND, checkpoint_rows
+from penstock.operations.audit.holds import audit_holds
 from penstock.operations.gate.policy_stage import POLICY_KIND, PolicyStage
 from penstock.operations.gate.quotas import QUOTA_KIND, QuotaChoices, Quotas
 from penstock.operations.permissions.console_sessions import SIGN_OUT_KIND, ended_before_ms, sign_out_id
+from penstock.operations.stored_queries.definitions import definition_of
 from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
 from penstock.runtime.system import SystemClock
+from penstock.runtime.upstreams.refusals import REFUSALS
+from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
+from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool, tool_hash
+from penstock.runtime.webhooks.endpoints import endpoint_of
 from tests.conformance.platform_stores import resource
 
 pytestmark = pytest.mark.anyio
@@ -79,3 +87,67 @@ async def test_a_sign_out_that_cannot_be_read_ends_every_session(body: JsonObjec
     ended = await ended_before_ms(platform, "acme", "key:a")
     assert ended is not None
     assert ended > SystemClock().now_ms()
+
+
+TOOL = UpstreamTool(name="pay", description="Pays.")
+PIN: JsonObject = {"server": "shop", "hash": tool_hash(TOOL), "tool": {"name": "pay", "description": "Pays."}}
+
+
+async def reviewed(platform: MemoryPlatformStore, *, listed: bool = True) -> UpstreamToolRegistry:
+    """A registry whose settings accept tools by themselves, when they are first seen."""
+    rules = ImportRules(prefix="shop_", tools=("*",), accept="first", tenants=("acme",))
+    registry = UpstreamToolRegistry(platform=platform, clock=SystemClock(), rules={"shop": rules})
+    if listed:
+        await registry.tools_listed("shop", (TOOL,))
+    return registry
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"server": "shop", "tool": "pay"}, {"server": "shop", "tool": "pay", "hash": None}, {"withdrawn": "yes"}],
+)
+async def test_a_refusal_of_a_tool_that_cannot_be_read_refuses_the_tool(body: JsonObject) -> None:
+    registry = await reviewed(await storing(REFUSALS, "shop/pay", body))
+    (review,) = await registry.tool_reviews("acme", "shop")
+    assert review.status == "refused"
+    assert await registry.accepted_by_settings("acme", "shop") == []
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "not listed"])
+@pytest.mark.parametrize(
+    "body", [{}, {**PIN, "tool": None}, {**PIN, "tool": {"name": 7}}, {**PIN, "hash": None}, {**PIN, "revoked": 1}]
+)
+async def test_a_tool_whose_acceptance_cannot_be_read_is_not_called(body: JsonObject, *, listed: bool) -> None:
+    registry = await reviewed(await storing("upstream_tool", "shop/pay", body), listed=listed)
+    assert await registry.refusal("acme", "shop", "pay") is not None
+    assert [item.status for item in await registry.tool_reviews("acme", "shop")] == ["changed" if listed else "gone"]
+    assert await registry.accepted_by_settings("acme", "shop") == []
+
+
+async def test_a_tool_whose_acceptance_can_be_read_is_called() -> None:
+    registry = await reviewed(await storing("upstream_tool", "shop/pay", PIN))
+    assert await registry.refusal("acme", "shop", "pay") is None
+
+
+@pytest.mark.parametrize("body", [{}, {"tools": 7}, {"tools": [{"name": None}]}])
+async def test_a_listing_that_cannot_be_read_counts_as_none(body: JsonObject) -> None:
+    platform = MemoryPlatformStore()
+    row = resource("shop", kind="upstream_listing", body=body, tenant="-upstream")
+    await platform.put_resource(row, expected_etag=None)
+    registry = await reviewed(platform, listed=False)
+    assert await registry.tool_reviews("acme", "shop") == []
+
+
+@pytest.mark.parametrize("body", [{}, {"hold_id": "h"}, {"hold_id": "h", "reason": "r", "since": "yesterday"}])
+async def test_a_legal_hold_that_cannot_be_read_holds_everything(body: JsonObject) -> None:
+    (hold,) = await audit_holds(await storing("audit_hold", "h", body), "acme")
+    assert (hold.hold_id, hold.subject, hold.principal, hold.since, hold.until) == ("h", None, None, None, None)
+
+
+async def test_stored_definitions_and_evidence_that_cannot_be_read_are_named() -> None:
+    with pytest.raises(CorruptHistory, match="graph crm"):
+        definition_of(resource("crm", kind="graph", body={"protected_branches": 7}))
+    with pytest.raises(CorruptHistory, match="webhook"):
+        endpoint_of(resource("hook", kind="webhook", body={"url": 7}))
+    with pytest.raises(CorruptHistory, match=CHECKPOINT_KIND):
+        await checkpoint_rows(await storing(CHECKPOINT_KIND, "7", {"size": "many"}), "acme", limit=5)

@@ -19,6 +19,7 @@ from pathlib import Path
 from penstock.app.pepper import make_private_file
 from penstock.base.errors import Conflict, Rejected, Unavailable
 from penstock.governance.audit.checkpoints import SEED_BYTES, SigningKey
+from penstock.runtime.file_trust import find_file_risk
 
 __all__ = ["AuditKeyFile"]
 
@@ -63,6 +64,8 @@ class AuditKeyFile:
             raise Rejected(
                 "AUDIT_KEY_EXPOSED", f"{self.path} can be read by others", f"run: chmod 600 {self.path.name}"
             )
+        if (risk := find_file_risk(self.path, secret=True)) is not None:
+            raise Rejected("AUDIT_KEY_EXPOSED", risk.problem, risk.advice)
         if len(seed) != SEED_BYTES:
             raise self._unavailable("not a key")
         return SigningKey(self.name, seed)

@@ -23,7 +23,9 @@ from penstock import __version__
 from penstock.app.audit_keys import AuditKeyFile
 from penstock.app.files.graphs import GraphFiles, GraphPolicies, graph_checks, load_graphs
 from penstock.app.files.policies import POLICIES_CHECK, PolicyFiles
+from penstock.app.files.trusted import RiskLog, describe_risks
 from penstock.app.files.watcher import FileWatcher
+from penstock.app.files.workflows import ReadWorkflows, quarantined_gauge, workflow_checks
 from penstock.app.observability.traced import TracedGate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
@@ -65,6 +67,7 @@ from penstock.operations.reachable import reach_of
 from penstock.operations.runs.held_calls import HeldCalls
 from penstock.operations.runs.hidden_fields import HiddenFields
 from penstock.operations.schedules.starts import fire_through
+from penstock.operations.system.health import FILE_ACCESS_CHECK
 from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
 from penstock.operations.upstreams.lending import lend_models_through
@@ -128,18 +131,15 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     chosen: GateLimits | None = None,
     pepper_file: Path | None = None,
     retention: Retention | None = None,
-    looks_only: bool = False,
+    looks_only: bool = False,  # nothing is changed, and no secret made
     server: ServerParts | None = None,
-    policy_files: Sequence[str] = (),
-    graphs: Mapping[str, GraphSettings] | None = None,
-    stored_graphs: Mapping[str, GraphSettings] | None = None,
+    policy_files: Sequence[str] = (),  # for all tenants
+    graphs: Mapping[str, GraphSettings] | None = None,  # those that are declared
+    stored_graphs: Mapping[str, GraphSettings] | None = None,  # of these, only the policies are brought into force
     holds: HoldChoices | None = None,
+    workflow_files: ReadWorkflows | None = None,
 ) -> AsyncIterator[Gate]:
-    """A gate on an open store. Buffered records are written while it is open, and at the end.
-
-    `looks_only`: nothing is changed, and no secret made. `policy_files` hold for all tenants; `graphs` are declared.
-    Of `stored_graphs` only the policies are brought into force.
-    """
+    """A gate on an open store. Buffered records are written while it is open, and at the end."""
     file, platform = _stored_in(storage := penstock.storage)
     pepper = await open_pepper(secret := pepper_file or pepper_path(file), file, platform, looks_only=looks_only)
     key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
@@ -147,7 +147,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits, deleting = _checked(chosen or GateLimits(), catalogue), RetentionStatus(storage.set_aside)
     authenticator = Authenticator(platform, clock, key, _token_authenticator(parts.tokens, platform, clock))
-    operator = _OperatorFiles(policies=policy_files, graphs=graphs or {}, stored_graphs=stored_graphs or {})
+    operator = _OperatorFiles(policy_files, graphs or {}, stored_graphs or {}, workflow_files, parts.trusted_files)
     upstreams = UpstreamToolRegistry(platform=platform, clock=clock, rules=penstock.upstream.rules, changed=changed)
     services = Services(
         store=storage.store,
@@ -187,8 +187,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         protected=None if parts.tokens is None else parts.tokens.protected,
         is_token_revoked=authenticator.is_token_revoked,
     )
-    gate = _governing(penstock, _gate(penstock, catalogue, services, authenticator))
-    await _begin(gate, penstock, upstreams, pepper, parts)
+    await _begin(gate := _gate(penstock, catalogue, services, authenticator), penstock, upstreams, pepper, parts)
     try:
         watching = penstock.upstream.watch_servers(upstreams)
         async with _beside(gate, retention, deleting), operator.in_force(gate), watching, _scheduling(penstock, gate):
@@ -202,19 +201,22 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
 def _gate(penstock: Penstock, catalogue: Catalogue, services: Services, authenticator: Authenticator) -> Gate:
     exposed, tracing = ExposedWorkflows(services), penstock.observability.tracing
     if tracing is None:
-        return Gate(catalogue, services, authenticator, exposed)
+        return _governing(penstock, Gate(catalogue, services, authenticator, exposed))
     traced = TracedGate(catalogue, services, authenticator, exposed)
     traced.tracing = tracing
-    return traced
+    return _governing(penstock, traced)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _OperatorFiles:
     """The files of the operator that a gate keeps in force."""
 
     policies: Sequence[str]
     graphs: Mapping[str, GraphSettings]
     stored_graphs: Mapping[str, GraphSettings]
+    workflows: ReadWorkflows | None = None
+    trusted: Sequence[Path] = ()
+    risk_log: RiskLog = field(default_factory=RiskLog)
     watcher: FileWatcher = field(default_factory=FileWatcher)
     _loaded: list[GraphFiles] = field(default_factory=list)
 
@@ -222,16 +224,25 @@ class _OperatorFiles:
         """Return the checks of `system.health`, with those of the files."""
 
         async def look() -> dict[str, str]:
-            found = await others()
+            found = {**await others(), **await self._look_at_access()}
             if self.policies:
                 problem = self.watcher.problem(POLICIES_CHECK)
                 found = {
                     **found,
                     POLICIES_CHECK: "ok" if problem is None else f"older policies are in force: {problem}",
                 }
+            if self.workflows is not None:
+                found = {**found, **workflow_checks(self.watcher, self.workflows)}
             return {**found, **graph_checks(self.watcher, self._loaded)} if self.graphs else found
 
         return look
+
+    async def _look_at_access(self) -> dict[str, str]:
+        """Return the check of who else can change files, and log what is new; nothing if there are no files."""
+        if not (self.trusted or self.policies or self.graphs or self.workflows):
+            return {}
+        self.risk_log.note([*self.watcher.risks(), *await asyncio.to_thread(describe_risks, self.trusted)])
+        return {FILE_ACCESS_CHECK: self.risk_log.state()}
 
     @asynccontextmanager
     async def in_force(self, gate: Gate) -> AsyncIterator[None]:
@@ -241,6 +252,11 @@ class _OperatorFiles:
         async with GraphPolicies(self.stored_graphs, beside_server=beside).in_force(gate):
             if self.policies:
                 await self.watcher.load(PolicyFiles(self.policies, gate))
+            if self.workflows is not None:
+                await self.watcher.add(self.workflows, self.workflows.stamps)
+                await self.workflows.register(gate)
+                gate.services.telemetry.gauges.append(quarantined_gauge(self.workflows))
+            await self._look_at_access()
             gate.services.telemetry.gauges.extend(self.watcher.gauges())
             async with self.watcher.watching():
                 yield

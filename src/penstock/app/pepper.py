@@ -18,6 +18,7 @@ from pathlib import Path
 
 from penstock.base.errors import Rejected, Unavailable
 from penstock.operations.gate.audit_log import seal_with
+from penstock.runtime.file_trust import find_file_risk
 from penstock.runtime.ports.platform import AuditQuery, PlatformStore
 
 __all__ = [
@@ -113,6 +114,8 @@ def read_pepper(path: Path) -> bytes:
         ) from error
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise Rejected("PEPPER_EXPOSED", f"{path} can be read by others", f"run: chmod 600 {path.name}")
+    if (risk := find_file_risk(path, secret=True)) is not None:
+        raise Rejected("PEPPER_EXPOSED", risk.problem, risk.advice)
     try:
         pepper = bytes.fromhex(text)
     except ValueError:

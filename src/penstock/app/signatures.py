@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.app.settings.governance import SignatureSettings
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.lazy_import import lazy_import
+from penstock.runtime.file_trust import find_file_risk
 from penstock.runtime.host.signatures import SignatureTrust
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def _key_id(path: Path, public: str) -> str:
 
 
 def _read(path: Path) -> bytes:
+    if (risk := find_file_risk(path, secret=True)) is not None:
+        raise Rejected("KEY_FILE_EXPOSED", risk.problem, risk.advice)
     try:
         with path.open("rb") as file:
             return file.read(_KEY_BYTES_MAX)

@@ -1,18 +1,22 @@
-"""Checks whether a history can store a value that comes from outside.
+"""Whether a history can store a value that comes from outside, and how it stores an answer of this program.
 
 A stored value must read back unchanged: a NaN would be read back as null and the key 1 as "1", and the run would take
 another path after a restart than before it.
 
-Above it: `decide`, `questions`, `activities`. Below it: `base.json`.
+Above it: `decide`, `questions`, `activities`, operations that runs call. Below it: `base.json`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from penstock.base import limits
-from penstock.base.json import json_problem
+from penstock.base.json import JsonValue, json_problem
 from penstock.engine.outcomes import Refused
 
-__all__ = ["NOT_JSON", "refuse_unfit"]
+__all__ = ["NOT_JSON", "plain_json", "refuse_unfit"]
 
 NOT_JSON = "VALUE_NOT_JSON"
 
@@ -27,3 +31,20 @@ def refuse_unfit(value: object, what: str, *, code: str) -> Refused | None:
     place = f" at {problem.path}" if problem.path else ""
     hint = "give null, true, false, finite numbers, texts, lists, and objects whose keys are texts"
     return Refused(NOT_JSON, f"{what} is not JSON{place}: {problem.message}", hint, {"path": problem.path})
+
+
+def plain_json(value: Any) -> JsonValue:
+    """Return a copy of an answer as a history stores it. `msgspec.to_builtins` alone leaves tuples in it.
+
+    It is not encoded: half of a surrogate pair stays as it is, and what is not JSON is left for `refuse_unfit`.
+    """
+    top: list[Any] = [msgspec.to_builtins(value)]
+    waiting: list[Any] = [top]
+    while waiting:
+        holder = waiting.pop()
+        for place, item in list(holder.items()) if isinstance(holder, dict) else enumerate(holder):
+            if isinstance(item, tuple):
+                holder[place] = item = list(item)  # noqa: PLW2901  # the copy is walked, too
+            if isinstance(item, list | dict):
+                waiting.append(item)
+    return top[0]  # type: ignore[no-any-return]  # JSON, by construction

@@ -25,6 +25,7 @@ from penstock.base.errors import Unavailable
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
 from penstock.base.lazy_import import lazy_import
+from penstock.runtime.file_trust import find_file_risk
 
 __all__ = [
     "SECRET_PREFIX",
@@ -85,6 +86,8 @@ class FileSecrets:
         # followed.
         if not _NAME.fullmatch(name):
             return None
+        if (risk := find_file_risk(self._folder / name, secret=True)) is not None:
+            raise _unreadable(name, risk.problem, risk.advice)
         try:
             with (self._folder / name).open("rb") as file:
                 value = file.read(limits.SECRET_BYTES_MAX + 1)
@@ -143,10 +146,8 @@ class ChainSecrets:
         return f"ChainSecrets({', '.join(type(source).__name__ for source in self._sources)})"
 
 
-def _unreadable(name: str, why: str) -> Unavailable:
-    return Unavailable(
-        "SECRET_UNREADABLE", f"the secret {name} cannot be read: {why}", "look at the file's permissions"
-    )
+def _unreadable(name: str, why: str, hint: str = "look at the file's permissions") -> Unavailable:
+    return Unavailable("SECRET_UNREADABLE", f"the secret {name} cannot be read: {why}", hint)
 
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from penstock.app.settings.secrets import (
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.definitions.jq.templates import SECRET_REFERENCE
+from penstock.runtime.file_trust import find_file_risk
 
 __all__ = ["ReferenceSecrets", "fill_text", "private_texts", "resolve_secret"]
 
@@ -140,6 +141,8 @@ def private_texts(given: Mapping[str, str | SecretReference], secrets: Callable[
 
 
 def _from_file(reference: FileReference, path: str) -> str:
+    if (risk := find_file_risk(Path(path), secret=True)) is not None:
+        raise _unavailable(reference, risk.problem, risk.advice)
     try:
         with Path(path).open("rb") as file:
             data = file.read(limits.SECRET_BYTES_MAX + 1)

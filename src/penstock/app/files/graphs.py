@@ -35,7 +35,7 @@ from penstock.operations.stored_queries.checking import declared_in, schema_from
 from penstock.operations.stored_queries.definitions import StoredQuery
 from penstock.operations.system.health import GRAPH_FILES_CHECK, GRAPHS_CHECK
 
-__all__ = ["GraphFiles", "GraphPolicies", "declared_graph", "graph_checks", "load_graphs"]
+__all__ = ["GraphFiles", "GraphPolicies", "declared_graph", "graph_checks", "list_graph_files", "load_graphs"]
 
 _LOGGER = logging.getLogger("penstock.graphs")
 _SUFFIX = ".gq"
@@ -122,6 +122,13 @@ def _declared(path: Path, problems: list[str]) -> Mapping[str, StoredQuery]:
     return declared
 
 
+def list_graph_files(settings: GraphSettings) -> tuple[Path, ...]:
+    """Return the files of a declared graph as they are now."""
+    queries = settings.queries
+    named = [item.file for item in queries.values()] if isinstance(queries, Mapping) else queries
+    return (Path(settings.schema), *_find_queries(named).paths, *find_policies(settings.policy).paths)
+
+
 class GraphFiles:
     """The files of one declared graph, for the watcher of a server's files."""
 
@@ -142,10 +149,7 @@ class GraphFiles:
 
     def list_paths(self) -> Sequence[Path]:
         """Return the files as they are now."""
-        queries = self._settings.queries
-        named = [item.file for item in queries.values()] if isinstance(queries, Mapping) else queries
-        policies = find_policies(self._settings.policy).paths
-        return (Path(self._settings.schema), *_find_queries(named).paths, *policies)
+        return list_graph_files(self._settings)
 
     async def take_up(self, changed: Sequence[Path]) -> None:
         """Bring the graph of these files into force; raise if something in them is wrong."""

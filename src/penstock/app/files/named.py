@@ -104,13 +104,15 @@ def read_file(path: Path, *, bytes_max: int = limits.OPERATOR_FILE_BYTES_MAX) ->
         descriptor = os.open(path, _OPEN_FLAGS)
     except (OSError, ValueError) as error:
         return UnreadableFile(str(path), f"cannot be read: {_reason(error)}")
-    with open(descriptor, "rb") as file:  # a descriptor
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return UnreadableFile(str(path), "is not a file")
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return UnreadableFile(str(path), "is not a file")
+        with open(descriptor, "rb", closefd=False) as file:
             data = file.read(bytes_max + 1)
-        except OSError as error:
-            return UnreadableFile(str(path), f"cannot be read: {_reason(error)}")
+    except OSError as error:
+        return UnreadableFile(str(path), f"cannot be read: {_reason(error)}")
+    finally:
+        os.close(descriptor)
     if len(data) > bytes_max:
         return UnreadableFile(str(path), f"is larger than {bytes_max} bytes")
     return data

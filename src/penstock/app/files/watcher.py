@@ -6,7 +6,7 @@ of the others from being read. A task that ends is started again. What went wron
 Files are compared by their contents: sizes and times can stay the same. A change counts once the files have stayed the
 same for a moment, so that a file that an editor is replacing raises no alarm.
 
-Above it: `policies`, `graphs`, `penstock dev`. Below it: `named` reads files, and readers put them in force.
+Above it: `policies`, `graphs`, `workflows`, `penstock dev`. Below it: `named` reads files, readers put them in force.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.app.files.named import stamp_file
+from penstock.app.files.trusted import describe_risks
 from penstock.base import limits
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.operations.telemetry.metrics import Gauge
 
-__all__ = ["FileReader", "FileWatcher"]
+__all__ = ["FileReader", "FileWatcher", "stamp_files"]
 
 _LOGGER = logging.getLogger("penstock.files")
 _UNKNOWN: Mapping[str, str] = {"": "unknown"}
@@ -63,6 +64,8 @@ class _Watch:
     failures_in_a_row: int = 0
     failures: int = 0
     looked_at: float = 0.0
+    risks: tuple[str, ...] = ()
+    """Who else can change the files."""
     task: asyncio.Task[None] | None = None
 
     def is_current(self, stamps: Mapping[str, str]) -> bool:
@@ -84,10 +87,12 @@ class FileWatcher:
         self._watches: dict[str, _Watch] = {}
         self._is_watching = False
 
-    async def add(self, reader: FileReader) -> None:
-        """Watch the files of a reader from how they are now on. The reader has to read them after this."""
-        stamps = await asyncio.to_thread(_stamp_files, reader)
-        self._watches[reader.name] = _Watch(reader=reader, tried=stamps)
+    async def add(self, reader: FileReader, stamps: Mapping[str, str] | None = None) -> None:
+        """Watch the files of a reader. It has to read them after this, or after it took the stamps that it gives."""
+        tried = await asyncio.to_thread(stamp_files, reader) if stamps is None else stamps
+        self._watches[reader.name] = _Watch(
+            reader=reader, tried=tried, risks=await asyncio.to_thread(_find_risks, tried)
+        )
 
     async def load(self, reader: FileReader) -> None:
         """Put the files of a reader in force, and watch them; raise if they cannot be put in force."""
@@ -103,6 +108,10 @@ class FileWatcher:
         if self._is_watching and silent > limits.FILES_SILENT_SECONDS + self._look_seconds:
             return f"the files could not be looked at for {silent:.0f} s; the file system may hang"
         return watch.problem
+
+    def risks(self) -> list[str]:
+        """Return who else can change watched files, one line for each."""
+        return [risk for watch in self._watches.values() for risk in watch.risks]
 
     def gauges(self) -> list[Gauge]:
         """Return what is measured of the files."""
@@ -150,9 +159,9 @@ class FileWatcher:
         error = None if task.cancelled() else task.exception()
         if not self._is_watching:
             return
-        self._fail(watch, f"watching ended unexpectedly: {error!r}" if error else "watching was cancelled", error)
         watch.retry_at = time.monotonic()
-        task.get_loop().call_later(limits.FILES_RESTART_SECONDS, self._start, watch)
+        task.get_loop().call_later(limits.FILES_RESTART_SECONDS, self._start, watch)  # first: the log may fail, too
+        self._fail(watch, f"watching ended unexpectedly: {error!r}" if error else "watching was cancelled", error)
 
     async def _look_on(self, watch: _Watch) -> None:
         while True:
@@ -186,9 +195,9 @@ class FileWatcher:
             self._retry_later(watch)
             self._fail(watch, f"reading failed: {type(error).__name__}: {error}", error)
         else:
-            if watch.problem is not None:
+            before, watch.problem, watch.retry_at, watch.failures_in_a_row = watch.problem, None, None, 0
+            if before is not None:
                 _LOGGER.info("the newest files are in force: %s", watch.reader.name)
-            watch.problem, watch.retry_at, watch.failures_in_a_row = None, None, 0
 
     async def _settle(self, watch: _Watch, stamps: Mapping[str, str]) -> Mapping[str, str]:
         """Wait until the files stay the same for a moment; return how they are then."""
@@ -201,7 +210,8 @@ class FileWatcher:
 
     async def _read_stamps(self, watch: _Watch) -> Mapping[str, str]:
         before, watch.tried = watch.tried, _UNKNOWN
-        stamps = await asyncio.to_thread(_stamp_files, watch.reader)
+        stamps = await asyncio.to_thread(stamp_files, watch.reader)
+        watch.risks = await asyncio.to_thread(_find_risks, stamps)
         watch.tried, watch.looked_at = before, time.monotonic()
         return stamps
 
@@ -212,16 +222,20 @@ class FileWatcher:
 
     def _fail(self, watch: _Watch, problem: str, error: BaseException | None = None) -> None:
         watch.failures += 1
-        if watch.problem != problem:
+        before, watch.problem = watch.problem, problem
+        if before != problem:
             _LOGGER.error(
                 "changed files are not used, what was in force before stays: %s: %s",
                 watch.reader.name,
                 problem,
                 exc_info=error,
             )
-        watch.problem = problem
 
 
-def _stamp_files(reader: FileReader) -> Mapping[str, str]:
+def stamp_files(reader: FileReader) -> Mapping[str, str]:
     """Return what changes when a file, or the list of files, does."""
     return {str(path): stamp_file(path) for path in reader.list_paths()}
+
+
+def _find_risks(stamps: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(describe_risks(map(Path, stamps)))

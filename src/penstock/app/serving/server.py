@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 from penstock import __version__
 from penstock.a2a.surface import a2a_routes
 from penstock.agent_profile.surface import AgentProfileOptions, agent_profile_routes
+from penstock.app.files.workflows import ReadWorkflows
 from penstock.app.gate import hold_choices, open_gate
 from penstock.app.identity import token_choices
 from penstock.app.observability.opened import export_numbers
@@ -106,6 +107,10 @@ class ServerOptions:
     graphs: Mapping[str, GraphSettings] = field(default_factory=dict)
     """The graphs that the settings declare."""
     holds: HoldChoices = field(default_factory=HoldChoices)
+    workflow_files: ReadWorkflows | None = None
+    """The workflow files that the command read, if any are named."""
+    trusted_files: tuple[Path, ...] = ()
+    """Files beside the watched ones that other users of the machine must not be able to change."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     delivery_timeout_seconds: float = limits.WEBHOOK_DELIVERY_SECONDS_MAX
     delivery_attempts_max: int = limits.WEBHOOK_ATTEMPTS_MAX
@@ -281,8 +286,10 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
         policy_files=options.policy_files,
         graphs=options.graphs,
         holds=options.holds,
+        workflow_files=options.workflow_files,
         server=ServerParts(
             tokens=options.tokens,
+            trusted_files=options.trusted_files,
             base_path=options.rest.base_path,
             webhooks=options.webhooks,
             checks=checks,

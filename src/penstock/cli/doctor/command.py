@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.app.settings.model import Settings
 from penstock.app.settings.sources import InvalidSettings, load_settings
 from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
-from penstock.cli.doctor.project import executor_checks, workflow_checks
+from penstock.cli.doctor.project import executor_checks, file_access_checks, workflow_checks
 from penstock.cli.doctor.store import permission_checks, secret_checks, stamp_checks, store_checks
 from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
@@ -62,15 +62,16 @@ def _checks(config: Path | None, database: Path | None) -> Iterator[Check]:
     yield Check(name="settings", status="ok", message=read)
     for name in loaded.ignored:
         yield Check(name="settings", status="warn", message=f"the variable {name} sets nothing", hint="check its name")
-    yield from _parts(loaded.settings)
+    yield from _parts(loaded.settings, loaded.file)
 
 
-def _parts(settings: Settings) -> Iterator[Check]:
+def _parts(settings: Settings, settings_file: str | None) -> Iterator[Check]:
     path = Path(settings.storage.path)
     secret = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     yield from store_checks(path)
     yield from secret_checks(path, secret)
     yield from permission_checks(path, secret)
+    yield from file_access_checks(settings, settings_file)
     yield from stamp_checks(path, settings.audit.checkpoints.timestamp)
     yield from workflow_checks(settings)
     yield from executor_checks(settings)

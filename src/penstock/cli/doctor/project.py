@@ -14,32 +14,34 @@ from urllib.parse import urlsplit
 
 from penstock.app.executors.configured import check_extras
 from penstock.app.executors.secret_checks import secret_problems
+from penstock.app.files.graphs import list_graph_files
+from penstock.app.files.named import find_files
+from penstock.app.files.trusted import list_trusted_files
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import McpServerSettings
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.cli.project.files import load_project
+from penstock.cli.server.workflow_files import WorkflowFiles, read_named_workflows
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
-from penstock.cli.terminal.files import SourceText, expand_paths, read_sources
 from penstock.definitions.source.findings import Severity
+from penstock.runtime.file_trust import list_risks
 
-__all__ = ["executor_checks", "workflow_checks"]
+__all__ = ["executor_checks", "file_access_checks", "workflow_checks"]
 
 _PORTS = {"http": 80, "https": 443}
 
 
 def workflow_checks(settings: Settings) -> Iterator[Check]:
     """Check every workflow file (served, or quarantined and why) and the steps that they call."""
-    try:
-        sources = list(read_sources(expand_paths(settings.workflows.paths)))
-    except PenstockError as error:
-        yield Check(name="workflows", status="fail", message=error.message, hint=error.hint)
-        sources = []
-    for source in sources:
-        if not isinstance(source, SourceText):
-            yield Check(name="workflows", status="fail", message=f"{source.label} is left out: {source.message}")
-    texts = [(source.label, source.text) for source in sources if isinstance(source, SourceText)]
+    named = read_named_workflows(settings.workflows.paths)
+    for source in named.missing:
+        message, hint = f"{source.label}: {source.message}", "bring it back, or correct workflows.paths"
+        yield Check(name="workflows", status="fail", message=f"{message} (a server does not start)", hint=hint)
+    for source in named.unreadable:
+        yield Check(name="workflows", status="fail", message=f"{source.label} is left out: {source.message}")
+    texts = [(source.label, source.text) for source in named.sources]
     loaded, known = load_project(texts, settings)
     served = [item.workflow.name for item in loaded if item.workflow is not None]
     for item in loaded:
@@ -62,6 +64,17 @@ def workflow_checks(settings: Settings) -> Iterator[Check]:
         names = sorted(set(known.steps.names()))
         message = ", ".join(names) or "no module is named (steps.modules)"
         yield Check(name="steps", status="ok" if names else "skip", message=message)
+
+
+def file_access_checks(settings: Settings, settings_file: str | None) -> Iterator[Check]:
+    """Warn of files of the operator that other users of this machine can change."""
+    files = [*list_trusted_files(settings, settings_file), *WorkflowFiles(settings).list_paths()]
+    files += find_files(settings.policy.files, ".cedar").paths
+    for graph in settings.declared_graphs.values():
+        files += list_graph_files(graph)
+    for path in dict.fromkeys(files):
+        for risk in list_risks(path):
+            yield Check(name="access", status="warn", message=risk.problem, hint=risk.advice)
 
 
 def executor_checks(settings: Settings) -> Iterator[Check]:

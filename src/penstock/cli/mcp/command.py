@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.app.files.trusted import list_trusted_files
 from penstock.app.gate import open_gate
 from penstock.app.pipe_principal import PipePrincipal
 from penstock.app.serving.mcp import load_mcp, mcp_options
@@ -21,7 +22,7 @@ from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.cli.mcp.servers import AsOwnerOption, GraphOption, ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
-from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.server.workflow_files import workflow_files
 from penstock.cli.targets.selection import ProfileOption, ServerOption, ServerTarget, choose_target
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
@@ -30,6 +31,7 @@ from penstock.cli.terminal.event_loop import exit_with_async, until_interrupted
 from penstock.cli.terminal.exits import exit_with
 from penstock.cli.terminal.values import UsageError
 from penstock.mcp_surface.wire.pipe import Pipe, standard_pipe
+from penstock.operations.gate.context import ServerParts
 
 if TYPE_CHECKING:
     from penstock.cli.mcp import bridge
@@ -116,11 +118,12 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
             "server.mcp.pipe.owner": True if as_owner else None,
             "logging.level": "debug" if verbose else "warning",
         }
-        settings = command_settings(config, flags).settings
+        loaded = command_settings(config, flags)
+        settings, trusted = loaded.settings, tuple(list_trusted_files(loaded.settings, loaded.file, secret_folder))
         configure_logging(settings.logging)
         workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
         with standard_pipe() as pipe:
-            await until_interrupted(_serve(workspace, pipe))
+            await until_interrupted(_serve(workspace, pipe, trusted))
         return 0
 
     exit_with_async(work)
@@ -145,9 +148,9 @@ def _raise_usage(message: str) -> int:
     raise UsageError(message)
 
 
-async def _serve(workspace: Workspace, pipe: Pipe) -> None:
+async def _serve(workspace: Workspace, pipe: Pipe, trusted: tuple[Path, ...]) -> None:
     module, settings = load_mcp(), workspace.settings
-    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
+    files = workflow_files(settings)
     options = ServerOptions.of(settings)
     pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     async with (
@@ -159,9 +162,10 @@ async def _serve(workspace: Workspace, pipe: Pipe) -> None:
             policy_files=options.policy_files,
             graphs=options.graphs,
             holds=options.holds,
+            workflow_files=files,
+            server=ServerParts(trusted_files=trusted),
         ) as gate,
     ):
-        await register_workflows(gate, workflows)
         try:
             principal = PipePrincipal(gate, settings)
             await principal.prepare()

@@ -17,7 +17,7 @@ from penstock.app.files.policies import read_policy_texts
 from penstock.app.settings.model import Settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.cli.server.workflows import read_workflow_files, valid_workflows
+from penstock.cli.server.workflow_files import project_workflows
 from penstock.cli.terminal.values import UsageError
 from penstock.governance.policy.cases import CaseMistake, PolicyCase, read_case
 from penstock.governance.policy.schema import ActionShape
@@ -73,8 +73,7 @@ class CaseFile:
 def project_actions(settings: Settings) -> dict[str, ActionShape]:
     """Return the actions of every operation, of the workflows of the project, and of what nodes reach."""
     found = [capability.policy_action for capability in builtin_operations()]
-    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
-    found += [workflow_action(workflow.name, workflow.document) for workflow in workflows]
+    found += [workflow_action(workflow.name, workflow.document) for workflow in project_workflows(settings)]
     found += [kind.action for kind in NODE_ACTIONS.values()]
     return {action.name: action for action in found}
 

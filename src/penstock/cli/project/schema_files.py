@@ -21,7 +21,7 @@ from penstock.definitions.schemas.references import NamedSchema, SchemaReference
 from penstock.definitions.source.document import SourceDocument, read_source
 from penstock.definitions.validate import FindSchema
 
-__all__ = ["schemas_beside"]
+__all__ = ["list_schemas", "schemas_beside"]
 
 _FOLDER = "schemas"
 _FILE = re.compile(r"(?P<name>.+)@(?P<version>[1-9][0-9]{0,8})\.(?:json|ya?ml)")
@@ -36,6 +36,14 @@ def schemas_beside(file: str | None) -> FindSchema | None:
         if folder.is_dir():
             return lambda reference: _found(folder, reference, 0)
     return None
+
+
+def list_schemas(folder: Path) -> list[Path]:
+    """Return the files with schemas that workflow files in a folder may refer to."""
+    for place in (folder / _FOLDER, folder.resolve().parent / _FOLDER):
+        if place.is_dir():
+            return [path for path in sorted(place.iterdir()) if _FILE.fullmatch(path.name)]
+    return []
 
 
 def _found(folder: Path, reference: SchemaReference, depth: int) -> NamedSchema | None:

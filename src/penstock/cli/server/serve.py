@@ -6,18 +6,20 @@ server creates no key: create one beforehand with `penstock key create` on the f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from penstock import __version__
 from penstock.app.event_loop import server_loop
+from penstock.app.files.trusted import list_trusted_files
 from penstock.app.serving.server import ServerOptions
 from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import ServingOptions
 from penstock.cli.server.process import Started, key_advice, log_started, open_server, when_begun
-from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.server.workflow_files import workflow_files
 from penstock.cli.targets.settings import command_settings
 from penstock.cli.targets.workspace import Workspace
 from penstock.cli.terminal.event_loop import exit_with_async
@@ -46,19 +48,19 @@ def serve_command(
             "logging.format": "json" if as_json else None,
             "logging.level": "debug" if verbose else None,
         }
-        settings = command_settings(options.config, flags, as_json=as_json).settings
+        loaded = command_settings(options.config, flags, as_json=as_json)
+        settings = loaded.settings
+        trusted = tuple(list_trusted_files(settings, loaded.file, options.secret_folder))
         configure_logging(settings.logging)
-        await _serve(options.workspace(settings), ServerOptions.of(settings), began)
+        await _serve(options.workspace(settings), replace(ServerOptions.of(settings), trusted_files=trusted), began)
         return 0
 
     exit_with_async(work, as_json=as_json, loop=server_loop())
 
 
 async def _serve(workspace: Workspace, options: ServerOptions, began: float) -> None:
-    settings = workspace.settings
-    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
-    async with open_server(workspace, options, observe=log_commit) as server:
-        await register_workflows(server.gate, workflows)
+    chosen = replace(options, workflow_files=workflow_files(workspace.settings))
+    async with open_server(workspace, chosen, observe=log_commit) as server:
         await server.run(began, lambda started: _announce(workspace, started))
 
 

@@ -9,21 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock import __version__
 from penstock.app.event_loop import server_loop
+from penstock.app.files.trusted import list_trusted_files
 from penstock.app.gate import open_gate
 from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
-from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.server.workflow_files import workflow_files
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption, command_settings
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace, open_workspace
 from penstock.cli.terminal.event_loop import exit_with_async, until_interrupted
+from penstock.operations.gate.context import ServerParts
 
 __all__ = ["worker_command"]
 
@@ -58,10 +61,11 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
             "logging.format": "json" if as_json else None,
             "logging.level": "debug" if verbose else None,
         }
-        settings = command_settings(config, flags, as_json=as_json).settings
+        loaded = command_settings(config, flags, as_json=as_json)
+        settings, trusted = loaded.settings, tuple(list_trusted_files(loaded.settings, loaded.file, secret_folder))
         workspace = Workspace.configured(settings, config=config, secret_folder=secret_folder)
         configure_logging(settings.logging)
-        await until_interrupted(_perform(workspace, grace_seconds))
+        await until_interrupted(_perform(workspace, grace_seconds, trusted))
         return 0
 
     exit_with_async(work, as_json=as_json, loop=server_loop())
@@ -80,10 +84,10 @@ def _announce(workspace: Workspace) -> None:
     typer.echo(f"{text} · Ctrl-C stops it", err=True)
 
 
-async def _perform(workspace: Workspace, grace_seconds: float) -> None:
+async def _perform(workspace: Workspace, grace_seconds: float, trusted: tuple[Path, ...]) -> None:
     """Perform runs until this is cancelled, which a signal does; then drain."""
     settings = workspace.settings
-    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
+    files = workflow_files(settings)
     _announce(workspace)
     options = ServerOptions.of(settings)
     async with open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock:
@@ -96,10 +100,11 @@ async def _perform(workspace: Workspace, grace_seconds: float) -> None:
             policy_files=options.policy_files,
             graphs=options.graphs,
             holds=options.holds,
+            workflow_files=files,
+            server=ServerParts(trusted_files=trusted),
         )
         try:
-            async with opening as gate:
-                await register_workflows(gate, workflows)
+            async with opening:
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             _LOGGER.info("worker_stopping", extra={"fields": {"grace_seconds": grace_seconds}})

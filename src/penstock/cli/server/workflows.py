@@ -1,36 +1,25 @@
-"""The workflow files that `penstock worker`, `serve` and `mcp` register when they start.
+"""Workflows of files, registered in a store: by servers, and by commands that run or evaluate them.
 
-Above it: those commands. Below it: the gate, the settings.
+Above it: `workflow_files`, those commands. Below it: the gate.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from penstock.app.gate import local_owner
-from penstock.app.settings.model import Settings
 from penstock.base.errors import Conflict, Denied, NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
-from penstock.base.lazy_import import lazy_import
 from penstock.base.scopes import EVERYTHING
-from penstock.cli.terminal.files import SourceText, expand_paths, read_sources
-from penstock.cli.terminal.values import UsageError
 from penstock.definitions.model import Workflow
 from penstock.operations.gate.context import Principal, Surface
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.host.definitions import is_stored
 
-if TYPE_CHECKING:
-    from penstock.cli.project import files as project_files
-else:
-    project_files = lazy_import("penstock.cli.project.files")
-
-__all__ = ["load_workflow_into", "read_workflow_files", "register_workflows", "valid_workflows"]
+__all__ = ["load_workflow_into", "log_quarantined", "register_workflows"]
 
 _LOGGER = logging.getLogger("penstock.worker")
 # Another process may load the same file at the same moment; one of them is first.
@@ -38,50 +27,26 @@ _ATTEMPTS = 5
 _CHANGED_IN_BETWEEN = frozenset({"WORKFLOW_EXISTS", "WORKFLOW_NOT_FOUND"})
 
 
-def read_workflow_files(patterns: Iterable[str]) -> list[SourceText]:
-    """The workflow files that patterns and folders match; a file that cannot be read is left out."""
-    found = []
-    for source in read_sources(expand_paths(patterns)):
-        if isinstance(source, SourceText):
-            found.append(source)
-        elif Path(source.label).is_file():
-            _quarantine(source.label, source.code, source.message)
-        else:
-            raise UsageError(f"{source.label}: {source.message}")
-    return found
-
-
-def valid_workflows(sources: Sequence[SourceText], settings: Settings) -> list[Workflow]:
-    """The workflows that can be served. A file with a mistake is quarantined: named with its place, and left out."""
-    loaded, _ = project_files.load_project(((source.label, source.text) for source in sources), settings)
-    for item in loaded:
-        if item.workflow is None and item.worst is not None:
-            _quarantine(item.worst.location or item.file, item.worst.code, item.worst.message)
-            continue
-        for finding in item.findings:
-            if finding.code in project_files.PROJECT_CODES:
-                fields: JsonObject = {"file": finding.location or item.file, "code": finding.code}
-                fields.update({"message": finding.message, "what_to_do": finding.hint})
-                _LOGGER.warning("workflow_incomplete", extra={"fields": fields})
-    return [item.workflow for item in loaded if item.workflow is not None]
-
-
-def _quarantine(place: str, code: str, message: str) -> None:
+def log_quarantined(place: str, code: str, message: str) -> None:
+    """Say in the log that a workflow file is left out, and why."""
     fields: JsonObject = {"file": place, "code": code, "message": message}
     fields["what_to_do"] = "correct it; `penstock doctor` and `penstock validate` show every mistake"
     _LOGGER.error("workflow_quarantined", extra={"fields": fields})
 
 
-async def register_workflows(gate: Gate, workflows: Sequence[Workflow]) -> None:
-    """Register workflows; a refused one does not stop the others."""
-    for workflow in workflows:
+async def register_workflows(gate: Gate, workflows: Mapping[str, Workflow]) -> dict[str, str]:
+    """Register workflows, by file; a refused one does not stop the others. Return the refused files, and why."""
+    refused = {}
+    for file, workflow in workflows.items():
         try:
             await load_workflow_into(gate, workflow, owner=local_owner())
         except (Conflict, Denied, Rejected) as error:
-            _quarantine(workflow.name, error.code, error.message)
+            log_quarantined(file, error.code, error.message)
+            refused[file] = f"{error.code} {error.message}"
             continue
         known: JsonObject = {"workflow": workflow.name, "version": workflow.version, "hash": workflow.hash}
         _LOGGER.info("workflow_known", extra={"fields": known})
+    return refused
 
 
 async def load_workflow_into(

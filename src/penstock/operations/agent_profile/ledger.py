@@ -24,6 +24,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.stored_bodies import decode_body
 
 __all__ = ["LEDGER_ID", "Found", "LedgerView", "Range", "Transaction", "View", "change", "moment_of", "view_of"]
 
@@ -210,7 +211,7 @@ async def change(
 
 def _read(row: ResourceRow | None) -> Transaction | None:
     """Return the transaction in a row; None for one that was deleted for good."""
-    return None if row is None or "id" not in row.body else msgspec.convert(row.body, Transaction)
+    return None if row is None or "id" not in row.body else decode_body(row, Transaction)
 
 
 def moment_of(text: str) -> datetime | None:

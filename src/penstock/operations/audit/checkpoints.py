@@ -36,6 +36,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import AuditKeys, Context
 from penstock.runtime.ports.audit import AuditRecordUnreadable
 from penstock.runtime.ports.platform import PlatformStore, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.stored_bodies import decode_body
 
 __all__ = [
     "CHECKPOINT_KIND",
@@ -70,7 +71,7 @@ async def checkpoint_rows(
 ) -> tuple[list[StoredCheckpoint], str | None]:
     """Return checkpoints of a tenant, newest first, and the cursor of the next page."""
     page = await platform.resources(tenant, CHECKPOINT_KIND, limit=limit, cursor=cursor)
-    return [msgspec.convert(row.body, StoredCheckpoint) for row in page.rows], page.next_cursor
+    return [decode_body(row, StoredCheckpoint) for row in page.rows], page.next_cursor
 
 
 async def newest_checkpoint(platform: PlatformStore, tenant: str) -> StoredCheckpoint | None:

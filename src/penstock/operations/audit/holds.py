@@ -39,7 +39,15 @@ Personal = Literal["principal", "principal_name", "acting_for", "remote", "clien
 async def audit_holds(platform: PlatformStore, tenant: str) -> tuple[AuditHold, ...]:
     """Return the legal holds of a tenant."""
     rows = (await platform.resources(tenant, _HOLDS.kind, limit=limits.AUDIT_HOLDS_MAX)).rows
-    return tuple(msgspec.convert(row.body, AuditHold) for row in rows)
+    return tuple(map(_hold_of, rows))
+
+
+def _hold_of(row: ResourceRow) -> AuditHold:
+    """Return the hold in a row. One that cannot be read holds everything until somebody releases it."""
+    try:
+        return msgspec.convert(row.body, AuditHold)
+    except msgspec.ValidationError:
+        return AuditHold(hold_id=row.resource_id, reason="the record of this hold cannot be read; it holds everything")
 
 
 class HoldAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,7 +124,7 @@ class Redacted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _view(row: ResourceRow) -> HoldView:
-    hold = msgspec.convert(row.body, AuditHold)
+    hold = _hold_of(row)
     return HoldView(
         hold_id=hold.hold_id,
         reason=hold.reason,

@@ -27,6 +27,7 @@ from penstock.operations.catalogue.capability import Capability, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.audit import AuditQuery, AuditRecord
+from penstock.runtime.stored_bodies import decode_body
 
 __all__ = ["OPERATIONS"]
 
@@ -152,7 +153,7 @@ async def _checkpoint(context: Context, size: int | None) -> StoredCheckpoint:
     else:
         row = await platform.resource(tenant, CHECKPOINT_KIND, checkpoint_id(size))
         if row is not None:
-            return msgspec.convert(row.body, StoredCheckpoint)
+            return decode_body(row, StoredCheckpoint)
         message = f"the trail has no checkpoint of {size} records"
     raise NotFound("AUDIT_CHECKPOINT_NOT_FOUND", message, "list them with audit.checkpoints")
 

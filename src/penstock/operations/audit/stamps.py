@@ -20,6 +20,7 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.platform import PlatformStore, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.stored_bodies import decode_body
 
 __all__ = ["KEEP_STAMP", "OPERATIONS", "STAMP_KIND", "StoredStamp", "has_stamps", "stamp_of"]
 
@@ -46,7 +47,7 @@ class KeptStamp(msgspec.Struct, frozen=True, kw_only=True):
 async def stamp_of(platform: PlatformStore, tenant: str, size: int) -> StoredStamp | None:
     """Return the stamp on a checkpoint of a tenant."""
     row = await platform.resource(tenant, STAMP_KIND, checkpoint_id(size))
-    return None if row is None else msgspec.convert(row.body, StoredStamp)
+    return None if row is None else decode_body(row, StoredStamp)
 
 
 async def has_stamps(platform: PlatformStore, tenant: str) -> bool:

@@ -24,6 +24,7 @@ from penstock.engine.approvers import Identity, identity_of_vote, is_same_person
 from penstock.engine.records import commands, events
 from penstock.engine.state import RunState
 from penstock.engine.transitions import Phase
+from penstock.engine.values import plain_json
 from penstock.governance.holds import Approval
 from penstock.governance.intents import ApprovalVote
 from penstock.governance.principals import Principal
@@ -45,7 +46,7 @@ from penstock.operations.runs.held_calls import (
     held_workflow,
     opened_arguments,
 )
-from penstock.operations.runs.results import ExecutionResult, plain_json
+from penstock.operations.runs.results import ExecutionResult
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityInDoubt, ActivityOutcome
 from penstock.runtime.ports.platform import Finished, IdempotencyClaim, InFlight
 

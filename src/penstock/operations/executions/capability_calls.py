@@ -33,6 +33,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.approved import approved_reach
 from penstock.engine.state import RunState
 from penstock.engine.transitions import RunStatus
+from penstock.engine.values import plain_json
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Capability, EventStream, Reply
 from penstock.operations.gate import idempotency
@@ -44,7 +45,7 @@ from penstock.operations.permissions.run_principals import rights_of_run
 from penstock.operations.permissions.weaker import narrow_to_authors
 from penstock.operations.runs.held_calls import HELD_LABEL, held_key
 from penstock.operations.runs.imported_tools import UPSTREAM
-from penstock.operations.runs.results import ExecutionResult, plain_json, result_of
+from penstock.operations.runs.results import ExecutionResult, result_of
 from penstock.operations.runs.starting import DEPTH_LABEL, TRUST_LABEL
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.activities.performing import (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -270,6 +271,8 @@ class ServerParts:
     """Grants that such a surface makes from what it stores."""
     tokens: TokenChoices | None = None
     """Whose access tokens are accepted; None for keys only."""
+    trusted_files: tuple[Path, ...] = ()
+    """Files beside the watched ones that other users of the machine must not be able to change."""
 
 
 async def _always(principal: Principal) -> bool:

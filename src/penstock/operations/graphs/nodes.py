@@ -19,9 +19,10 @@ import msgspec
 
 from penstock.base.errors import NotFound, PenstockError
 from penstock.base.ids import id_for_callers, id_in_tenant
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject
 from penstock.base.scopes import scope_allows
 from penstock.engine.transitions import RunStatus
+from penstock.engine.values import plain_json
 from penstock.operations.catalogue.capability import EventStream
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import NodeVisit, Principal, Request, Services
@@ -80,8 +81,7 @@ async def run_query_node(gate: Gate, call: ActivityCall) -> ActivityOutcome:
         raise TypeError("operations on graphs do not answer with streams")
     if isinstance(reply.value, ExecutionResult):
         return await _decided(gate, call, id_in_tenant(call.tenant, reply.value.execution_id))
-    result: JsonValue = msgspec.to_builtins(reply.value)
-    return ActivityDone(result)
+    return ActivityDone(plain_json(reply.value))
 
 
 def _call_of(graph_id: str, config: JsonObject, given: JsonObject) -> tuple[str, JsonObject]:

@@ -31,6 +31,7 @@ from penstock.definitions.model import Workflow
 from penstock.definitions.secret_answers import with_values
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
+from penstock.engine.values import plain_json
 from penstock.governance.holds import Approval, HoldReason
 from penstock.governance.principals import Principal, PrincipalKind, TokenReference
 from penstock.operations.catalogue.capability import Reply
@@ -288,7 +289,7 @@ class HeldCalls:
         if known is None or known.hash != workflow.hash:
             arguments: JsonObject = {
                 "operation": name,
-                "approvals": msgspec.json.decode(msgspec.json.encode(hold.approvals)),
+                "approvals": plain_json(hold.approvals),
                 "timeout_ms": self._services.holds.draft_ms,
             }
             await self._define(context.tenant, arguments)
@@ -300,7 +301,7 @@ class HeldCalls:
         idempotency.answered_by(context, lambda decision: self._reply(context, decision))
         row = await started_run(
             context,
-            ExecuteWorkflow(workflow_id=workflow.name, input=msgspec.to_builtins(held)),
+            ExecuteWorkflow(workflow_id=workflow.name, input=plain_json(held)),
             definition_hash=workflow.hash,
             chosen=chosen,
             marks={HELD_LABEL: HELD_MARK},
@@ -369,7 +370,7 @@ async def opened_arguments(services: Services, tenant: str, held: HeldCall) -> J
 
 
 def _seal_of(pepper: bytes, run_id: str, held: HeldCall) -> str:
-    plain = msgspec.to_builtins(msgspec.structs.replace(held, seal=""))
+    plain = plain_json(msgspec.structs.replace(held, seal=""))
     return keyed_digest(pepper, b"held call\0" + run_id.encode() + b"\0" + canonical_json(plain, exact_integers=True))
 
 

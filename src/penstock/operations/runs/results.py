@@ -17,7 +17,7 @@ import msgspec
 
 from penstock.base.errors import NotFound
 from penstock.base.ids import id_for_callers
-from penstock.base.json import JsonObject, JsonValue
+from penstock.base.json import JsonObject
 from penstock.engine.pending import pending_activities
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
@@ -32,7 +32,7 @@ from penstock.runtime.activities.progress import ProgressNews
 from penstock.runtime.host.waiters import moved_within
 from penstock.runtime.ports.host import Moved
 
-__all__ = ["ExecutionResult", "HeldView", "plain_json", "result_of", "wait_for_result"]
+__all__ = ["ExecutionResult", "HeldView", "result_of", "wait_for_result"]
 
 
 # A run does not leave these by itself: a person, or another call, has to act.
@@ -42,14 +42,6 @@ _AT_REST = frozenset({"waiting_input", "waiting_approval", "paused"})
 _CLIENT = "client"
 
 Observe = Callable[[JsonObject], Awaitable[None]]
-
-
-def plain_json(value: Any) -> JsonValue:
-    """Return an answer as a history can keep it: as JSON, and nothing that JSON does not have.
-
-    `msgspec.to_builtins` leaves tuples as they are.
-    """
-    return msgspec.json.decode(msgspec.json.encode(value))  # type: ignore[no-any-return]  # JSON, by construction
 
 
 class HeldView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

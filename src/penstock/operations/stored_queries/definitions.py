@@ -20,6 +20,7 @@ from penstock.governance.authorship import Author
 from penstock.operations.gate.context import Services
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.stored_bodies import decode_body
 
 __all__ = ["GRAPHS", "GraphDefinition", "StoredQuery", "definition_of", "stored_definition"]
 
@@ -90,7 +91,7 @@ _NOTHING = GraphDefinition()
 
 def definition_of(row: ResourceRow | None) -> tuple[GraphDefinition, str]:
     """Return a stored definition and its ETag; the definition without anything if there is no row."""
-    return (_NOTHING, _NO_ETAG) if row is None else (msgspec.convert(row.body, GraphDefinition), row.etag)
+    return (_NOTHING, _NO_ETAG) if row is None else (decode_body(row, GraphDefinition), row.etag)
 
 
 async def stored_definition(services: Services, tenant: str, graph_id: str) -> tuple[GraphDefinition, str]:

@@ -21,6 +21,7 @@ from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.listing import allowed_names
 
 __all__ = [
+    "FILE_ACCESS_CHECK",
     "GRAPHS_CHECK",
     "GRAPH_FILES_CHECK",
     "OPERATIONS",
@@ -28,6 +29,7 @@ __all__ = [
     "RUNS_CHECK",
     "STAMPS_CHECK",
     "WORKFLOWS_CHECK",
+    "WORKFLOW_FILES_CHECK",
     "is_ready",
     "public_checks",
     "tenant_metrics",
@@ -40,12 +42,16 @@ GRAPHS_CHECK = "graphs"
 GRAPH_FILES_CHECK = "graph_files"
 """Graphs whose newest files are not in force, though their mistakes would stop a start."""
 WORKFLOWS_CHECK = "workflows"
-"""Workflow files that were left out at the start."""
+"""Workflow files with mistakes: they are quarantined."""
+WORKFLOW_FILES_CHECK = "workflow_files"
+"""Named files, folders and patterns that give no workflow any more, which would stop a start."""
 RETENTION_CHECK = "retention"
-_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK, WORKFLOWS_CHECK, RETENTION_CHECK)
+FILE_ACCESS_CHECK = "file_access"
+"""Files of the operator that other users of the machine can change."""
+_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK, WORKFLOWS_CHECK, RETENTION_CHECK, FILE_ACCESS_CHECK)
 """What does not affect readiness. Other runs than those that are stuck are served, checkpoints are made without stamps,
-everything else is served beside a graph or a workflow whose files have mistakes, and what cannot be deleted only takes
-space; the operator has to know."""
+everything else is served beside a graph or a workflow whose files have mistakes, what cannot be deleted only takes
+space, and files that others can change work; the operator has to know."""
 _FOR_EVERYBODY = ("store", RUNS_CHECK, STAMPS_CHECK)
 """What a probe without a key shows in full. The others name files."""
 _FAILING = "failing"
@@ -116,9 +122,9 @@ async def system_health(context: Context, given: Nothing) -> Health:
     """Ask whether the server is well.
 
     Looks at the store, at runs that do not move although there is work to do for them, and at the operator's files:
-    policies, graphs and workflows that could not be read. Tenants other than the default one see only what decides
-    whether the server takes work. Probes of load balancers use /healthz and /readyz,
-    which need no key.
+    policies, graphs and workflows that cannot be used as they are, and files that other users of the machine can
+    change. Tenants other than the default one see only what decides whether the server takes work. Probes of load
+    balancers use /healthz and /readyz, which need no key.
     """
     checks = await context.services.checks()
     ready = is_ready(checks)

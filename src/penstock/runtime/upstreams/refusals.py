@@ -13,7 +13,7 @@ import msgspec
 from penstock.base.json import JsonObject
 from penstock.runtime.ports.platform import ResourceRow
 
-__all__ = ["REFUSALS", "Refusal", "refusal_body", "refusal_of", "withdrawn_body"]
+__all__ = ["REFUSALS", "Refusal", "refusal_body", "refusal_of", "refuses", "withdrawn_body"]
 
 REFUSALS = "upstream_refusal"
 _WITHDRAWN = "withdrawn"
@@ -25,6 +25,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     tool: str
     hash: str
+    """What was refused; empty for the tool in any form, if the record cannot be read."""
     reason: str
     refused_by: str | None
     refused_at: int
@@ -40,16 +41,22 @@ def withdrawn_body() -> JsonObject:
     return {_WITHDRAWN: True}
 
 
+def refuses(refusal: Refusal | None, seen_hash: str | None) -> bool:
+    """Whether a refusal is of a tool as its server describes it now."""
+    return refusal is not None and refusal.hash in ("", seen_hash)
+
+
 def refusal_of(row: ResourceRow) -> Refusal | None:
-    """Return the refusal that a row holds; None if it was withdrawn."""
+    """Return the refusal that a row holds; None if it was withdrawn. One that cannot be read refuses every form."""
     if row.body.get(_WITHDRAWN) is True:
         return None
-    server, tool, refused_hash, reason = (str(row.body.get(name)) for name in ("server", "tool", "hash", "reason"))
+    server, _, tool = row.resource_id.partition("/")
+    refused_hash, reason = row.body.get("hash"), row.body.get("reason")
     return Refusal(
         server=server,
         tool=tool,
-        hash=refused_hash,
-        reason=reason,
+        hash=refused_hash if isinstance(refused_hash, str) else "",
+        reason=reason if isinstance(reason, str) else "the record of its refusal cannot be read",
         refused_by=row.updated_by,
         refused_at=row.updated_at,
     )

@@ -30,7 +30,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceRow, body_etag
 from penstock.runtime.upstreams.followed_resources import FollowedResources
-from penstock.runtime.upstreams.refusals import REFUSALS, Refusal, refusal_body, refusal_of, withdrawn_body
+from penstock.runtime.upstreams.refusals import REFUSALS, Refusal, refusal_body, refusal_of, refuses, withdrawn_body
 from penstock.runtime.upstreams.tools import (
     ImportRules,
     ServerState,
@@ -75,6 +75,7 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
 
     tool: UpstreamTool
     hash: str
+    """Empty if the record cannot be read: then the tool counts as changed, and has to be accepted again."""
     accepted_by: str | None
     accepted_at: int
 
@@ -221,13 +222,16 @@ class UpstreamToolRegistry:
             return None
         if row is None:
             return None
+        pin = _pin(row)
+        if not pin.hash:
+            return ToolRefusal(QUARANTINED, f"who accepted {tool} of {server} cannot be read; accept it again")
         await self._read_listings()
         listing = self._listings.get(server)
         seen = listing.hashes.get(tool) if listing is not None else None
         if listing is not None and seen is not None and listing.tools[tool].problem is not None:
             message = f"{tool} of {server} cannot be used: {listing.tools[tool].problem}; it is quarantined"
             return ToolRefusal(QUARANTINED, message)
-        if seen is None or seen == _pin(row).hash:
+        if seen in (None, pin.hash):
             return None
         return ToolRefusal(QUARANTINED, f"{server} describes {tool} otherwise than it was accepted; it is quarantined")
 
@@ -289,7 +293,7 @@ class UpstreamToolRegistry:
             status = _status(rules, name, pin, seen_hash)
             if status == "pinned" and seen is not None and seen.problem is not None:
                 status = "changed"
-            if status in ("new", "changed") and refusal is not None and refusal.hash == seen_hash:
+            if status in ("new", "changed") and refuses(refusal, seen_hash):
                 status = "refused"
             found.append(
                 ToolReview(
@@ -399,7 +403,11 @@ class UpstreamToolRegistry:
         for row in await self.platform.all_resources(_LISTINGS):
             known = self._listings.get(row.resource_id)
             if row.resource_id in self.rules and (known is None or known.at < row.updated_at):
-                tools = msgspec.convert(row.body.get("tools"), tuple[UpstreamTool, ...])
+                try:
+                    tools = msgspec.convert(row.body.get("tools"), tuple[UpstreamTool, ...])
+                except msgspec.ValidationError as error:
+                    _LOGGER.error("the stored listing of %s cannot be read: %s", row.resource_id, error)  # noqa: TRY400
+                    continue
                 self._listings[row.resource_id] = _listing(tools, row.updated_at)
 
     async def _decided(self, tenant: str) -> _Known:
@@ -421,7 +429,10 @@ class UpstreamToolRegistry:
         for row in await self._rows(tenant, _PINS):
             if row.body.get(_REVOKED) is not True:
                 pin = _pin(row)
-                pins[str(row.body.get("server")), pin.tool.name] = pin
+                if not pin.hash:
+                    message = "who accepted %s for %s cannot be read; it has to be accepted again"
+                    _LOGGER.error(message, row.resource_id, row.tenant)
+                pins[row.resource_id.partition("/")[0], pin.tool.name] = pin
         return pins
 
     async def _read_refusals(self, tenant: str) -> dict[tuple[str, str], Refusal]:
@@ -477,9 +488,15 @@ def _pin_id(server: str, tool: str) -> str:
 
 
 def _pin(row: ResourceRow) -> Pin:
+    name, pinned = row.resource_id.partition("/")[2], row.body.get("hash")
+    try:
+        tool = msgspec.convert(row.body.get("tool"), UpstreamTool)
+    except msgspec.ValidationError:
+        tool, pinned = UpstreamTool(name=name), None
+    is_readable = isinstance(pinned, str) and tool.name == name and not row.body.get(_REVOKED)
     return Pin(
-        tool=msgspec.convert(row.body.get("tool"), UpstreamTool),
-        hash=str(row.body.get("hash")),
+        tool=tool if is_readable else UpstreamTool(name=name),
+        hash=str(pinned) if is_readable else "",
         accepted_by=row.updated_by,
         accepted_at=row.updated_at,
     )

@@ -14,6 +14,7 @@ from penstock.base.json import JsonObject
 from penstock.governance.authorship import AuthorshipRules, is_proposed, proposed_message
 from penstock.governance.webhook_signatures import endpoint_secret
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.stored_bodies import decode_body
 from penstock.runtime.webhooks.events import ENDINGS, EventType
 
 __all__ = [
@@ -84,7 +85,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 def endpoint_of(row: ResourceRow) -> Endpoint:
     """An endpoint from its row."""
-    return msgspec.convert(row.body, Endpoint)
+    return decode_body(row, Endpoint)
 
 
 def why_not_sent(row: ResourceRow, rules: AuthorshipRules) -> str | None:

@@ -283,6 +283,31 @@ def test_watching_that_is_cancelled_from_outside_begins_again(tmp_path: Path, mo
     watching_with(tmp_path, body)
 
 
+def test_a_log_that_fails_ends_no_watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "FILES_RESTART_SECONDS", 0.01)
+
+    def fail(record: logging.LogRecord) -> bool:
+        raise OSError(f"the disk is full: {record.levelname}")
+
+    async def body(watcher: FileWatcher, reader: Reader) -> None:
+        logger = logging.getLogger("penstock.files")
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        logger.addFilter(fail)
+        try:
+            reader.error = RuntimeError("a bug")
+            reader.file.write_text("2")
+            await until(lambda: watcher.problem("things") is not None)
+            reader.error = None
+            reader.file.write_text("3")
+            await until(lambda: reader.taken[-1] == "3")
+        finally:
+            logger.removeFilter(fail)
+        reader.file.write_text("4")
+        await until(lambda: reader.taken[-1] == "4" and watcher.problem("things") is None)
+
+    watching_with(tmp_path, body)
+
+
 def test_a_failure_that_is_not_about_the_files_is_tried_again_without_another_change(tmp_path: Path) -> None:
     async def body(watcher: FileWatcher, reader: Reader) -> None:
         reader.error = Unavailable("STORE_BUSY", "the store is busy", "")

@@ -25,7 +25,7 @@ def test_the_start_of_a_server_and_commands_on_its_file_count_against_no_rate(tm
     async def work() -> None:
         chosen = GateLimits(write_per_minute=30)
         async with Penstock.open(tmp_path / "store.db") as penstock, open_gate(penstock, chosen=chosen) as gate:
-            await register_workflows(gate, [build_workflow(document(number)) for number in range(12)])
+            await register_workflows(gate, {f"{number}.yaml": build_workflow(document(number)) for number in range(12)})
             listed = await internal_call(gate, local_owner(), "workflow.list", {}, surface="cli")
             assert len(listed.items) == 12
             assert await load_workflow_into(gate, build_workflow({**document(1), "title": "New"}))
