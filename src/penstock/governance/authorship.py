@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.base.scopes import common_scopes
 from penstock.governance.principals import PrincipalKind
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "is_proposed",
     "proposed_message",
     "takes_over",
+    "weaker_author",
 ]
 
 PROPOSED = "VERSION_PROPOSED"
@@ -53,7 +55,9 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draft_id: str | None = None
     """The held call with which it was proposed."""
     granted: bool = False
-    """Whether it takes effect without anybody looking at it: by a grant, or because it was sent along with its run."""
+    """Whether it takes effect without anybody looking at it, by a grant."""
+    sent: bool = False
+    """Whether a model sent it along with a run. It takes effect in that run alone."""
 
     @property
     def is_accepted(self) -> bool:
@@ -92,6 +96,20 @@ def is_proposed(author: Author | None, rules: AuthorshipRules) -> bool:
 def acts_as_agent(author: Author | None) -> bool:
     """Whether what a version calls is decided as the call of an agent, whoever starts it."""
     return author is not None and (author.by_model or author.kind == "agent")
+
+
+def weaker_author(stored: Author | None, new: Author) -> Author:
+    """Return the author of a version that changes a part of a stored one: whoever of both has less behind them.
+
+    What an agent wrote stays an agent's when a person changes something else of it.
+    """
+    if stored is None or _rank(stored) > _rank(new):
+        return new
+    if not (acts_as_agent(stored) and acts_as_agent(new)):
+        return stored if _rank(stored) < _rank(new) else new
+    known = [frozenset(author.scopes) for author in (stored, new) if author.scopes is not None]
+    scopes = tuple(sorted(common_scopes(known[0], known[-1]))) if known else None
+    return msgspec.structs.replace(stored if _rank(stored) < _rank(new) else new, scopes=scopes)
 
 
 def takes_over(stored: Author | None, new: Author | None) -> bool:

@@ -17,7 +17,7 @@ from penstock.governance.authorship import (
 )
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.holds import GRANTED, runs_as_sent
-from penstock.runtime.chains import BY_AGENT
+from penstock.runtime.chains import AUTHOR_LABEL, BY_AGENT, NOT_ACCEPTED
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = ["author_of", "marks_of", "refuse_proposed", "refuse_proposed_version"]
@@ -35,14 +35,16 @@ def author_of(context: Context) -> Author:
         scopes=tuple(sorted(principal.scopes)),
         accepted_by=() if approval is None else tuple(dict.fromkeys(vote.principal for vote in approval.votes)),
         draft_id=None if approval is None else approval.draft_id,
-        granted=context.found_out.get(GRANTED) is True
-        or runs_as_sent(request, context.capability.governance, context.services.holds.authorship),
+        granted=context.found_out.get(GRANTED) is True,
+        sent=runs_as_sent(request, context.capability.governance, context.services.holds.authorship),
     )
 
 
 def marks_of(author: Author | None) -> dict[str, str] | None:
-    """Return the labels of a run of what an agent wrote in a registry; None for anything else."""
-    return dict(BY_AGENT) if acts_as_agent(author) else None
+    """Return the labels of a run of what an agent wrote in a registry, or of a node; None for anything else."""
+    if author is None or not acts_as_agent(author):
+        return None
+    return dict(BY_AGENT) if author.is_accepted else {**BY_AGENT, AUTHOR_LABEL: NOT_ACCEPTED}
 
 
 def refuse_proposed(services: Services, author: Author | None, what: str, version: str | None = None) -> None:

@@ -15,7 +15,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.reach import reached_by
 from penstock.definitions.start_needs import StartNeeds, start_needs
 from penstock.governance.authorship import acts_as_agent
-from penstock.operations.gate.context import Context, Principal, Services
+from penstock.operations.gate.context import Context, Services
 from penstock.operations.permissions.starting import needs_of, versions_of_child
 from penstock.runtime.ports.runs import DefinitionRow
 
@@ -50,8 +50,10 @@ async def is_written_by_agent(services: Services, tenant: str, needs: StartNeeds
     return any([acts_as_agent(row.author) async for row in _children(services, tenant, [needs])])
 
 
-async def refuse_unattended(services: Services, maker: Principal, row: DefinitionRow, label: str) -> None:
+async def refuse_unattended(services: Services, row: DefinitionRow, label: str, *, by_agent: bool) -> None:
     """Refuse that a trigger starts children for an agent that would have to wait if an agent started them.
+
+    `by_agent` says that an agent made the trigger, or wrote a part of it.
 
     A run that is under way cannot wait, and a trigger has nobody to ask. Whoever accepted the trigger accepted what it
     starts, and not what that starts further.
@@ -60,7 +62,7 @@ async def refuse_unattended(services: Services, maker: Principal, row: Definitio
     if not services.holds.authorship.enforced or not needs.children:
         return
     children = [child async for child in _children(services, row.tenant, [needs])]
-    if maker.kind != "agent" and not any(acts_as_agent(version.author) for version in (row, *children)):
+    if not by_agent and not any(acts_as_agent(version.author) for version in (row, *children)):
         return
     for child in children:
         declared = needs_of(services, child).governance

@@ -16,16 +16,19 @@ from dataclasses import replace
 
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
+from penstock.base.ids import id_for_callers
 from penstock.base.scopes import EVERYTHING, common_scopes
-from penstock.governance.authorship import Author, acts_as_agent
+from penstock.governance.authorship import PROPOSED, Author, acts_as_agent, proposed_message
 from penstock.governance.principals import Principal
 from penstock.operations.gate.context import Services
+from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start, versions_of_child
-from penstock.runtime.chains import AUTHOR_LABEL, TRUST_LABEL
+from penstock.runtime.chains import AUTHOR_LABEL, NOT_ACCEPTED, TRUST_LABEL, VERSION_LABEL
+from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.spending import caller_of
 
-__all__ = ["narrow_to_authors", "refuse_by_author", "scopes_of_author"]
+__all__ = ["narrow_to_authors", "refuse_by_author", "refuse_proposed_run", "scopes_of_author"]
 
 _KEY = "key:"
 _REGISTERED = ("tool", "agent")
@@ -63,15 +66,36 @@ async def _author_of_run(services: Services, row: RunRow) -> Author | None:
     """Return who wrote the version of a run; for a run of a registry's entry, who wrote the entry."""
     if AUTHOR_LABEL not in row.labels:
         return None
-    stored = await services.store.definition(row.definition_hash, tenant=row.tenant)
+    version = row.labels.get(VERSION_LABEL, row.definition_hash)
+    stored = await services.store.definition(version, tenant=row.tenant)
     if stored is not None:
         return stored.author
-    kind, _, name = row.workflow_name.partition(":")
-    if kind in _REGISTERED:
-        entry = await services.platform.resource(row.tenant, kind, name)
+    if row.workflow_name.partition(":")[0] in _REGISTERED:
+        entry = await _entry_of_run(services, row)
         return _NOBODY if entry is None else entry.author
     named = await services.store.definition_named(row.workflow_name, tenant=row.tenant)
     return None if named is None else named.author
+
+
+async def refuse_proposed_run(services: Services, row: RunRow) -> None:
+    """Refuse to repeat a run of an entry of a registry, or of a node, that somebody proposed and nobody accepted.
+
+    Its workflow was made by the server, and has no author. The entry may have changed since: the run says what it was.
+    """
+    if not services.holds.authorship.enforced:
+        return
+    if row.labels.get(AUTHOR_LABEL) == NOT_ACCEPTED:
+        message = f"the run {id_for_callers(row.tenant, row.run_id)} is of a version that nobody has accepted"
+        raise Denied(PROPOSED, proposed_message(row.workflow_name, None), f"{message}; start a new run")
+    entry = await _entry_of_run(services, row)
+    if entry is not None:
+        refuse_proposed(services, entry.author, row.workflow_name.replace(":", " ", 1), entry.etag)
+
+
+async def _entry_of_run(services: Services, row: RunRow) -> ResourceRow | None:
+    """Return the entry of a registry that a run is of, as it is now."""
+    kind, _, name = row.workflow_name.partition(":")
+    return await services.platform.resource(row.tenant, kind, name) if kind in _REGISTERED else None
 
 
 async def refuse_by_author(services: Services, row: DefinitionRow) -> None:

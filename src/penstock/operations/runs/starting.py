@@ -34,11 +34,12 @@ from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_run, admit_start
+from penstock.operations.permissions.authorship import refuse_proposed_version
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
-from penstock.operations.permissions.weaker import refuse_by_author
+from penstock.operations.permissions.weaker import refuse_by_author, refuse_proposed_run
 from penstock.operations.runs.fields import ChosenId, Labels, ShortText, Text, Wait
 from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
-from penstock.runtime.chains import UNTRUSTED
+from penstock.runtime.chains import SENT_LABEL, UNTRUSTED
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 from penstock.runtime.spending import CALLER_LABEL
@@ -208,15 +209,25 @@ async def refuse_restart(context: Context, row: RunRow, *, counts: StartCounts =
     """Refuse to repeat a run, or a part of it, if the caller may not start its workflow."""
     services, tenant = context.services, context.tenant
     newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
-    own = await services.store.definition(row.definition_hash)
+    own = await services.store.definition(row.definition_hash, tenant=tenant)
+    if own is None:  # the server made it: of an entry of a registry, of a node, or of the newest version
+        own = await services.store.definition(row.definition_hash)
+        if newest is not None:
+            refuse_proposed_version(services, newest)
     versions = list({found.hash: found for found in (newest, own) if found is not None}.values())
+    await refuse_proposed_run(services, row)
     if versions:
-        await refuse_start(services, context.principal, *versions)
+        await refuse_start(services, context.principal, *versions, is_sent=_is_sent(row))
         await refuse_by_author(services, versions[-1])
         begun = await services.host.history(row.run_id, limit=1)
         first = begun[0].body_as(events.ExecutionStarted) if begun else None
         given = None if first is None or first.input is msgspec.UNSET else first.input
         await _refuse_by_policy(context, versions, given, counts)
+
+
+def _is_sent(row: RunRow) -> bool:
+    """Whether a model sent the version of a run along."""
+    return row.labels.get(SENT_LABEL) == row.definition_hash
 
 
 async def _refuse_by_policy(

@@ -20,6 +20,7 @@ from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.folding.trust import untrusted_mark
 from penstock.engine.outcomes import Accepted
+from penstock.governance.authorship import weaker_author
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, WorkflowId, instant
@@ -374,7 +375,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     # From now on it acts for the principal that changed it: nobody's rights may serve what others make of a schedule.
     changes["made_by"] = context.principal.id
     changes.update({AUTHORITY: None, **schedule_authority(context), **_mark(context)})
-    changes[AUTHOR] = msgspec.to_builtins(author_of(context))
+    changes[AUTHOR] = msgspec.to_builtins(weaker_author(author_of_schedule(row), author_of(context)))
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
     record = _recorded(context)

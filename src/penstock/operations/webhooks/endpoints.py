@@ -19,12 +19,14 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, LimitExceeded, NotFound, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
+from penstock.governance.authorship import weaker_author
 from penstock.governance.webhook_signatures import endpoint_secret, secret_text
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Revealed, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
+from penstock.operations.permissions.authorship import author_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.operations.webhooks.addresses import checked_url
 from penstock.operations.webhooks.views import (
@@ -285,7 +287,8 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
         secret_version=known.secret_version + 1,
         previous_until=context.now_ms() + overlap_ms if overlap_ms else None,
     )
-    row = _row(context, given.endpoint_id, endpoint, was)
+    # Only the secret is another one: whoever chose the address answers for it.
+    row = replace(_row(context, given.endpoint_id, endpoint, was), author=weaker_author(was.author, author_of(context)))
     reply = _with_secret(context, row, endpoint.secret_version)
     await _store(context, row, was.etag, reply)
     return reply

@@ -17,6 +17,7 @@ from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
 from penstock.definitions.start_needs import start_needs
+from penstock.governance.authorship import weaker_author
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
@@ -61,10 +62,12 @@ async def put_workflow(
     *,
     expected_hash: str | AnyHash | None,
     answer: Callable[[DefinitionRow], Reply[Any]] | None = None,
+    changes: DefinitionRow | None = None,
 ) -> DefinitionRow:
     """Store a version and update its schedules; raise Conflict if another change was faster.
 
-    `answer` makes the call's answer from the version; it is stored with the version.
+    `answer` makes the call's answer from the version; it is stored with the version. `changes` is the version of which
+    the call changes a part: whoever wrote the rest of it answers for that.
     """
     services = context.services
     await check_version(context, workflow)
@@ -78,7 +81,7 @@ async def put_workflow(
         workflow,
         tenant=context.tenant,
         created_by=context.principal.id,
-        author=author_of(context),
+        author=author_of(context) if changes is None else weaker_author(changes.author, author_of(context)),
         expected_hash=expected_hash,
         call=call,
     )

@@ -6,7 +6,7 @@ Above it: `EmbeddedHost`. Below it: the definitions of a `RunStore`, the builder
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from penstock.governance.authorship import (
     proposed_message,
     takes_over,
 )
-from penstock.runtime.chains import BY_AGENT
+from penstock.runtime.chains import BY_AGENT, SENT_LABEL
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
@@ -138,10 +138,12 @@ class StoredWorkflows:
         """Start no version from now on that has to be accepted by these rules, and is not."""
         self.authorship = rules
 
-    async def start_refusal(self, workflow: Workflow, tenant: str) -> Refused | None:
+    async def start_refusal(
+        self, workflow: Workflow, tenant: str, labels: Mapping[str, str] | None = None
+    ) -> Refused | None:
         """Why no run of a definition may be started in a tenant: who signed it, or who wrote it; None if one may."""
         refused = None if self.trust.mode == "off" else await self.untrusted(workflow)
-        if refused is None and self.authorship.enforced:
+        if refused is None and self.authorship.enforced and (labels or {}).get(SENT_LABEL) != workflow.hash:
             return await self.proposed(workflow, tenant)
         return refused
 

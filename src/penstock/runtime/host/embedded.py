@@ -135,7 +135,7 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
-        if (refused := await self.start_refusal(workflow, given.tenant)) is not None:
+        if (refused := await self.start_refusal(workflow, given.tenant, labels)) is not None:
             return refused
         decision = self._decider.try_decide(workflow, _NOTHING, given)
         decision = decision or await self._decider.decide(workflow, _NOTHING, given)
@@ -313,7 +313,7 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
-        if (refused := await self.start_refusal(workflow, state.tenant)) is not None:
+        if (refused := await self.start_refusal(workflow, state.tenant, labels)) is not None:
             return refused
         at = self.clock.now_ms()
         # Stored in the same transaction: a crash in between would leave a run that no process continues.
