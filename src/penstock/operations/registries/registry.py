@@ -23,6 +23,12 @@ from penstock.operations.catalogue.capability import Capability, DefinitionKind,
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit, instant
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.kept_names import (
+    forget_protection,
+    keep_protection,
+    kept_protection,
+    refuse_loosening,
+)
 from penstock.operations.permissions.reach import written_by
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
@@ -241,17 +247,18 @@ class _RegistryOperations:
         await self._check(context, given)
         if await context.services.platform.resource(context.tenant, self._table.kind, given.id) is not None:
             raise self._exists(given.id)
-        await self._prepared(context, given, None)
+        await self._checked_body(context, given, None)
 
     async def _find_changed(self, context: Context, given: Any) -> None:
         await self._check(context, given)
-        await self._prepared(context, given, await self._table.find(context, getattr(given, self._id)))
+        await self._checked_body(context, given, await self._table.find(context, getattr(given, self._id)))
 
     async def _impact(self, context: Context, given: Any) -> JsonObject:
         """Return who wrote an entry, and what of the stored one it would change."""
         resource_id: str = given.id if isinstance(given, self._create) else getattr(given, self._id)
         was = await context.services.platform.resource(context.tenant, self._table.kind, resource_id)
-        before, after = {} if was is None else was.body, await self._prepared(context, given, was)
+        before = await self._protecting(context, resource_id, was)
+        after = await self._prepared(context, given, was)
         changes: list[JsonValue] = [
             {"path": f"/{name}", "before": before.get(name), "after": after.get(name)}
             for name in sorted({*before, *after})
@@ -267,7 +274,7 @@ class _RegistryOperations:
 
     async def _created(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
-        row = self._table.row(context, given.id, await self._prepared(context, given, None))
+        row = self._table.row(context, given.id, await self._checked_body(context, given, None))
         reply = self._reply(row, location=f"{self._path}/{given.id}")
         if await self._table.put(context, row, None, reply) is not None:
             raise self._exists(given.id)
@@ -299,7 +306,7 @@ class _RegistryOperations:
     async def _updated(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
         current = await self._table.find(context, getattr(given, self._id))
-        body = await self._prepared(context, given, current)
+        body = await self._checked_body(context, given, current)
         row = self._table.row(context, current.resource_id, body, was=current)
         reply, expected = self._reply(row), expected_etag(given.if_match)
         if self._declared.prepare is not None and expected == ANY_ETAG:
@@ -309,9 +316,24 @@ class _RegistryOperations:
         return reply
 
     async def _deleted(self, context: Context, given: Any) -> Deleted:
-        answer = await self._table.delete(context, getattr(given, self._id), given.if_match)
+        row = await self._table.find(context, getattr(given, self._id))
+        if expected_etag(given.if_match) in (ANY_ETAG, row.etag):
+            await keep_protection(context, row)
+        answer = await self._table.delete(context, row.resource_id, given.if_match)
+        await forget_protection(context, row)
         self._changed(context)
         return answer
+
+    async def _protecting(self, context: Context, resource_id: str, was: ResourceRow | None) -> JsonObject:
+        """Return what protects a name: the entry that is stored, or what is kept of a deleted one."""
+        return await kept_protection(context, self._declared.kind, resource_id) if was is None else was.body
+
+    async def _checked_body(self, context: Context, given: Any, was: ResourceRow | None) -> JsonObject:
+        """Return the body to store; refuse one without a scope that protects its name, if the caller lacks that."""
+        resource_id: str = given.id if was is None else was.resource_id
+        body, before = await self._prepared(context, given, was), await self._protecting(context, resource_id, was)
+        refuse_loosening(context, f"{self._declared.kind} {resource_id}", before, body)
+        return body
 
     def _changed(self, context: Context) -> None:
         if self._declared.changed is not None:
