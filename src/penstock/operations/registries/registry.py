@@ -30,6 +30,7 @@ from penstock.operations.permissions.kept_names import (
     refuse_loosening,
 )
 from penstock.operations.permissions.reach import written_by
+from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
 
@@ -141,12 +142,17 @@ class _RegistryOperations:
                 ("created_at", str | None),
                 ("updated_at", str | None),
                 ("updated_by", str | None),
+                ("author", AuthorView | None, None),
                 *self._declared.shown,
             ],
             body,
         )
         items = ("items", list[self._view])  # type: ignore[name-defined]  # a type that is made here
-        self._page = _struct(f"{name}Page", f"A page of {kind}s.", [items, ("next_cursor", str | None)])
+        self._page = _struct(
+            f"{name}Page",
+            f"A page of {kind}s.",
+            [items, ("next_cursor", str | None), ("proposals", list[ProposalView], [])],
+        )
         self._reply_type = Reply[self._view]  # type: ignore[name-defined]  # a type that is made here
 
     def all(self) -> tuple[Capability, ...]:
@@ -275,7 +281,7 @@ class _RegistryOperations:
     async def _created(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
         row = self._table.row(context, given.id, await self._checked_body(context, given, None))
-        reply = self._reply(row, location=f"{self._path}/{given.id}")
+        reply = self._reply(context, row, location=f"{self._path}/{given.id}")
         if await self._table.put(context, row, None, reply) is not None:
             raise self._exists(given.id)
         self._changed(context)
@@ -285,15 +291,17 @@ class _RegistryOperations:
         configured = self._configured(context)
         if (chosen := getattr(given, self._id)) in configured:
             return Reply(value=configured[chosen])
-        return self._reply(await self._table.find(context, chosen))
+        return self._reply(context, await self._table.find(context, chosen))
 
     async def _listed(self, context: Context, given: ListRegistered) -> Any:
         page = await self._table.page(context, limit=given.limit, cursor=given.cursor, prefix=given.prefix)
         begins, configured = given.prefix or "", self._configured(context)
         first = configured if given.cursor is None else {}
         items = [view for name, view in first.items() if name.startswith(begins)]
-        items += [self._view_of(row) for row in page.rows if row.resource_id not in configured]
-        return self._page(items=items, next_cursor=page.next_cursor)
+        items += [self._view_of(context, row) for row in page.rows if row.resource_id not in configured]
+        kind = self._declared.stores
+        proposals = await proposals_of(context, kind, cursor=given.cursor, prefix=given.prefix)
+        return self._page(items=items, next_cursor=page.next_cursor, proposals=proposals)
 
     def _configured(self, context: Context) -> dict[str, Any]:
         """Return the views of what the settings have, by id and in their order."""
@@ -308,7 +316,7 @@ class _RegistryOperations:
         current = await self._table.find(context, getattr(given, self._id))
         body = await self._checked_body(context, given, current)
         row = self._table.row(context, current.resource_id, body, was=current)
-        reply, expected = self._reply(row), expected_etag(given.if_match)
+        reply, expected = self._reply(context, row), expected_etag(given.if_match)
         if self._declared.prepare is not None and expected == ANY_ETAG:
             expected = current.etag  # the new body was made of this one
         await self._table.store(context, row, expected, reply)
@@ -351,19 +359,20 @@ class _RegistryOperations:
         members = {name: getattr(given, name) for name in self._declared.body.__struct_fields__}
         return {name: msgspec.to_builtins(value) for name, value in members.items() if value is not None}
 
-    def _view_of(self, row: ResourceRow) -> Any:
+    def _view_of(self, context: Context, row: ResourceRow) -> Any:
         known: JsonObject = {
             "id": row.resource_id,
             "etag": row.etag,
             "created_at": instant(row.created_at),
             "updated_at": instant(row.updated_at),
             "updated_by": row.updated_by,
+            "author": msgspec.to_builtins(author_view(context.services, row.author)),
             **({} if self._declared.show is None else self._declared.show(row)),
         }
         return msgspec.convert({**row.body, **known}, self._view)
 
-    def _reply(self, row: ResourceRow, *, location: str | None = None) -> Reply[Any]:
-        return Reply(value=self._view_of(row), etag=row.etag, location=location)
+    def _reply(self, context: Context, row: ResourceRow, *, location: str | None = None) -> Reply[Any]:
+        return Reply(value=self._view_of(context, row), etag=row.etag, location=location)
 
 
 def _struct(

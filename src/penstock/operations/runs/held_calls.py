@@ -54,6 +54,8 @@ __all__ = [
     "HELD_MARK",
     "HELD_OWNER",
     "HELD_SERVER",
+    "PROPOSED_NAME_LABEL",
+    "PROPOSES_LABEL",
     "HeldCall",
     "HeldCalls",
     "approval_id",
@@ -74,6 +76,11 @@ HELD_LABEL = "penstock.held"
 """The label of such a run. Callers cannot set labels that begin like this."""
 HELD_MARK = "call"
 """The value of the label."""
+PROPOSES_LABEL = "penstock.proposes"
+"""The label of the run of a held call that would store something: its kind."""
+PROPOSED_NAME_LABEL = "penstock.proposed_name"
+"""The label of such a run with the name of what it would store, if the call says it."""
+_NAME_CHARACTERS_MAX = 256
 DEFINE_HELD = "draft.define"
 """The internal operation that stores the workflow of held calls."""
 _WORKFLOWS_KEPT = 1_024
@@ -272,6 +279,16 @@ def _stage(name: str, following: str, approvers: JsonObject, timeout_ms: int) ->
     ]
 
 
+def _proposal_marks(context: Context) -> dict[str, str]:
+    """Return the labels of a held call that would store something, by which lists find it."""
+    kind, capability = context.capability.governance.stores, context.capability
+    if kind is None:
+        return {}
+    marks: dict[str, str] = {PROPOSES_LABEL: "workflow" if kind == "sent_workflow" else kind}
+    name = capability.authorization(context.request.arguments).resource_id
+    return marks if not name else {**marks, PROPOSED_NAME_LABEL: name[:_NAME_CHARACTERS_MAX]}
+
+
 class HeldCalls:
     """Holds calls as runs; implements `Holder`."""
 
@@ -303,7 +320,7 @@ class HeldCalls:
             ExecuteWorkflow(workflow_id=workflow.name, input=msgspec.to_builtins(held)),
             definition_hash=workflow.hash,
             chosen=chosen,
-            marks={HELD_LABEL: HELD_MARK},
+            marks={HELD_LABEL: HELD_MARK, **_proposal_marks(context)},
         )
         state = await self._services.host.read(row.run_id)
         if state is None:
