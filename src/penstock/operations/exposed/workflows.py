@@ -35,8 +35,8 @@ from penstock.operations.exposed.contents import (
     imported_prompt,
 )
 from penstock.operations.gate.context import Services
-from penstock.operations.permissions.reach import is_written_by_agent
 from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
+from penstock.operations.permissions.weaker import is_written_by_agent
 from penstock.operations.registered_tools.capabilities import TOOL_PREFIX, RegisteredTools, registered_tools
 from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
 from penstock.operations.runs.impacts import start_impact

@@ -7,6 +7,7 @@ Above it: the operations that store definitions, and everything that runs, calls
 from __future__ import annotations
 
 from penstock.base.errors import Denied
+from penstock.base.json import JsonObject
 from penstock.governance.authorship import (
     PROPOSED,
     PROPOSED_HINT,
@@ -20,7 +21,7 @@ from penstock.operations.gate.holds import GRANTED, runs_as_sent
 from penstock.runtime.chains import AUTHOR_LABEL, BY_AGENT, NOT_ACCEPTED
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = ["author_of", "marks_of", "refuse_proposed", "refuse_proposed_version"]
+__all__ = ["author_of", "marks_of", "refuse_proposed", "refuse_proposed_version", "written_by"]
 
 
 def author_of(context: Context) -> Author:
@@ -38,6 +39,11 @@ def author_of(context: Context) -> Author:
         granted=context.found_out.get(GRANTED) is True,
         sent=runs_as_sent(request, context.capability.governance, context.services.holds.authorship),
     )
+
+
+def written_by(context: Context) -> JsonObject:
+    """Return who writes what a call stores, for people."""
+    return {"principal": context.principal.id, "kind": context.principal.kind, "name": context.principal.name}
 
 
 def marks_of(author: Author | None) -> dict[str, str] | None:

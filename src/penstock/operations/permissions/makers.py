@@ -23,7 +23,6 @@ from penstock.governance.kept_authority import has_kept_authority
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
 from penstock.operations.permissions.authorship import refuse_proposed_version
-from penstock.operations.permissions.reach import refuse_unattended
 from penstock.operations.permissions.standing_authority import (
     AUTHOR,
     AUTHORITY,
@@ -32,7 +31,7 @@ from penstock.operations.permissions.standing_authority import (
     workflow_authority,
 )
 from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start
-from penstock.operations.permissions.weaker import refuse_by_author
+from penstock.operations.permissions.weaker import refuse_by_author, refuse_unattended
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
 from penstock.runtime.schedules.scheduler import made_by, origin_of

@@ -7,17 +7,22 @@ An author has at most the scopes that it had when it stored the version, and at 
 that was revoked or has expired keeps its last scopes here: a person accepted the version, and it goes on. For versions
 of releases that did not keep scopes, and whose author has no key, only the kind of the author counts.
 
+A start is decided as the call of an agent if an agent wrote any child that it may run: otherwise a harmless wrapper
+could do what its author may only propose.
+
 Above it: what starts runs, and what runs call. Below it: `starting`, the ports.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from penstock.base import limits
 from penstock.base.errors import Denied, PenstockError
 from penstock.base.ids import id_for_callers
 from penstock.base.scopes import EVERYTHING, common_scopes
+from penstock.definitions.start_needs import StartNeeds
 from penstock.governance.authorship import PROPOSED, Author, acts_as_agent, proposed_message
 from penstock.governance.principals import Principal
 from penstock.operations.gate.context import Services
@@ -28,7 +33,14 @@ from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.spending import caller_of
 
-__all__ = ["narrow_to_authors", "refuse_by_author", "refuse_proposed_run", "scopes_of_author"]
+__all__ = [
+    "is_written_by_agent",
+    "narrow_to_authors",
+    "refuse_by_author",
+    "refuse_proposed_run",
+    "refuse_unattended",
+    "scopes_of_author",
+]
 
 _KEY = "key:"
 _REGISTERED = ("tool", "agent")
@@ -130,3 +142,47 @@ async def _author_refusal(services: Services, row: DefinitionRow) -> PenstockErr
         waiting += [child for child in children if child.hash not in seen]
         seen |= {child.hash for child in children}
     return None
+
+
+async def is_written_by_agent(services: Services, tenant: str, needs: StartNeeds) -> bool:
+    """Whether an agent wrote any of the children that starting a version may run."""
+    if not needs.children:
+        return False
+    return any([acts_as_agent(row.author) async for row in _children(services, tenant, [needs])])
+
+
+async def refuse_unattended(services: Services, row: DefinitionRow, label: str, *, by_agent: bool) -> None:
+    """Refuse that a trigger starts children for an agent that would have to wait if an agent started them.
+
+    `by_agent` says that an agent made the trigger, or wrote a part of it.
+
+    A run that is under way cannot wait, and a trigger has nobody to ask. Whoever accepted the trigger accepted what it
+    starts, and not what that starts further.
+    """
+    needs = needs_of(services, row)
+    if not services.holds.authorship.enforced or not needs.children:
+        return
+    children = [child async for child in _children(services, row.tenant, [needs])]
+    if not by_agent and not any(acts_as_agent(version.author) for version in (row, *children)):
+        return
+    for child in children:
+        declared = needs_of(services, child).governance
+        waits = declared.get("confirm") is True or declared.get("draft") in ("always", "on_risk")
+        if waits or declared.get("risk") in ("high", "critical"):
+            message = (
+                f"an agent made {label} or wrote a part of {row.name}, which runs {child.name}; that waits for a person"
+            )
+            hint = f"a person makes {label}, or stores {row.name} as it is, and answers for it"
+            raise Denied("APPROVAL_REQUIRED", message, hint)
+
+
+async def _children(services: Services, tenant: str, versions: list[StartNeeds]) -> AsyncIterator[DefinitionRow]:
+    """Yield every version that runs as a child, at any depth, once."""
+    seen: set[str] = set()
+    while versions:
+        for child in versions.pop().children:
+            for row in await versions_of_child(services, tenant, child, None):
+                if row.hash not in seen:
+                    seen.add(row.hash)
+                    versions.append(needs_of(services, row))
+                    yield row

@@ -23,13 +23,13 @@ from penstock.operations.catalogue.capability import Capability, DefinitionKind,
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit, instant
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.authorship import written_by
 from penstock.operations.permissions.kept_names import (
     forget_protection,
     keep_protection,
     kept_protection,
     refuse_loosening,
 )
-from penstock.operations.permissions.reach import written_by
 from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow

@@ -31,9 +31,9 @@ from penstock.operations.gate.policies.history import give_back
 from penstock.operations.gate.policy_check import policy_refusal, reasons_for_audit
 from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint, Target
 from penstock.operations.permissions.makers import WEBHOOK, rights_of_maker
-from penstock.operations.permissions.reach import is_written_by_agent
 from penstock.operations.permissions.standing_authority import workflow_authority
 from penstock.operations.permissions.starting import READ_SCOPE, needs_of, needs_to_start, unknown_workflow
+from penstock.operations.permissions.weaker import is_written_by_agent
 from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.tool_schemas import governance_of, object_at, strictest
 from penstock.runtime.chains import TRUST_LABEL

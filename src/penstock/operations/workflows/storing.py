@@ -12,10 +12,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.base.errors import Conflict, Denied, NotFound
-from penstock.base.json import JsonObject
+from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
+from penstock.definitions.reached import Reached, reached_by, touched_by
 from penstock.definitions.start_needs import start_needs
 from penstock.governance.authorship import weaker_author
 from penstock.operations.catalogue.capability import Reply
@@ -23,8 +24,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.holds import HoldRequired, facts_of
 from penstock.operations.permissions.agent_names import refuse_agent_name
-from penstock.operations.permissions.authorship import author_of
-from penstock.operations.permissions.reach import reached_from, written_by
+from penstock.operations.permissions.authorship import author_of, written_by
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
 from penstock.operations.permissions.starting import first_missing, needs_of, protecting_version, scopes_to_start
 from penstock.operations.runs.tool_schemas import governance_of, object_at
@@ -54,6 +54,10 @@ __all__ = [
     "refuse_triggers",
     "version_impact",
 ]
+
+
+_SHOWN_MAX = 200
+"""Nobody reads a longer list; the document itself is shown beside it."""
 
 
 async def put_workflow(
@@ -130,12 +134,51 @@ async def version_impact(context: Context, workflow: Workflow) -> JsonObject:
         "workflow": workflow.name,
         "hash": workflow.hash,
         "written_by": written_by(context),
-        "reaches": list(await reached_from(context.services, context.tenant, workflow.document)),
+        "reaches": await _reaches(context, workflow),
     }
     if before is not None:
         found = await asyncio.to_thread(compare.diff_documents, before.document, workflow.document)
         impact["diff"] = found.to_json()
     return impact
+
+
+async def _reaches(context: Context, workflow: Workflow) -> list[JsonValue]:
+    """Return what runs of a version can reach, directly and through what it names: kinds, names and risks."""
+    direct = reached_by(workflow.document)
+    found: dict[tuple[str, str], JsonObject] = {}
+    documents = [workflow.document]
+    for name in await _followed(context, direct):
+        kind, _, rest = name.partition(":")
+        found[kind, rest] = {"kind": kind, "name": rest}
+        row = None if kind != "workflow" else await _reached_version(context, rest)
+        if row is not None:
+            documents.append(row.document)
+            if isinstance(risk := needs_of(context.services, row).governance.get("risk"), str):
+                found[kind, rest]["risk"] = risk
+    called = [("operation", item.name) for item in direct if item.arguments is not None]
+    for kind, name in (*called, *(item for document in documents for item in touched_by(document))):
+        found[kind, name] = {"kind": kind, "name": name}
+    return list[JsonValue](found[key] for key in sorted(found))[:_SHOWN_MAX]
+
+
+async def _followed(context: Context, direct: tuple[Reached, ...]) -> list[str]:
+    """Return the names that a version leads to; only those in its own document if they are too many to follow."""
+    reach = None if context.holds is None else context.holds.reach
+    own = [item.name for item in direct if item.arguments is None]
+    if reach is None:
+        return own
+    try:
+        return list(await reach(context.tenant, direct))
+    except Rejected:  # whoever starts it is told so
+        return own
+
+
+async def _reached_version(context: Context, rest: str) -> DefinitionRow | None:
+    name, _, pin = rest.partition("@")
+    store = context.services.store
+    if pin:
+        return await store.definition(pin, tenant=context.tenant)
+    return await store.definition_named(name, tenant=context.tenant)
 
 
 def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conflict:
