@@ -25,6 +25,7 @@ __all__ = [
     "Author",
     "AuthorshipRules",
     "acts_as_agent",
+    "agents_behind",
     "has_to_propose",
     "is_proposed",
     "proposed_message",
@@ -48,6 +49,8 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a model chose what was written: over MCP, or inside a run."""
     subject: str | None = None
     """The person or machine behind the principal; None if the principal stands for itself."""
+    lineage: tuple[str, ...] = ()
+    """Who made its key, or a key before it."""
     scopes: tuple[str, ...] | None = None
     """What the author might do when it wrote the version; None if an older release stored it."""
     accepted_by: tuple[str, ...] = ()
@@ -58,6 +61,11 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it takes effect without anybody looking at it, by a grant."""
     sent: bool = False
     """Whether a model sent it along with a run. It takes effect in that run alone."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who it is, and who is behind it: they do not approve what it wrote, where duties are separated."""
+        return tuple(dict.fromkeys(name for name in (self.principal, self.subject, *self.lineage) if name is not None))
 
     @property
     def is_accepted(self) -> bool:
@@ -98,6 +106,11 @@ def acts_as_agent(author: Author | None) -> bool:
     return author is not None and (author.by_model or author.kind == "agent")
 
 
+def agents_behind(author: Author | None) -> tuple[str, ...]:
+    """Return the names of the agent that wrote a version, and of whoever is behind it; none if no agent did."""
+    return author.names if author is not None and acts_as_agent(author) else ()
+
+
 def weaker_author(stored: Author | None, new: Author) -> Author:
     """Return the author of a version that changes a part of a stored one: whoever of both has less behind them.
 
@@ -109,7 +122,9 @@ def weaker_author(stored: Author | None, new: Author) -> Author:
         return stored if _rank(stored) < _rank(new) else new
     known = [frozenset(author.scopes) for author in (stored, new) if author.scopes is not None]
     scopes = tuple(sorted(common_scopes(known[0], known[-1]))) if known else None
-    return msgspec.structs.replace(stored if _rank(stored) < _rank(new) else new, scopes=scopes)
+    weaker, other = (stored, new) if _rank(stored) < _rank(new) else (new, stored)
+    lineage = tuple(dict.fromkeys((*weaker.lineage, *other.names)))
+    return msgspec.structs.replace(weaker, scopes=scopes, lineage=lineage)
 
 
 def takes_over(stored: Author | None, new: Author | None) -> bool:

@@ -6,6 +6,8 @@ Above it: the operations that store definitions, and everything that runs, calls
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from penstock.base.errors import Denied
 from penstock.base.json import JsonObject
 from penstock.governance.authorship import (
@@ -21,7 +23,7 @@ from penstock.operations.gate.holds import GRANTED, runs_as_sent
 from penstock.runtime.chains import AUTHOR_LABEL, BY_AGENT, NOT_ACCEPTED
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = ["author_of", "marks_of", "refuse_proposed", "refuse_proposed_version", "written_by"]
+__all__ = ["RunMarks", "author_of", "marks_of", "refuse_proposed", "refuse_proposed_version", "written_by"]
 
 
 def author_of(context: Context) -> Author:
@@ -33,6 +35,7 @@ def author_of(context: Context) -> Author:
         kind=principal.kind,
         by_model=request.by_model,
         subject=principal.subject,
+        lineage=tuple(dict.fromkeys(name for name in (principal.owner, *principal.lineage) if name is not None)),
         scopes=tuple(sorted(principal.scopes)),
         accepted_by=() if approval is None else tuple(dict.fromkeys(vote.principal for vote in approval.votes)),
         draft_id=None if approval is None else approval.draft_id,
@@ -46,11 +49,20 @@ def written_by(context: Context) -> JsonObject:
     return {"principal": context.principal.id, "kind": context.principal.kind, "name": context.principal.name}
 
 
-def marks_of(author: Author | None) -> dict[str, str] | None:
-    """Return the labels of a run of what an agent wrote in a registry, or of a node; None for anything else."""
+class RunMarks(NamedTuple):
+    """What the server says of a run that it starts."""
+
+    labels: dict[str, str]
+    authors: tuple[str, ...] = ()
+    """The agents that wrote what the run is of, and who is behind them, if the host does not know them."""
+
+
+def marks_of(author: Author | None) -> RunMarks:
+    """Return what is said of a run of an entry of a registry, or of a node: whether an agent wrote it."""
     if author is None or not acts_as_agent(author):
-        return None
-    return dict(BY_AGENT) if author.is_accepted else {**BY_AGENT, AUTHOR_LABEL: NOT_ACCEPTED}
+        return RunMarks({})
+    labels = dict(BY_AGENT) if author.is_accepted else {**BY_AGENT, AUTHOR_LABEL: NOT_ACCEPTED}
+    return RunMarks(labels, author.names)
 
 
 def refuse_proposed(services: Services, author: Author | None, what: str, version: str | None = None) -> None:

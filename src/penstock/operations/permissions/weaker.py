@@ -23,7 +23,7 @@ from penstock.base.errors import Denied, PenstockError
 from penstock.base.ids import id_for_callers
 from penstock.base.scopes import EVERYTHING, common_scopes
 from penstock.definitions.start_needs import StartNeeds
-from penstock.governance.authorship import PROPOSED, Author, acts_as_agent, proposed_message
+from penstock.governance.authorship import PROPOSED, Author, acts_as_agent, agents_behind, proposed_message
 from penstock.governance.principals import Principal
 from penstock.operations.gate.context import Services
 from penstock.operations.permissions.authorship import refuse_proposed
@@ -34,7 +34,7 @@ from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.spending import caller_of
 
 __all__ = [
-    "is_written_by_agent",
+    "agents_of_children",
     "narrow_to_authors",
     "refuse_by_author",
     "refuse_proposed_run",
@@ -144,11 +144,12 @@ async def _author_refusal(services: Services, row: DefinitionRow) -> PenstockErr
     return None
 
 
-async def is_written_by_agent(services: Services, tenant: str, needs: StartNeeds) -> bool:
-    """Whether an agent wrote any of the children that starting a version may run."""
+async def agents_of_children(services: Services, tenant: str, needs: StartNeeds) -> tuple[str, ...]:
+    """Return the agents that wrote any of the children which starting a version may run, and who is behind them."""
     if not needs.children:
-        return False
-    return any([acts_as_agent(row.author) async for row in _children(services, tenant, [needs])])
+        return ()
+    rows = [row async for row in _children(services, tenant, [needs])]
+    return tuple(dict.fromkeys(name for row in rows for name in agents_behind(row.author)))
 
 
 async def refuse_unattended(services: Services, row: DefinitionRow, label: str, *, by_agent: bool) -> None:

@@ -26,6 +26,7 @@ from penstock.definitions.schemas.compiled import apply_defaults
 from penstock.definitions.schemas.misfits import tell_violations
 from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
 from penstock.engine import inputs
+from penstock.engine.approved import with_authors
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import events
 from penstock.engine.state import RunState
@@ -34,7 +35,7 @@ from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_run, admit_start
-from penstock.operations.permissions.authorship import refuse_proposed_version
+from penstock.operations.permissions.authorship import RunMarks, refuse_proposed_version
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
 from penstock.operations.permissions.weaker import refuse_by_author, refuse_proposed_run
 from penstock.operations.runs.fields import ChosenId, Labels, ShortText, Text, Wait
@@ -113,7 +114,7 @@ async def started_run(
     *,
     definition_hash: str | None = None,
     chosen: tuple[str, bool] | None = None,
-    marks: dict[str, str] | None = None,
+    marks: RunMarks | None = None,
     untrusted: bool = False,
 ) -> RunRow:
     """Start an execution and return its index row; the arguments are those of `start_or_find`."""
@@ -129,14 +130,14 @@ async def start_or_find(
     *,
     definition_hash: str | None = None,
     chosen: tuple[str, bool] | None = None,
-    marks: dict[str, str] | None = None,
+    marks: RunMarks | None = None,
     untrusted: bool = False,
 ) -> StartedRun:
     """Start an execution, or find the run that the same call started earlier.
 
     `definition_hash` names a workflow that is in no tenant's list; without it, the caller's tenant must have the
-    workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are labels of the server.
-    `untrusted` says that the input has something from outside in it, wherever the call comes from.
+    workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are what the server says of
+    the run. `untrusted` says that the input has something from outside in it, wherever the call comes from.
     """
     services = context.services
     run_id, may_exist = chosen or new_run_id(context, given.execution_id)
@@ -162,10 +163,12 @@ async def start_or_find(
         timeout_ms=_timeout(given.timeout),
         client_kinds=context.request.client_kinds,
         started_by=context.principal.id,
-        starter=context.initiator.to_json(),
+        starter=with_authors(context.initiator.to_json(), () if marks is None else marks.authors),
         untrusted=untrusted or context.request.from_outside,
     )
-    labels = with_origin(context, {**given.labels, **(marks or {}), **called_by(context), **_traced()})
+    labels = with_origin(
+        context, {**given.labels, **(marks.labels if marks else {}), **called_by(context), **_traced()}
+    )
     context.call.note(run_id=id_for_callers(context.tenant, run_id))
     decision = await services.host.start(
         start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call

@@ -21,7 +21,7 @@ from penstock.base.scopes import missing_scope
 from penstock.definitions.reached import Reached
 from penstock.definitions.source.findings import nearest
 from penstock.governance.approvals import value_digest
-from penstock.governance.authorship import acts_as_agent
+from penstock.governance.authorship import acts_as_agent, agents_behind
 from penstock.governance.holds import Approval
 from penstock.graph.parameters.answers import output_schema
 from penstock.graph.parameters.schemas import parameters_schema
@@ -170,7 +170,7 @@ def query_capability(
         governance=Governance(
             risk="medium" if checked.is_mutation else "low",
             scopes=scopes,
-            by_agent=acts_as_agent(query.author),
+            authors=agents_behind(query.author),
             bucket="write" if checked.is_mutation else "read",
         ),
         handler=partial(_change, graph_id, query.name) if checked.is_mutation else partial(_read, row, query, checked),

@@ -30,7 +30,7 @@ from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.catalogue.reaching import argument, named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.authorship import author_of, marks_of
+from penstock.operations.permissions.authorship import RunMarks, author_of, marks_of
 from penstock.operations.registered_tools.generated import built, register_generated, started_reply, store_generated
 from penstock.operations.runs.fields import ChosenId, Labels, Wait
 from penstock.operations.runs.results import ExecutionResult
@@ -97,8 +97,8 @@ async def task_define(context: Context, given: DefineTask) -> DefinedTask:
     return DefinedTask(hash=workflow.hash)
 
 
-async def _source(context: Context, given: ExecuteTask) -> tuple[JsonObject, JsonObject, dict[str, str] | None]:
-    """Return the node, the document that it is in, and the labels that tell who wrote it.
+async def _source(context: Context, given: ExecuteTask) -> tuple[JsonObject, JsonObject, RunMarks]:
+    """Return the node, the document that it is in, and who wrote it.
 
     The document is empty for a node of its own, whose author is whoever sends it.
     """
@@ -115,7 +115,8 @@ async def _source(context: Context, given: ExecuteTask) -> tuple[JsonObject, Jso
     for node in nodes if isinstance(nodes, list) else []:
         if isinstance(node, dict) and node.get("id") == given.task_id:
             marks = marks_of(row.author)
-            return node, row.document, None if marks is None else {**marks, VERSION_LABEL: row.hash}
+            labels = {**marks.labels, VERSION_LABEL: row.hash} if marks.labels else {}
+            return node, row.document, marks._replace(labels=labels)
     message = f"{row.name} has no task {given.task_id}"
     raise NotFound("TASK_NOT_FOUND", message, "list them with task.list")
 

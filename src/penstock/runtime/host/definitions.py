@@ -25,7 +25,7 @@ from penstock.governance.authorship import (
     PROPOSED_HINT,
     Author,
     AuthorshipRules,
-    acts_as_agent,
+    agents_behind,
     is_proposed,
     proposed_message,
     takes_over,
@@ -84,8 +84,8 @@ class StoredWorkflows:
     """Whose definitions are stored and started."""
     authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
     """Whose definitions have to be accepted before they are started. A gate sets it."""
-    _accepted: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Whether an agent wrote a version that may be started, by tenant and hash: an accepted version stays accepted."""
+    _accepted: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """The agents that wrote a version which may be started, by tenant and hash: an accepted version stays accepted."""
     _workflows: dict[str, Workflow] = field(default_factory=dict)
 
     async def register(
@@ -173,13 +173,17 @@ class StoredWorkflows:
         stored = await self.store.definition(workflow.hash, tenant=tenant)
         if len(self._accepted) >= limits.ACCEPTED_VERSIONS_KEPT:
             self._accepted.clear()
-        self._accepted[tenant, workflow.hash] = stored is not None and acts_as_agent(stored.author)
+        self._accepted[tenant, workflow.hash] = () if stored is None else agents_behind(stored.author)
         return None
 
     def with_author(self, labels: dict[str, str] | None, workflow: Workflow, tenant: str) -> dict[str, str]:
         """Return the labels of a run that `start_refusal` lets start; they tell whether an agent wrote its version."""
-        by_agent = self.authorship.enforced and self._accepted.get((tenant, workflow.hash), False)
+        by_agent = self.agents_behind(workflow, tenant)
         return {**(labels or {}), **BY_AGENT} if by_agent else labels or {}
+
+    def agents_behind(self, workflow: Workflow, tenant: str) -> tuple[str, ...]:
+        """Return the agents that wrote a version which `start_refusal` lets start, and who is behind them."""
+        return self._accepted.get((tenant, workflow.hash), ()) if self.authorship.enforced else ()
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """Return the newest definition of a tenant's workflow name."""
