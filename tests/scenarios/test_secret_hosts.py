@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock.app.executors.configured import open_executors
 from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
+from penstock.app.settings.model import HttpSettings, Settings
+from penstock.app.settings.named import ApiSettings
 from penstock.runtime.executors.http.executor import HttpExecutor
 from penstock.runtime.secrets import BoundSecrets
 from tests.scenarios.office import Office, staff
@@ -109,3 +115,44 @@ def test_a_document_of_an_agent_sends_a_bound_secret_to_its_host(tmp_path: Path)
         assert (await run(office, "theirs"))["status"] == "completed"
 
     in_shop(tmp_path, {"KEY": ("127.0.0.1",)}, test)
+
+
+def test_the_secret_of_an_api_goes_to_its_hosts_wherever_the_document_says_that_the_api_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_SECRET_KEY", SECRET)
+    nodes = [{"id": "ask", "type": "tool_call", "server": "shop", "tool": "look", "arguments": {}}]
+    asks = {"penstock": "v1", "name": "asks", "nodes": [*nodes, {"id": "done", "type": "end"}]}
+
+    async def test() -> None:
+        async with serving(answer) as server:
+            bound, other = server.url("/v1"), server.url("/v1").replace("127.0.0.1", "localhost")
+            for number, (address, code) in enumerate(((bound, None), (other, "SECRET_NOT_FOR_HOST"))):
+                paths = {"/x": {"get": {"operationId": "look"}}}
+                described = {"openapi": "3.1.0", "info": {}, "servers": [{"url": address}], "paths": paths}
+                (tmp_path / "shop.json").write_text(json.dumps(described), encoding="utf-8")
+                settings = Settings(
+                    apis={
+                        "shop": ApiSettings(document=str(tmp_path / "shop.json"), headers={"x-key": "${secret:KEY}"})
+                    },
+                    http=HttpSettings(allow_private=True),
+                    secret_hosts={"KEY": ("127.0.0.1",)},
+                )
+                async with (
+                    open_executors(settings) as tools,
+                    Penstock.open(
+                        tmp_path / f"{number}.db",
+                        executors=tools.executors,
+                        upstream=tools.upstream,
+                        secrets=tools.secrets,
+                    ) as penstock,
+                    open_gate(penstock) as gate,
+                ):
+                    office = Office(gate, penstock)
+                    await office.call(office.owner, "workflow.create", document=asks)
+                    done = await run(office, "asks")
+                    assert (done["error"] or {}).get("code") == code, done
+                    assert SECRET not in str(done)
+            assert [(seen.target, seen.headers["x-key"]) for seen in server.seen] == [("/v1/x", SECRET)]
+
+    asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.scenarios.office import Office, in_office
@@ -86,7 +87,31 @@ def test_a_start_is_refused_if_the_author_lacks_a_scope_of_a_child(tmp_path: Pat
     in_office(tmp_path, test)
 
 
-def test_an_author_whose_key_was_narrowed_or_revoked_gives_no_more_than_it_had(tmp_path: Path) -> None:
+def test_an_author_whose_key_was_narrowed_gives_no_more_than_it_has_now(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        reader = await office.hire("reader", "agent", "workflow:*", "draft:*", "key:read")
+        nodes = [{**LISTS_KEYS["nodes"][0], "tool": "audit.list"}, LISTS_KEYS["nodes"][1]]
+        records = {**LISTS_KEYS, "name": "lists_records", "nodes": nodes}
+        await accepted(office, await office.call("reader", "workflow.create", document=records))
+        await accepted(office, await office.call("reader", "workflow.create", document=LISTS_KEYS))
+        assert (await started(office, "lists_keys"))["status"] == "completed"
+        platform = office.gate.services.platform
+        key = await platform.key(str(reader.key_id))
+        assert key is not None
+        # No operation changes the scopes of a key. A file that somebody repaired by hand may have others.
+        await platform.put_key(msgspec.structs.replace(key, scopes=("workflow:*", "draft:*")))
+        failed = await started(office, "lists_keys")
+        assert (failed["status"], failed["error"]["code"]) == ("failed", "SCOPE_REQUIRED"), failed
+        # A key that has more now gives no more than it had when the version was written.
+        await platform.put_key(msgspec.structs.replace(key, scopes=("*",)))
+        assert (await started(office, "lists_keys"))["status"] == "completed"
+        failed = await started(office, "lists_records")
+        assert (failed["status"], failed["error"]["code"]) == ("failed", "SCOPE_REQUIRED"), failed
+
+    in_office(tmp_path, test)
+
+
+def test_an_author_whose_key_was_revoked_gives_no_more_than_it_had(tmp_path: Path) -> None:
     async def test(office: Office) -> None:
         await office.hire("reader", "agent", "workflow:*", "draft:*", "key:read")
         await accepted(office, await office.call("reader", "workflow.create", document=LISTS_KEYS))

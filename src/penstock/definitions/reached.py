@@ -9,6 +9,8 @@
 A built-in operation is named with its arguments: what it reaches depends on them. An argument that is computed when the
 node runs can be anything, and is `*`.
 
+`touched_by` says what runs use beside that, for people who look at a document: addresses, secrets, steps, triggers.
+
 Above it: `operations.reachable`, which follows the names. Below it: `outline.document`, the declarations of `nodes`.
 """
 
@@ -21,6 +23,7 @@ import msgspec
 
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.base.lazy_import import lazy_import
+from penstock.definitions.jq.templates import SECRET_REFERENCE
 
 if TYPE_CHECKING:
     from penstock.definitions import nodes
@@ -30,7 +33,7 @@ else:
     nodes = lazy_import("penstock.definitions.nodes")
     outline = lazy_import("penstock.definitions.outline.document")
 
-__all__ = ["ANY", "LISTS", "Reached", "reached_by", "reached_by_node", "workflow_key"]
+__all__ = ["ANY", "LISTS", "Reached", "reached_by", "reached_by_node", "touched_by", "workflow_key"]
 
 ANY = "*"
 """The value of an argument that is computed, and the end of a name that stands for many."""
@@ -39,6 +42,9 @@ LISTS = ("tools/call", "tools/list")
 """What a model calls this server with: it chooses among the names that are allowed."""
 _UNKNOWN = ((ANY, ANY),)
 _REGISTERED = ("model", "agent")
+_ADDRESSES = ("url", "base_url")
+_STEP = "step"
+_TRIGGERS = ("schedule", "webhook")
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -63,13 +69,35 @@ def reached_by(document: JsonObject) -> tuple[Reached, ...]:
     """Return everything that the nodes of a document name, compensations included. Never fails."""
     native = outline.is_native(document)
     found: dict[Reached, None] = {}
+    for kind, fields in _acting_nodes(document):
+        found.update(dict.fromkeys(reached_by_node(kind, fields, native=native)))
+    return tuple(found)
+
+
+def touched_by(document: JsonObject) -> tuple[tuple[str, str], ...]:
+    """Return what runs of a document use that nothing stored stands for, each with its kind, sorted. Never fails."""
+    found: set[tuple[str, str]] = set()
+    for node_type, fields in _acting_nodes(document):
+        kind = nodes.kind_named(node_type)
+        for reference in kind.references(fields) if kind is not None and kind.references is not None else ():
+            if str(reference.resource) == _STEP and isinstance(reference.name, str):
+                found.add((_STEP, reference.name))
+        found |= {("address", text) for name in _ADDRESSES if isinstance(text := fields.get(name), str)}
+    text = msgspec.json.encode(document).decode()
+    found |= {("secret", name) for name in SECRET_REFERENCE.findall(text)}
+    triggers = document.get("triggers")
+    for trigger in triggers if isinstance(triggers, list) else ():
+        found |= {("trigger", kind) for kind in _TRIGGERS if isinstance(trigger, dict) and kind in trigger}
+    return tuple(sorted(found))
+
+
+def _acting_nodes(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the nodes that reach out, each with its type, and what undoes them."""
     for node in outline.nodes_of_kinds(document, _reaches):
-        found.update(dict.fromkeys(reached_by_node(node.type, node.fields, native=native)))
+        yield node.type, node.fields
         undo = node.fields.get("compensate")
         if isinstance(undo, dict):
-            kind = str(undo["type"]) if "type" in undo else nodes.implied_activity(undo).name
-            found.update(dict.fromkeys(reached_by_node(kind, undo, native=native)))
-    return tuple(found)
+            yield str(undo["type"]) if "type" in undo else nodes.implied_activity(undo).name, undo
 
 
 def _reaches(kind: NodeKind) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
+from penstock.engine.approved import authors_of
 from penstock.engine.outcomes import Refused
 from penstock.engine.state import RunState
 
@@ -132,7 +133,10 @@ def _texts(value: JsonValue) -> tuple[str, ...]:
 
 
 def requester_of(state: RunState) -> Requester:
-    """Return who wants done what a run does. A schedule does not make its creator somebody else."""
+    """Return who wants done what a run does, and the agents that wrote it, with who is behind them.
+
+    A schedule does not make its creator somebody else.
+    """
     starter: JsonObject = object_or_empty(state.starter)
     nearest = starter.get("onBehalfOf")
     chain = _texts(starter.get("actingFor")) or ((nearest,) if isinstance(nearest, str) else ())
@@ -141,7 +145,7 @@ def requester_of(state: RunState) -> Requester:
         subject=_text(starter.get("subject")),
         acting_for=chain,
         owner=_text(starter.get("owner")),
-        lineage=_texts(starter.get("lineage")),
+        lineage=(*_texts(starter.get("lineage")), *authors_of(state.starter)),
     )
 
 

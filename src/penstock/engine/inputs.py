@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.approved import APPROVED
+from penstock.engine.approved import APPROVED, AUTHORS
 
 __all__ = [
     "FORWARDED_TO_SUCCESSOR",
@@ -69,6 +69,8 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
     """The person or machine behind the principal; None if it stands for itself."""
     lineage: tuple[str, ...] = ()
     """The subjects that made the key that they used, or a key before it."""
+    authors: tuple[str, ...] = ()
+    """The agents that wrote what is started, and who is behind them, who may be excluded from approving it."""
     accounts: tuple[str, ...] = ()
     """Whose quotas the run counts for, if that is not the principal alone."""
 
@@ -92,6 +94,7 @@ class Initiator(msgspec.Struct, frozen=True, kw_only=True):
             # What follows from the principal is left out.
             "subject": None if self.subject in (self.principal, self.on_behalf_of) else self.subject,
             "lineage": None if self.lineage in ((), (self.owner,)) else list(self.lineage),
+            AUTHORS: list(self.authors) or None,
             "accounts": None if self.accounts in ((), (self.principal,), (self.on_behalf_of,)) else list(self.accounts),
         }
         found.update({name: value for name, value in known.items() if value is not None})

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.base.scopes import common_scopes
 from penstock.governance.principals import PrincipalKind
 
 __all__ = [
@@ -24,10 +25,12 @@ __all__ = [
     "Author",
     "AuthorshipRules",
     "acts_as_agent",
+    "agents_behind",
     "has_to_propose",
     "is_proposed",
     "proposed_message",
     "takes_over",
+    "weaker_author",
 ]
 
 PROPOSED = "VERSION_PROPOSED"
@@ -46,6 +49,8 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a model chose what was written: over MCP, or inside a run."""
     subject: str | None = None
     """The person or machine behind the principal; None if the principal stands for itself."""
+    lineage: tuple[str, ...] = ()
+    """Who made its key, or a key before it."""
     scopes: tuple[str, ...] | None = None
     """What the author might do when it wrote the version; None if an older release stored it."""
     accepted_by: tuple[str, ...] = ()
@@ -53,7 +58,14 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draft_id: str | None = None
     """The held call with which it was proposed."""
     granted: bool = False
-    """Whether it takes effect without anybody looking at it: by a grant, or because it was sent along with its run."""
+    """Whether it takes effect without anybody looking at it, by a grant."""
+    sent: bool = False
+    """Whether a model sent it along with a run. It takes effect in that run alone."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Who it is, and who is behind it: they do not approve what it wrote, where duties are separated."""
+        return tuple(dict.fromkeys(name for name in (self.principal, self.subject, *self.lineage) if name is not None))
 
     @property
     def is_accepted(self) -> bool:
@@ -92,6 +104,27 @@ def is_proposed(author: Author | None, rules: AuthorshipRules) -> bool:
 def acts_as_agent(author: Author | None) -> bool:
     """Whether what a version calls is decided as the call of an agent, whoever starts it."""
     return author is not None and (author.by_model or author.kind == "agent")
+
+
+def agents_behind(author: Author | None) -> tuple[str, ...]:
+    """Return the names of the agent that wrote a version, and of whoever is behind it; none if no agent did."""
+    return author.names if author is not None and acts_as_agent(author) else ()
+
+
+def weaker_author(stored: Author | None, new: Author) -> Author:
+    """Return the author of a version that changes a part of a stored one: whoever of both has less behind them.
+
+    What an agent wrote stays an agent's when a person changes something else of it.
+    """
+    if stored is None or _rank(stored) > _rank(new):
+        return new
+    if not (acts_as_agent(stored) and acts_as_agent(new)):
+        return stored if _rank(stored) < _rank(new) else new
+    known = [frozenset(author.scopes) for author in (stored, new) if author.scopes is not None]
+    scopes = tuple(sorted(common_scopes(known[0], known[-1]))) if known else None
+    weaker, other = (stored, new) if _rank(stored) < _rank(new) else (new, stored)
+    lineage = tuple(dict.fromkeys((*weaker.lineage, *other.names)))
+    return msgspec.structs.replace(weaker, scopes=scopes, lineage=lineage)
 
 
 def takes_over(stored: Author | None, new: Author | None) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import Headers, HttpOrigin, remote_of, request_id_of
+from penstock.base.errors import Denied
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
 from penstock.operations.catalogue.capability import EventStream, Reply
@@ -69,15 +70,23 @@ class Exchange:
             raise wire_rejected("the body must be an object")
         return value
 
-    async def call(self, operation: str, arguments: JsonObject, *, once: bool = False) -> Any:
-        """Call an operation and return its answer as JSON; with `once` the request's idempotency key applies to it."""
+    async def call(self, operation: str, arguments: JsonObject, *, once: bool = False, may_wait: bool = False) -> Any:
+        """Call an operation and return its answer as JSON; with `once` the request's idempotency key applies to it.
+
+        A call that is held is refused here, unless the answer can say that it `may_wait`.
+        """
         answered = await self._call(operation, arguments, once=once)
         reply = answered.reply
         if not isinstance(reply, Reply):
             raise TypeError(f"{operation} answers with a stream")
         if answered.replayed:
             self.answer_headers.append((b"openwop-idempotent-replay", b"true"))
-        return msgspec.to_builtins(reply.value)
+        value = msgspec.to_builtins(reply.value)
+        held = value.get("held") if isinstance(value, dict) else None
+        if held is not None and not may_wait:
+            message = f"{operation} waits for approval, as the draft {held['draft_id']}"
+            raise Denied("APPROVAL_REQUIRED", message, f"somebody has to approve it: {held['look']}")
+        return value
 
     async def stream(self, operation: str, arguments: JsonObject) -> EventStream:
         """Call an operation and return its stream."""

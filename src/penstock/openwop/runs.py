@@ -115,7 +115,7 @@ async def _create(exchange: Exchange) -> _Answer:
     if body.get("tenantId") is not None and body["tenantId"] != await exchange.tenant():
         raise Denied("TENANT_DIFFERS", "the key belongs to another tenant")
     try:
-        handle = await exchange.call("workflow.execute", arguments, once=True)
+        handle = await exchange.call("workflow.execute", arguments, once=True, may_wait=True)
     except NotFound as error:
         # On this wire an unknown workflow is a mistake in the request, not a missing resource.
         raise Rejected(error.code, error.message, error.hint, {"fields": ["workflowId"]}) from None
@@ -241,7 +241,8 @@ def openwop_routes(
         return Route(path, wire)
 
     async def put_in(exchange: Exchange) -> _Answer:
-        return _Answer(await import_workflow(exchange, mounted=mount is not None), 201)
+        imported = await import_workflow(exchange, mounted=mount is not None)
+        return _Answer(imported, 202 if "draftId" in imported else 201)
 
     return [
         *([Route("/v1/mcp", mount)] if mount is not None else []),

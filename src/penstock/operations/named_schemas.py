@@ -22,6 +22,7 @@ from penstock.definitions.schemas.references import (
 )
 from penstock.definitions.source.findings import suggestion
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.runtime.ports.platform import ResourceRow
 
 __all__ = ["find_schemas", "known_schemas", "newest_version", "schema_version", "with_registered"]
@@ -46,12 +47,17 @@ def schema_version(row: ResourceRow, version: int | None) -> NamedSchema | None:
 
 
 async def find_schemas(context: Context, references: Iterable[SchemaReference]) -> dict[str, NamedSchema]:
-    """Return what references mean, by their texts; those that mean nothing are left out."""
+    """Return what references mean, by their texts; those that mean nothing are left out.
+
+    Raise `Denied` for a schema that somebody proposed and nobody accepted.
+    """
     found: dict[str, NamedSchema] = {}
     for reference in references:
         if reference.name is None or reference.text in found:
             continue
         row = await context.services.platform.resource(context.tenant, _KIND, reference.name)
+        if row is not None:
+            refuse_proposed(context.services, row.author, f"schema {row.resource_id}", row.etag)
         schema = None if row is None else schema_version(row, reference.version)
         if schema is not None:
             found[reference.text] = schema

@@ -21,8 +21,11 @@ __all__ = [
     "AUTHOR_LABEL",
     "BY_AGENT",
     "CHAIN_LABEL",
+    "NOT_ACCEPTED",
+    "SENT_LABEL",
     "TRUST_LABEL",
     "UNTRUSTED",
+    "VERSION_LABEL",
     "child_labels",
     "latest_in_chain",
     "own_labels",
@@ -36,6 +39,14 @@ TRUST_LABEL = "penstock.trust"
 UNTRUSTED = "untrusted"
 BY_AGENT = {AUTHOR_LABEL: "agent", TRUST_LABEL: UNTRUSTED}
 """The labels of a run whose version an agent wrote."""
+NOT_ACCEPTED = "proposed"
+"""The value of the author's label if nobody had accepted what the run is of, which a registry or a call has."""
+SENT_LABEL = "penstock.sent"
+"""The label of a run whose version a model sent along: the hash of the version. Its children and forks inherit it."""
+VERSION_LABEL = "penstock.version"
+"""The label of a run of one node of a workflow: the hash of the version that has the node."""
+# Children have a version and an author of their own.
+_OWN = (CHAIN_LABEL, AUTHOR_LABEL, VERSION_LABEL)
 # A caller may have put the label on an unrelated run; the newest of the chain is still among the first few.
 _CANDIDATES_MAX = 20
 
@@ -52,7 +63,7 @@ def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 def child_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels that child runs get: those of a fork, but the child has an author of its own."""
-    return {name: value for name, value in labels.items() if name not in (CHAIN_LABEL, AUTHOR_LABEL)}
+    return {name: value for name, value in labels.items() if name not in _OWN}
 
 
 async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:

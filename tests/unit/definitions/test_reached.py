@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.definitions.reached import Reached, reached_by
+from penstock.definitions.reached import Reached, reached_by, touched_by
 
 OWN: dict[str, Any] = {"id": "a", "type": "tool_call", "server": "penstock"}
 
@@ -71,3 +71,30 @@ def test_a_broken_document_names_what_can_be_read() -> None:
     assert reached_by({"nodes": "text"}) == ()
     node: dict[str, Any] = {"id": "a", "type": "subworkflow", "config": {"workflow_ref": "child", "input_mapping": {}}}
     assert reached_by({"name": "old", "nodes": [node]}) == (Reached("workflow:child"),)
+
+
+def test_what_runs_use_beside_what_is_stored_is_told_too() -> None:
+    document: dict[str, Any] = {
+        "penstock": "v1",
+        "name": "x",
+        "secrets": ["KEY"],
+        "triggers": [{"schedule": {"cron": "0 3 * * *"}}],
+        "nodes": [
+            {
+                "id": "a",
+                "type": "step",
+                "handler": "shout",
+                "compensate": {"type": "http", "url": "https://undo.example", "headers": {"x": "${secret:KEY}"}},
+            },
+            {"id": "b", "type": "http", "url": "https://evil.example/x"},
+            {"id": "c", "type": "subworkflow", "workflow": "child"},
+        ],
+    }
+    assert touched_by(document) == (
+        ("address", "https://evil.example/x"),
+        ("address", "https://undo.example"),
+        ("secret", "KEY"),
+        ("step", "shout"),
+        ("trigger", "schedule"),
+    )
+    assert touched_by({}) == ()

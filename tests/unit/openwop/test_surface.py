@@ -16,6 +16,7 @@ from penstock.app.serving.server import ServerOptions
 from penstock.app.settings.model import OpenwopSettings, ServerSettings, Settings
 from penstock.app.settings.rules import settings_problems
 from penstock.mcp_surface.options import McpOptions
+from penstock.operations.gate.context import HoldChoices
 from tests.live.mcp.workflows import ALL
 from tests.unit.rest.conftest import Answered, Client, opened
 from tests.waiting import until_found
@@ -405,3 +406,42 @@ async def test_a_server_works_without_this_wire(tmp_path: Path) -> None:
             assert (await client("GET", path)).json()["code"] == "ROUTE_NOT_FOUND"
         assert (await client("GET", "/healthz")).status == 200
         assert (await client("GET", "workflows")).status == 200
+
+
+async def agent_key(client: Client) -> str:
+    made = await client("POST", "keys", {"name": "robot", "kind": "agent", "scopes": ["*"]})
+    secret: str = made.json()["secret"]
+    return secret
+
+
+async def test_a_workflow_that_an_agent_imports_waits_for_a_person_and_the_answer_says_so(tmp_path: Path) -> None:
+    async with mounted(tmp_path, seam=True) as client:
+        seed = {"workflowId": "seed.flow", "nodes": [TOOL]}
+        answer = await client("POST", SEAM, seed, key=await agent_key(client))
+        body = answer.json()
+        assert (answer.status, body["status"]) == (202, "waiting-approval"), answer
+        draft = (await client("GET", f"drafts/{body['draftId']}")).json()
+        assert (draft["operation"], draft["status"]) == ("workflow.import", "waiting")
+        assert (await client("GET", f"workflows/{body['id']}")).status == 404
+
+
+async def test_a_change_that_has_to_wait_is_not_answered_as_if_it_were_made(tmp_path: Path) -> None:
+    nodes = [{"id": "w", "type": "wait", "duration": "1h"}, {"id": "d", "type": "end"}]
+    waits = {"penstock": "v1", "name": "waits", "nodes": nodes}
+    async with opened(tmp_path, ServerOptions(holds=HoldChoices(preset="strict"))) as client:
+        assert (await client("POST", "workflows", {"document": waits})).status == 201
+        run = (await client("POST", "/v1/runs", {"workflowId": "waits"})).json()["runId"]
+        key = await agent_key(client)
+        for change in (f"/v1/runs/{run}:pause", f"/v1/runs/{run}/cancel"):
+            answer = await client("POST", change, {}, key=key)
+            assert answer.status == 403, answer
+            assert "waits for approval" in answer.json()["message"]
+        assert (await client("GET", f"/v1/runs/{run}")).json()["status"] == "running"
+
+
+async def test_a_start_that_an_agent_has_to_wait_for_is_a_run_that_waits_for_approval(tmp_path: Path) -> None:
+    risky = {"penstock": "v1", "name": "risky", "governance": {"risk": "high"}, "nodes": [{"id": "d", "type": "end"}]}
+    async with mounted(tmp_path) as client:
+        assert (await client("POST", "workflows", {"document": risky})).status == 201
+        answer = await client("POST", "/v1/runs", {"workflowId": "risky"}, key=await agent_key(client))
+        assert (answer.status, answer.json()["status"]) == (201, "waiting-approval"), answer

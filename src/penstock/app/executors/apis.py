@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.app.executors.lazy_executor import ClosableExecutor, LazyExecutor
-from penstock.app.executors.secret_sources import private_texts
+from penstock.app.executors.secret_sources import bound_hosts, private_texts
 from penstock.app.executors.upstreams import UpstreamLink
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import ApiSettings
@@ -98,6 +98,7 @@ def _config(
         base_url=api.base_url,
         headers={} if secrets is None else private_texts(api.headers, secrets),
         query={} if secrets is None else private_texts(api.query, secrets),
+        secret_hosts=None if secrets is None else bound_hosts((*api.headers.values(), *api.query.values()), secrets),
         overrides=overrides,
         timeout_ms=None if api.timeout is None else api.timeout // _MILLISECOND,
         output_schemas=api.output_schemas,

@@ -16,7 +16,7 @@ import stat
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import assert_never
 
@@ -30,9 +30,11 @@ from penstock.app.settings.secrets import (
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.definitions.jq.templates import SECRET_REFERENCE
+from penstock.governance.secret_hosts import allowed_hosts
+from penstock.runtime.activities.routing import hosts_of
 from penstock.runtime.file_trust import find_file_risk
 
-__all__ = ["ReferenceSecrets", "fill_text", "private_texts", "resolve_secret"]
+__all__ = ["ReferenceSecrets", "bound_hosts", "fill_text", "private_texts", "resolve_secret"]
 
 _LOGGER = logging.getLogger("penstock.secrets")
 _warned: set[str] = set()
@@ -138,6 +140,12 @@ def private_texts(given: Mapping[str, str | SecretReference], secrets: Callable[
         name: fill_text(value, secrets) if isinstance(value, str) else resolve_secret(value)
         for name, value in given.items()
     }
+
+
+def bound_hosts(given: Iterable[str | SecretReference], secrets: Callable[[str], str | None]) -> tuple[str, ...] | None:
+    """The hosts to which texts may be sent with the secrets that they name; None if none of these is bound."""
+    names = [name for text in given if isinstance(text, str) for name in SECRET_REFERENCE.findall(text)]
+    return allowed_hosts(names, {name: hosts_of(secrets, name) for name in names})
 
 
 def _from_file(reference: FileReference, path: str) -> str:

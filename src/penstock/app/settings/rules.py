@@ -6,13 +6,18 @@ Above it: `sources`. Below it: `model`. It does no I/O.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from penstock.app.settings.formats import SECURE_URL, TOOL_PREFIX
 from penstock.app.settings.model import Settings
+from penstock.app.settings.secrets import SecretReference
 from penstock.app.sockets import is_loopback
+from penstock.definitions.jq.templates import SECRET_REFERENCE
 from penstock.definitions.source.findings import suggestion
+from penstock.governance.secret_hosts import fits_host
 from penstock.runtime.executors.mcp.config import CLIENT, OWN_SERVER, command_name
 from penstock.runtime.ports.models import fallback_cycle
 
@@ -55,6 +60,7 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
     yield from _import_problems(settings)
     yield from _agent_problems(settings)
     yield from _model_problems(settings)
+    yield from _secret_problems(settings)
     if settings.graph.schema is not None and settings.graphs:
         message = "`graph` declares the only graph of a server, and `graphs` declares others"
         yield SettingsProblem(
@@ -63,6 +69,57 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
     if settings.graph.schema is None and settings.graph.queries:
         message = "`graph.queries` needs `graph.schema`: queries are checked against it"
         yield SettingsProblem(paths=("graph.queries",), message=message, hint="name the file with the schema")
+
+
+def _secret_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Check that a bound secret is used only where requests go to its hosts.
+
+    What names no address of its own is checked when a request is made: the document of an API may name one.
+    """
+    for table, name, texts, addresses in _secret_places(settings) if settings.secret_hosts else ():
+        for member, text in texts:
+            for secret in SECRET_REFERENCE.findall(text) if isinstance(text, str) else ():
+                bound = settings.secret_hosts.get(secret)
+                if not bound:
+                    continue
+                place = f"`{table}.{name}.{'.'.join(member)}`"
+                hosts = [urlsplit(address).hostname or "" for address in addresses]
+                other = next((host for host in hosts if not fits_host(host, bound)), None)
+                if member[0] != _ENV and other is None:
+                    continue
+                where = "a program names no host" if other is None else f"{place} goes to {other}"
+                yield SettingsProblem(
+                    paths=(table,),
+                    below=(name, *member),
+                    message=f"{place} uses the secret `{secret}`, which is bound to {', '.join(bound)}, and {where}",
+                    hint=f"add the host to `secret_hosts.{secret}`, or use another secret",
+                )
+
+
+_ENV = "env"
+_Texts: TypeAlias = list[tuple[tuple[str, str], str | SecretReference]]
+
+
+def _secret_places(settings: Settings) -> Iterator[tuple[str, str, _Texts, tuple[str, ...]]]:
+    """Yield every entry that may name secrets: its table and name, the texts, and the addresses that they go to."""
+    for name, server in settings.mcp_servers.items():
+        if not server.disabled:
+            yield "mcp_servers", name, _texts_of(server, "headers", _ENV), _known(server.url)
+    for name, api in settings.apis.items():
+        if not api.disabled:
+            yield "apis", name, _texts_of(api, "headers", "query"), _known(api.base_url)
+    for name, model in settings.models.items():
+        yield "models", name, _texts_of(model, "headers"), _known(model.base_url)
+    for name, agent in settings.agents.items():
+        yield "agents", name, _texts_of(agent, "headers"), (*_known(agent.url), *agent.trusted_origins)
+
+
+def _texts_of(item: Struct, *members: str) -> _Texts:
+    return [((member, key), text) for member in members for key, text in getattr(item, member).items()]
+
+
+def _known(address: str | None) -> tuple[str, ...]:
+    return () if address is None else (address,)
 
 
 def _approval_problems(settings: Settings) -> Iterator[SettingsProblem]:

@@ -52,6 +52,7 @@ __all__ = [
     "PAGE_LIMIT_MAX",
     "PEER_BUCKETS_MAX",
     "PREFLIGHT_MS",
+    "PROPOSALS_LISTED_MAX",
     "QUOTAS_REREAD_MS",
     "RATE_BUCKETS_MAX",
     "RATE_BURST_SECONDS",
@@ -121,6 +122,8 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 255
 SYNC_WAIT_SECONDS = 30.0
 # Nobody keeps a connection open for longer than this; the handle serves from then on.
 SYNC_WAIT_SECONDS_MAX = 300.0
+# Held calls that a list shows beside what is stored: enough to look at; `draft.list` has all.
+PROPOSALS_LISTED_MAX = 50
 # What one call can reach, followed through everything that is stored. The start of an approved run keeps the list.
 REACH_ENTRIES_MAX = 1_000
 # Versions of workflows of which it is kept what their starts need; a few hundred bytes each.

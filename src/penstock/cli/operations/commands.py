@@ -122,14 +122,16 @@ def show_call(operation: Operation, arguments: JsonObject, answer: JsonValue, *,
 def every_page(surface: OperationClient, operation: Operation, arguments: JsonObject) -> JsonValue:
     """The answer of a list with the items of all pages."""
     items: list[JsonValue] = []
+    first: JsonObject = {}
     while True:
         page = surface.call(operation.name, arguments)
         if not isinstance(page, dict) or not isinstance(page.get("items"), list):
             return page
         found = page["items"]
         items.extend(found if isinstance(found, list) else [])
+        first = first or page  # what is beside the items may be on the first page alone
         if page.get("next_cursor") is None:
-            return {**page, "items": items}
+            return {**first, "items": items, "next_cursor": None}
         arguments = {**arguments, "cursor": page["next_cursor"]}
 
 

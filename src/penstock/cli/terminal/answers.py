@@ -32,6 +32,7 @@ _LINE_CHARACTERS_MAX: Final = 200
 _LEFT_OUT: Final = frozenset({"url", "stream_url", "input_schema", "output_schema", "claims"})
 # What links an audit record to its neighbours. `penstock audit verify` reads it; people do not.
 _LINKS: Final = frozenset({"salt", "previous_hash", "hash"})
+_OF_LISTS: Final = ("items", "next_cursor", "proposals")
 _COLUMN_GAP: Final = 2
 # Wide enough that nothing is cut where the output is not a terminal.
 _WIDTH_ELSEWHERE: Final = 400
@@ -56,16 +57,26 @@ def print_answer(value: JsonValue) -> None:
         print(_yaml(value), end="")
         return
     rows = [item for item in items if isinstance(item, dict)]
-    rest: JsonObject = {name: other for name, other in value.items() if name not in ("items", "next_cursor")}
+    rest: JsonObject = {name: other for name, other in value.items() if name not in _OF_LISTS}
     if rest:
         print(_yaml(rest), end="")
-    if not rows:
+    if rows:
+        _print_table(rows)
+    else:
         console_for(sys.stdout).print(Text("nothing to list", style="dim"))
-        return
-    _print_table(rows)
     cursor = value.get("next_cursor")
     if isinstance(cursor, str):
         console_for(sys.stdout).print(Text(f"more: --cursor {clean(cursor)}", style="dim"))
+    _print_proposals(value.get("proposals"))
+
+
+def _print_proposals(proposals: JsonValue) -> None:
+    """Print the held calls that would store more of what a list is of."""
+    rows = [item for item in proposals if isinstance(item, dict)] if isinstance(proposals, list) else []
+    if rows:
+        told = "proposed, not stored yet; look at one with `penstock draft review DRAFT_ID`:"
+        console_for(sys.stdout).print(Text(told, style="yellow"))
+        _print_table([{name: value for name, value in row.items() if name != "look"} for row in rows])
 
 
 def _print_rows(answer: JsonObject) -> None:
@@ -130,10 +141,21 @@ def _cell(value: JsonValue) -> Text:
         return Text("")
     if isinstance(value, bool):
         return Text("yes" if value else "no")
+    if isinstance(value, dict) and "principal" in value and "status" in value:
+        return _author_cell(value)
     text = clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     if _HASH.fullmatch(text):
         text = text[:_HASH_SHOWN]
     return Text(_cut(text, _CELL_CHARACTERS_MAX), style=_STATUS_STYLES.get(text, ""))
+
+
+def _author_cell(author: JsonObject) -> Text:
+    """Who wrote something, and whether it takes effect."""
+    by, status = f"{author['principal']}", author["status"]
+    draft = f", draft {author['draft_id']}" if author.get("draft_id") else ""
+    if status == "proposed":
+        return Text(clean(f"proposed by {by}{draft}"), style="yellow")
+    return Text(clean(f"accepted, by {by}{draft}" if status == "accepted" else by))
 
 
 def _cut(text: str, maximum: int) -> str:

@@ -25,12 +25,19 @@ _CODES = {
 
 
 async def import_workflow(exchange: Exchange, *, mounted: bool) -> JsonObject:
-    """Store the workflow of a request; a caller without a key is refused before anything is read."""
+    """Store the workflow of a request; a caller without a key is refused before anything is read.
+
+    If a person has to accept it first, the answer names the draft, and nothing is stored yet.
+    """
     await exchange.tenant()
     body = await exchange.body()
     document, node_count = imported_document(body, mounted=mounted)
-    await exchange.call("workflow.import", {"workflows": [document], "overwrite": True})
-    return {"workflowId": body.get("workflowId", body.get("id")), "nodeCount": node_count, "id": document["name"]}
+    stored = await exchange.call("workflow.import", {"workflows": [document], "overwrite": True}, may_wait=True)
+    answer = {"workflowId": body.get("workflowId", body.get("id")), "nodeCount": node_count, "id": document["name"]}
+    held = stored.get("held")
+    if held is not None:
+        answer |= {"status": "waiting-approval", "draftId": held["draft_id"]}
+    return answer
 
 
 def imported_document(workflow: JsonObject, *, mounted: bool) -> tuple[JsonObject, int]:

@@ -80,10 +80,15 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     holdable: bool = True
     """Whether a call may be held. Those with which calls that wait are looked at and decided are not."""
     bucket: Bucket = "read"
-    by_agent: bool = False
-    """Whether an agent wrote what is called, or a part of it: a call of it is decided as the call of an agent."""
+    authors: tuple[str, ...] = ()
+    """The agents that wrote what is called, or a part of it, and who is behind them, by their names."""
     stores: DefinitionKind | None = None
     """The kind of definition that a call stores, which runs, sends or decides something later; None: no such thing."""
+
+    @property
+    def by_agent(self) -> bool:
+        """Whether an agent wrote what is called, or a part of it: a call of it is decided as the call of an agent."""
+        return bool(self.authors)
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

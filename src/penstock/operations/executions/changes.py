@@ -8,9 +8,13 @@ results are in `messages`.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from penstock.base import limits
 from penstock.base.errors import Conflict, Rejected
 from penstock.base.ids import id_for_callers
+from penstock.engine.approved import authors_of
+from penstock.engine.inputs import Initiator
 from penstock.engine.records import events
 from penstock.engine.transitions import Phase, RunStatus
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
@@ -206,7 +210,7 @@ async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None
         await admit_restart(context, row)
         try:
             await context.run(row.run_id).fork(
-                at_seq=at_seq, run_id=run_id, by=context.initiator, labels=called_by(context)
+                at_seq=at_seq, run_id=run_id, by=await _repeating(context, row), labels=called_by(context)
             )
         except Conflict as error:
             if error.code != "DUPLICATE_EXECUTION_ID":
@@ -215,6 +219,13 @@ async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None
                 raise _taken(chosen) from None
 
     return await handle_after(context, run_id, fork(), is_new=True)
+
+
+async def _repeating(context: Context, row: RunRow) -> Initiator:
+    """Return who repeats a run: the caller, with the agents that wrote what the run is of."""
+    state = await context.services.host.read(row.run_id)
+    authors = () if state is None else authors_of(state.starter)
+    return replace(context.initiator, authors=authors)
 
 
 async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: int) -> bool:

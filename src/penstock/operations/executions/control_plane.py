@@ -26,7 +26,6 @@ from penstock.definitions.reached import ANY, Reached, reached_by
 from penstock.definitions.start_needs import start_needs
 from penstock.engine.outcomes import Accepted, Refused
 from penstock.engine.transitions import RunStatus
-from penstock.governance.authorship import acts_as_agent
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import document_name
@@ -44,6 +43,8 @@ from penstock.operations.runs.held_access import may_see_run, refuse_settling, r
 from penstock.operations.runs.secret_arguments import secret_answers, secret_inputs
 from penstock.operations.runs.start_policies import start_denial
 from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, with_origin
+from penstock.runtime.chains import BY_AGENT, SENT_LABEL
+from penstock.runtime.ports.runs import DefinitionRow
 
 if TYPE_CHECKING:
     from penstock.runtime.control_plane import functions, hosts, views
@@ -170,6 +171,7 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         refuse=partial(_start_refusal, context),
         call=context.call,
         author=author_of(context),
+        stored=partial(_follow_stored, context),
         sees=partial(may_see_run, services, context.principal) if context.principal.kind == "agent" else None,
     )
     plane = functions.ControlPlane(
@@ -235,6 +237,23 @@ def _runs_as_sent(context: Context) -> bool:
     return runs_as_sent(context.request, context.capability.governance, context.services.holds.authorship)
 
 
+def _is_sent(row: DefinitionRow) -> bool:
+    """Whether a model sent a version along with a run, and nobody stored it."""
+    return row.author is not None and row.author.sent
+
+
+async def _follow_stored(context: Context, workflow: Workflow) -> Mapping[str, str]:
+    """Offer a definition that was sent along, and let its triggers begin; return the labels of its run.
+
+    A version that a model sent takes effect in its own run alone.
+    """
+    services, tenant = context.services, context.tenant
+    services.definitions_changed(tenant)
+    await services.scheduler.follow(workflow.name, tenant=tenant)
+    row = await services.store.definition(workflow.hash, tenant=tenant)
+    return {**BY_AGENT, SENT_LABEL: workflow.hash} if row is not None and _is_sent(row) else {}
+
+
 async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None:
     """Return why the caller may not start the document in the call.
 
@@ -242,12 +261,7 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
     """
     services = context.services
     stored = await protecting_version(services, context.tenant, workflow.name)
-    if (
-        stored is not None
-        and stored.hash != workflow.hash
-        and not acts_as_agent(stored.author)
-        and _runs_as_sent(context)
-    ):
+    if stored is not None and stored.hash != workflow.hash and not _is_sent(stored) and _runs_as_sent(context):
         message = f"another version of {workflow.name} is stored, which a definition from a model does not replace"
         return Refused("NAME_TAKEN", message, hint="send the definition under another name, or store it first")
     versions = [start_needs(workflow.document), *([needs_of(services, stored)] if stored is not None else [])]

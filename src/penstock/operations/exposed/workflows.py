@@ -24,7 +24,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.definitions.reached import Reached, workflow_key
-from penstock.governance.authorship import acts_as_agent
+from penstock.governance.authorship import agents_behind
 from penstock.operations.catalogue.capability import Capability, Governance
 from penstock.operations.catalogue.exposure import ExposedPrompt, ExposedResource, Exposure, TenantWorkflows
 from penstock.operations.exposed.contents import (
@@ -35,8 +35,8 @@ from penstock.operations.exposed.contents import (
     imported_prompt,
 )
 from penstock.operations.gate.context import Services
-from penstock.operations.permissions.reach import is_written_by_agent
 from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
+from penstock.operations.permissions.weaker import agents_of_children
 from penstock.operations.registered_tools.capabilities import TOOL_PREFIX, RegisteredTools, registered_tools
 from penstock.operations.runs.capabilities import client_needs, converted, execute, execution_authorization, icons_of
 from penstock.operations.runs.impacts import start_impact
@@ -156,10 +156,10 @@ class ExposedWorkflows:
         own = [needs_of(self._services, row)]
         children = await needs_to_start(self._services, tenant, own, newest)
         scopes = await scopes_to_start(self._services, tenant, own, newest)
-        by_agent = acts_as_agent(row.author) or await is_written_by_agent(self._services, tenant, own[0])
+        authors = (*agents_behind(row.author), *await agents_of_children(self._services, tenant, own[0]))
         governance = [item.governance for item in children if item is not own[0]]
         names = dict.fromkeys(name for item in children for name in item.calls if name in called)
-        return _Needs(scopes, (*governance, *(called[name].governance for name in names)), by_agent)
+        return _Needs(scopes, (*governance, *(called[name].governance for name in names)), authors)
 
     async def find(self, tenant: str, name: str) -> Capability | None:
         """Return an exposed workflow by its canonical name: as a tool, prompt or resource."""
@@ -174,8 +174,8 @@ class _Needs(NamedTuple):
     scopes: tuple[str, ...]
     reached: tuple[JsonObject | Governance, ...]
     """The governance of the children, and of the tools and queries that nodes call."""
-    by_agent: bool = False
-    """Whether an agent wrote the workflow, or one of its children."""
+    authors: tuple[str, ...] = ()
+    """The agents that wrote the workflow or one of its children, and who is behind them."""
 
 
 def _exposes(document: JsonObject) -> bool:
@@ -259,7 +259,7 @@ def _capability(row: DefinitionRow, shown: JsonObject, needs: _Needs) -> Capabil
         annotations=annotations_of(object_at(shown, "annotations")),
         governance=msgspec.structs.replace(
             strictest(governance_of(object_at(document, "governance"), needs.scopes), needs.reached),
-            by_agent=needs.by_agent,
+            authors=needs.authors,
         ),
         handler=partial(execute, row.name, row.hash),
         convert=partial(converted, input_schema_of(document)),

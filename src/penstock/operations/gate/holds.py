@@ -322,7 +322,8 @@ def runs_as_sent(request: Request, governance: Governance, rules: AuthorshipRule
     """
     definition = request.arguments.get("definition")
     return (
-        governance.stores == "sent_workflow"
+        rules.enforced
+        and governance.stores == "sent_workflow"
         and request.surface == "mcp"
         and request.principal.kind != "agent"
         and not (rules.services_propose and request.principal.kind == "service")

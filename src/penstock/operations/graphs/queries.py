@@ -26,6 +26,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.policy_stage import Standpoint
 from penstock.operations.permissions.authorship import author_of
+from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.stored_queries.access import (
     BranchOrMain,
     GraphId,
@@ -114,6 +115,8 @@ class QueryView(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     problem: str | None = None
     """Why it cannot be run now; null if it can."""
+    author: AuthorView | None = None
+    """Who wrote it, and whether it takes effect."""
 
 
 class ListQueries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,6 +132,8 @@ class QueryList(msgspec.Struct, frozen=True, kw_only=True):
     """The queries that the caller may run."""
 
     queries: list[QueryView]
+    proposals: list[ProposalView] = []
+    """Held calls that would store one."""
 
 
 class ValidateQueries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -183,7 +188,14 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ) = None
 
 
-def query_view(query: StoredQuery, checked: CheckedQuery | None, *, problem: str | None, whole: bool) -> QueryView:
+def query_view(
+    query: StoredQuery,
+    checked: CheckedQuery | None,
+    *,
+    problem: str | None,
+    whole: bool,
+    author: AuthorView | None = None,
+) -> QueryView:
     """Return a stored query as callers see it; with its source, if the `whole` is wanted."""
     schema = {} if checked is None else parameters_schema(checked.parameters)
     members = schema.get("properties")
@@ -206,6 +218,7 @@ def query_view(query: StoredQuery, checked: CheckedQuery | None, *, problem: str
         ],
         source=query.source if whole else None,
         problem=problem,
+        author=author,
     )
 
 
@@ -237,12 +250,21 @@ async def queries_list(context: Context, given: ListQueries) -> QueryList:
     allowed = await _allowed(context, tools, given.graph_id)
     checked = checked_graph(context.services, graph.row, graph.definition)
     found = [
-        query_view(query, checked.queries[query.name], problem=None, whole=False)
+        query_view(
+            query,
+            checked.queries[query.name],
+            problem=None,
+            whole=False,
+            author=author_view(context.services, query.author),
+        )
         for query in graph.definition.queries
         if query.expose and query_capability_name(given.graph_id, query.name) in allowed
     ]
     wanted = (given.filter or "").lower()
-    return QueryList(queries=[item for item in found if wanted in f"{item.name} {item.description or ''}".lower()])
+    return QueryList(
+        queries=[item for item in found if wanted in f"{item.name} {item.description or ''}".lower()],
+        proposals=[item for item in await proposals_of(context, "query") if item.name == given.graph_id],
+    )
 
 
 async def _allowed(context: Context, tools: GraphTools, graph_id: str) -> frozenset[str]:
@@ -275,7 +297,8 @@ async def queries_get(context: Context, given: OneQuery) -> QueryView:
     checked = checked_graph(context.services, graph.row, graph.definition)
     broken = checked.broken.get(query.name)
     problem = None if broken is None else broken.message
-    return query_view(query, checked.queries.get(query.name), problem=problem, whole=True)
+    author = author_view(context.services, query.author)
+    return query_view(query, checked.queries.get(query.name), problem=problem, whole=True, author=author)
 
 
 @operation(
@@ -314,7 +337,7 @@ async def queries_put(context: Context, given: PutQuery) -> QueryView:
     if problems:
         listed: list[JsonValue] = [*problems]
         raise Rejected("QUERY_INVALID", problems[0], "choose another name", {"problems": listed})
-    answer = query_view(query, checked, problem=None, whole=True)
+    answer = query_view(query, checked, problem=None, whole=True, author=author_view(context.services, query.author))
     context.call.about(None, query=given.name)
     await _stored(context, graph, changed, Reply(value=answer))
     return answer

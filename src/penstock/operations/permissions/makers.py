@@ -18,12 +18,11 @@ from penstock.base import limits
 from penstock.base.errors import Denied
 from penstock.base.json import JsonValue
 from penstock.engine import inputs
-from penstock.governance.authorship import Author
+from penstock.governance.authorship import Author, acts_as_agent
 from penstock.governance.kept_authority import has_kept_authority
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Principal, Services
 from penstock.operations.permissions.authorship import refuse_proposed_version
-from penstock.operations.permissions.reach import refuse_unattended
 from penstock.operations.permissions.standing_authority import (
     AUTHOR,
     AUTHORITY,
@@ -32,7 +31,7 @@ from penstock.operations.permissions.standing_authority import (
     workflow_authority,
 )
 from penstock.operations.permissions.starting import first_missing, needs_of, scopes_to_start
-from penstock.operations.permissions.weaker import refuse_by_author
+from penstock.operations.permissions.weaker import refuse_by_author, refuse_unattended
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
 from penstock.runtime.schedules.scheduler import made_by, origin_of
@@ -155,12 +154,20 @@ async def as_trigger(services: Services, trigger: Principal, maker: str | None) 
 
 
 async def check_maker(
-    services: Services, maker: Principal, newest: DefinitionRow | None, kind: TriggerKind
+    services: Services,
+    maker: Principal,
+    newest: DefinitionRow | None,
+    kind: TriggerKind,
+    author: Author | None = None,
 ) -> tuple[str, ...]:
-    """Return the scopes that starting a workflow needs; raise `Denied` if the trigger's maker lacks one."""
+    """Return the scopes that starting a workflow needs; raise `Denied` if the trigger's maker lacks one.
+
+    `author` wrote the trigger, if it is no part of the workflow.
+    """
     if newest is not None:
         refuse_proposed_version(services, newest)
-        await refuse_unattended(services, maker, newest, kind.label)
+        by_agent = maker.kind == "agent" or acts_as_agent(author)
+        await refuse_unattended(services, newest, kind.label, by_agent=by_agent)
         await refuse_by_author(services, newest)
     versions = [] if newest is None else [needs_of(services, newest)]
     needed = await scopes_to_start(services, maker.tenant, versions)

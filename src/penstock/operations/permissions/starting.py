@@ -131,12 +131,13 @@ async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
     return frozenset(found)
 
 
-async def refuse_start(services: Services, principal: Principal, *rows: DefinitionRow) -> None:
+async def refuse_start(services: Services, principal: Principal, *rows: DefinitionRow, is_sent: bool = False) -> None:
     """Refuse to start the last of these versions of a workflow if the principal lacks a scope for any of them.
 
-    A version that is only proposed is not started at all.
+    A version that is only proposed is not started at all, unless it `is_sent`: a model sent it along with the run.
     """
-    refuse_proposed_version(services, rows[-1])
+    if not is_sent:
+        refuse_proposed_version(services, rows[-1])
     versions = [needs_of(services, row) for row in rows]
     if may_start_alone(principal, versions):
         return

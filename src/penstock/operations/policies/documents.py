@@ -30,6 +30,7 @@ from penstock.operations.policies.reading import (
     refuse_invalid,
     stage_of,
 )
+from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ResourceRow
 
@@ -76,6 +77,8 @@ class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
+    """Who wrote it. Policies of a tenant only forbid, so that one that nobody accepted holds, too."""
     problems: list[PolicyProblemView] = []
     """What was found when it was stored, or is wrong now: warnings only, unless a release changed the rules."""
 
@@ -89,6 +92,8 @@ class PolicyList(msgspec.Struct, frozen=True, kw_only=True):
     """The policies that hold for all tenants."""
     items: list[PolicyDocument]
     """The documents that the tenant stored."""
+    proposals: list[ProposalView] = []
+    """Held calls that would store one."""
 
 
 class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,7 +155,7 @@ def policy_view(policy: Policy) -> PolicyView:
     )
 
 
-def _view(row: ResourceRow) -> PolicyDocument:
+def _view(context: Context, row: ResourceRow) -> PolicyDocument:
     text = str(row.body.get("text") or "")
     parsed = parse_policies(text, row.resource_id)
     problems = parsed.problems
@@ -165,6 +170,7 @@ def _view(row: ResourceRow) -> PolicyDocument:
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),
         updated_by=row.updated_by,
+        author=author_view(context.services, row.author),
         problems=problem_views(problems),
     )
 
@@ -183,7 +189,8 @@ async def policy_list(context: Context, given: Nothing) -> PolicyList:
     return PolicyList(
         version=None if policies is None else policies.version,
         server=[policy_view(policy) for policy in stage.server],
-        items=[_view(row) for row in page.rows],
+        items=[_view(context, row) for row in page.rows],
+        proposals=await proposals_of(context, "policy"),
     )
 
 
@@ -199,7 +206,7 @@ async def policy_list(context: Context, given: Nothing) -> PolicyList:
 async def policy_get(context: Context, given: OnePolicy) -> Reply[PolicyDocument]:
     """Get a document with policies."""
     row = await _TABLE.find(context, given.policy_id)
-    return Reply(value=_view(row), etag=row.etag)
+    return Reply(value=_view(context, row), etag=row.etag)
 
 
 @operation(
@@ -237,9 +244,9 @@ async def policy_put(context: Context, given: PutPolicy) -> Reply[PolicyDocument
         context, [(given.policy_id, given.text)], tenant=context.tenant, of_tenant=True, beside=beside
     )
     refuse_invalid(read.problems)
-    _refuse_switch(context, _view(current).policies if current is not None else [], read.policies)
+    _refuse_switch(context, _view(context, current).policies if current is not None else [], read.policies)
     row = _TABLE.row(context, given.policy_id, {"text": given.text}, was=current)
-    view = msgspec.structs.replace(_view(row), problems=problem_views(read.problems))
+    view = msgspec.structs.replace(_view(context, row), problems=problem_views(read.problems))
     reply = Reply(value=view, etag=row.etag)
     await _TABLE.store(context, row, expected_etag(given.if_match), reply)
     _changed(context, stage)

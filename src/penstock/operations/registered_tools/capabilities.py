@@ -20,7 +20,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.model import Workflow
 from penstock.definitions.reached import Reached
-from penstock.governance.authorship import acts_as_agent
+from penstock.governance.authorship import agents_behind
 from penstock.operations.catalogue.capability import REGISTERED_TOOL, Annotations, Authorization, Capability, Governance
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context, Services
@@ -148,7 +148,7 @@ def _capability(row: ResourceRow, source: Capability | None, imported: str | Non
         make_input_schema=partial(object_schema, schema),
         make_output_schema=lambda: output,
         annotations=annotations,
-        governance=msgspec.structs.replace(_governance(body, annotations, source), by_agent=acts_as_agent(row.author)),
+        governance=msgspec.structs.replace(_governance(body, annotations, source), authors=agents_behind(row.author)),
         handler=partial(_execute, row, imported),
         convert=partial(converted, schema),
         authorization=partial(_authorization, tool_id),

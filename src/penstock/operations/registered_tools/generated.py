@@ -17,6 +17,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Request
 from penstock.operations.gate.internal_callers import system_principal
 from penstock.operations.gate.outcomes import RefusedCall
+from penstock.operations.permissions.authorship import RunMarks
 from penstock.operations.runs.handles import handle, seconds_to_wait
 from penstock.operations.runs.held_access import with_held_calls
 from penstock.operations.runs.results import ExecutionResult, wait_for_result
@@ -79,11 +80,14 @@ async def store_generated(
 
 
 async def started_reply(
-    context: Context, given: ExecuteWorkflow, definition_hash: str, marks: dict[str, str] | None = None
+    context: Context,
+    given: ExecuteWorkflow,
+    definition_hash: str,
+    marks: RunMarks | None = None,
 ) -> Reply[ExecutionHandle | ExecutionResult]:
     """Start a run of such a workflow; answer with a handle at once, or with its result if the call waits for it.
 
-    `marks` are labels of the server.
+    `marks` are what the server says of it.
     """
     if not given.sync and not given.wait_seconds:
         idempotency.answered_by(context, lambda decision: _handle(context, row_of(decision.state, {})))

@@ -26,7 +26,7 @@ from penstock.operations.catalogue.reaching import named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.authorship import marks_of, refuse_proposed
+from penstock.operations.permissions.authorship import RunMarks, marks_of, refuse_proposed
 from penstock.operations.registered_tools.generated import built, register_generated, store_generated
 from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.registries.registry import resource_id_type
@@ -108,8 +108,8 @@ class _Start(msgspec.Struct, frozen=True):
 
     given: ExecuteWorkflow
     definition_hash: str | None = None
-    marks: dict[str, str] | None = None
-    """The labels of its run, if an agent wrote the entry."""
+    marks: RunMarks | None = None
+    """What is said of its run: whether an agent wrote the entry."""
 
 
 async def _start_of(context: Context, given: ExecuteAgent) -> _Start:

@@ -22,6 +22,8 @@ from penstock.definitions.source.findings import Severity
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.agent_names import AGENT_KIND, AGENT_NAME_TAKEN, DELEGATE_TAKEN
+from penstock.operations.permissions.kept_names import refuse_loosening
+from penstock.operations.permissions.starting import protecting_version
 from penstock.operations.registries.members import JsonSchema, Prose
 from penstock.operations.registries.registry import Body, Registry, RegistryTexts
 
@@ -116,6 +118,9 @@ async def _check(context: Context, given: Any) -> None:
     if stored is not None and is_agent(stored.document):
         message = f"there is a workflow {agent_id} that is an agent"
         raise Conflict(AGENT_NAME_TAKEN, message, "choose another id, or run that with agent.execute")
+    before = await protecting_version(context.services, context.tenant, agent_id)
+    if before is not None and is_agent(before.document):
+        refuse_loosening(context, f"agent {agent_id}", before.document, {})
 
 
 def _of_settings(context: Context) -> dict[str, JsonObject]:

@@ -23,7 +23,14 @@ from penstock.operations.catalogue.capability import Capability, DefinitionKind,
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit, instant
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.reach import written_by
+from penstock.operations.permissions.authorship import written_by
+from penstock.operations.permissions.kept_names import (
+    forget_protection,
+    keep_protection,
+    kept_protection,
+    refuse_loosening,
+)
+from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
 
@@ -135,12 +142,17 @@ class _RegistryOperations:
                 ("created_at", str | None),
                 ("updated_at", str | None),
                 ("updated_by", str | None),
+                ("author", AuthorView | None, None),
                 *self._declared.shown,
             ],
             body,
         )
         items = ("items", list[self._view])  # type: ignore[name-defined]  # a type that is made here
-        self._page = _struct(f"{name}Page", f"A page of {kind}s.", [items, ("next_cursor", str | None)])
+        self._page = _struct(
+            f"{name}Page",
+            f"A page of {kind}s.",
+            [items, ("next_cursor", str | None), ("proposals", list[ProposalView], [])],
+        )
         self._reply_type = Reply[self._view]  # type: ignore[name-defined]  # a type that is made here
 
     def all(self) -> tuple[Capability, ...]:
@@ -241,17 +253,18 @@ class _RegistryOperations:
         await self._check(context, given)
         if await context.services.platform.resource(context.tenant, self._table.kind, given.id) is not None:
             raise self._exists(given.id)
-        await self._prepared(context, given, None)
+        await self._checked_body(context, given, None)
 
     async def _find_changed(self, context: Context, given: Any) -> None:
         await self._check(context, given)
-        await self._prepared(context, given, await self._table.find(context, getattr(given, self._id)))
+        await self._checked_body(context, given, await self._table.find(context, getattr(given, self._id)))
 
     async def _impact(self, context: Context, given: Any) -> JsonObject:
         """Return who wrote an entry, and what of the stored one it would change."""
         resource_id: str = given.id if isinstance(given, self._create) else getattr(given, self._id)
         was = await context.services.platform.resource(context.tenant, self._table.kind, resource_id)
-        before, after = {} if was is None else was.body, await self._prepared(context, given, was)
+        before = await self._protecting(context, resource_id, was)
+        after = await self._prepared(context, given, was)
         changes: list[JsonValue] = [
             {"path": f"/{name}", "before": before.get(name), "after": after.get(name)}
             for name in sorted({*before, *after})
@@ -267,8 +280,8 @@ class _RegistryOperations:
 
     async def _created(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
-        row = self._table.row(context, given.id, await self._prepared(context, given, None))
-        reply = self._reply(row, location=f"{self._path}/{given.id}")
+        row = self._table.row(context, given.id, await self._checked_body(context, given, None))
+        reply = self._reply(context, row, location=f"{self._path}/{given.id}")
         if await self._table.put(context, row, None, reply) is not None:
             raise self._exists(given.id)
         self._changed(context)
@@ -278,15 +291,17 @@ class _RegistryOperations:
         configured = self._configured(context)
         if (chosen := getattr(given, self._id)) in configured:
             return Reply(value=configured[chosen])
-        return self._reply(await self._table.find(context, chosen))
+        return self._reply(context, await self._table.find(context, chosen))
 
     async def _listed(self, context: Context, given: ListRegistered) -> Any:
         page = await self._table.page(context, limit=given.limit, cursor=given.cursor, prefix=given.prefix)
         begins, configured = given.prefix or "", self._configured(context)
         first = configured if given.cursor is None else {}
         items = [view for name, view in first.items() if name.startswith(begins)]
-        items += [self._view_of(row) for row in page.rows if row.resource_id not in configured]
-        return self._page(items=items, next_cursor=page.next_cursor)
+        items += [self._view_of(context, row) for row in page.rows if row.resource_id not in configured]
+        kind = self._declared.stores
+        proposals = await proposals_of(context, kind, cursor=given.cursor, prefix=given.prefix)
+        return self._page(items=items, next_cursor=page.next_cursor, proposals=proposals)
 
     def _configured(self, context: Context) -> dict[str, Any]:
         """Return the views of what the settings have, by id and in their order."""
@@ -299,9 +314,9 @@ class _RegistryOperations:
     async def _updated(self, context: Context, given: Any) -> Reply[Any]:
         await self._check(context, given)
         current = await self._table.find(context, getattr(given, self._id))
-        body = await self._prepared(context, given, current)
+        body = await self._checked_body(context, given, current)
         row = self._table.row(context, current.resource_id, body, was=current)
-        reply, expected = self._reply(row), expected_etag(given.if_match)
+        reply, expected = self._reply(context, row), expected_etag(given.if_match)
         if self._declared.prepare is not None and expected == ANY_ETAG:
             expected = current.etag  # the new body was made of this one
         await self._table.store(context, row, expected, reply)
@@ -309,9 +324,24 @@ class _RegistryOperations:
         return reply
 
     async def _deleted(self, context: Context, given: Any) -> Deleted:
-        answer = await self._table.delete(context, getattr(given, self._id), given.if_match)
+        row = await self._table.find(context, getattr(given, self._id))
+        if expected_etag(given.if_match) in (ANY_ETAG, row.etag):
+            await keep_protection(context, row)
+        answer = await self._table.delete(context, row.resource_id, given.if_match)
+        await forget_protection(context, row)
         self._changed(context)
         return answer
+
+    async def _protecting(self, context: Context, resource_id: str, was: ResourceRow | None) -> JsonObject:
+        """Return what protects a name: the entry that is stored, or what is kept of a deleted one."""
+        return await kept_protection(context, self._declared.kind, resource_id) if was is None else was.body
+
+    async def _checked_body(self, context: Context, given: Any, was: ResourceRow | None) -> JsonObject:
+        """Return the body to store; refuse one without a scope that protects its name, if the caller lacks that."""
+        resource_id: str = given.id if was is None else was.resource_id
+        body, before = await self._prepared(context, given, was), await self._protecting(context, resource_id, was)
+        refuse_loosening(context, f"{self._declared.kind} {resource_id}", before, body)
+        return body
 
     def _changed(self, context: Context) -> None:
         if self._declared.changed is not None:
@@ -329,19 +359,20 @@ class _RegistryOperations:
         members = {name: getattr(given, name) for name in self._declared.body.__struct_fields__}
         return {name: msgspec.to_builtins(value) for name, value in members.items() if value is not None}
 
-    def _view_of(self, row: ResourceRow) -> Any:
+    def _view_of(self, context: Context, row: ResourceRow) -> Any:
         known: JsonObject = {
             "id": row.resource_id,
             "etag": row.etag,
             "created_at": instant(row.created_at),
             "updated_at": instant(row.updated_at),
             "updated_by": row.updated_by,
+            "author": msgspec.to_builtins(author_view(context.services, row.author)),
             **({} if self._declared.show is None else self._declared.show(row)),
         }
         return msgspec.convert({**row.body, **known}, self._view)
 
-    def _reply(self, row: ResourceRow, *, location: str | None = None) -> Reply[Any]:
-        return Reply(value=self._view_of(row), etag=row.etag, location=location)
+    def _reply(self, context: Context, row: ResourceRow, *, location: str | None = None) -> Reply[Any]:
+        return Reply(value=self._view_of(context, row), etag=row.etag, location=location)
 
 
 def _struct(

@@ -271,18 +271,15 @@ async def _started(
         await admit_start(context, [needs_of(context.services, row)])
     state = None if before is None else await context.services.host.read(before.run_id)
     start = ExecuteWorkflow(workflow_id=agent.workflow.name, input={**work, "conversation": agent.conversation(state)})
-    marks = {
-        SESSION_LABEL: session.session_id,
-        SESSION_OWNER_LABEL: session.owner,
-        **(marks_of(agent.author) or {}),
-    }
+    marks = marks_of(agent.author)
+    labels = {SESSION_LABEL: session.session_id, SESSION_OWNER_LABEL: session.owner, **marks.labels}
     try:
         return await started_run(
             context,
             start,
             definition_hash=agent.workflow.hash,
             chosen=(run_of_turn(context, session.session_id, turn), False),
-            marks=marks if key is None else {**marks, KEY_LABEL: key},
+            marks=marks._replace(labels=labels if key is None else {**labels, KEY_LABEL: key}),
             untrusted=state is not None and state.untrusted,
         )
     except PenstockError as error:

@@ -29,6 +29,7 @@ from penstock.definitions.canonical import canonical_json
 from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import Workflow
 from penstock.definitions.secret_answers import with_values
+from penstock.engine.approved import authors_of
 from penstock.engine.outcomes import Accepted
 from penstock.engine.state import RunState
 from penstock.engine.values import plain_json
@@ -39,6 +40,7 @@ from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, NodeVisit, Services
 from penstock.operations.gate.holds import PendingCall, argument_secrets
+from penstock.operations.permissions.authorship import RunMarks
 from penstock.operations.runs.results import ExecutionResult, HeldView, result_of
 from penstock.operations.runs.starting import ExecuteWorkflow, new_run_id, started_run
 from penstock.operations.runs.waits import HELD_PREFIX, question_views
@@ -55,6 +57,8 @@ __all__ = [
     "HELD_MARK",
     "HELD_OWNER",
     "HELD_SERVER",
+    "PROPOSED_NAME_LABEL",
+    "PROPOSES_LABEL",
     "HeldCall",
     "HeldCalls",
     "approval_id",
@@ -75,6 +79,11 @@ HELD_LABEL = "penstock.held"
 """The label of such a run. Callers cannot set labels that begin like this."""
 HELD_MARK = "call"
 """The value of the label."""
+PROPOSES_LABEL = "penstock.proposes"
+"""The label of the run of a held call that would store something: its kind."""
+PROPOSED_NAME_LABEL = "penstock.proposed_name"
+"""The label of such a run with the name of what it would store, if the call says it."""
+_NAME_CHARACTERS_MAX = 256
 DEFINE_HELD = "draft.define"
 """The internal operation that stores the workflow of held calls."""
 _WORKFLOWS_KEPT = 1_024
@@ -273,6 +282,16 @@ def _stage(name: str, following: str, approvers: JsonObject, timeout_ms: int) ->
     ]
 
 
+def _proposal_labels(context: Context) -> dict[str, str]:
+    """Return the labels of a held call that would store something, by which lists find it."""
+    kind, capability = context.capability.governance.stores, context.capability
+    if kind is None:
+        return {}
+    marks: dict[str, str] = {PROPOSES_LABEL: "workflow" if kind == "sent_workflow" else kind}
+    name = capability.authorization(context.request.arguments).resource_id
+    return marks if not name else {**marks, PROPOSED_NAME_LABEL: name[:_NAME_CHARACTERS_MAX]}
+
+
 class HeldCalls:
     """Holds calls as runs; implements `Holder`."""
 
@@ -304,12 +323,21 @@ class HeldCalls:
             ExecuteWorkflow(workflow_id=workflow.name, input=plain_json(held)),
             definition_hash=workflow.hash,
             chosen=chosen,
-            marks={HELD_LABEL: HELD_MARK},
+            marks=RunMarks(
+                {HELD_LABEL: HELD_MARK, **_proposal_labels(context)},
+                (*pending.governance.authors, *await self._authors_above(context)),
+            ),
         )
         state = await self._services.host.read(row.run_id)
         if state is None:
             raise Unavailable("EXECUTION_NOT_FOUND", "the held call is gone", "make it again")
         return self._told(context, state)
+
+    async def _authors_above(self, context: Context) -> tuple[str, ...]:
+        """Return the agents that wrote the run which makes a call, if one does."""
+        visit = context.request.visit
+        state = None if visit is None else await self._services.host.read(visit.run_id)
+        return () if state is None else authors_of(state.starter)
 
     def _reply(self, context: Context, decision: Accepted) -> Reply[Any]:
         return self._told(context, decision.state)

@@ -29,6 +29,7 @@ from penstock.operations.catalogue.capability import Annotations, Authorization,
 from penstock.operations.catalogue.exposure import ImportedResource
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
+from penstock.operations.permissions.authorship import RunMarks
 from penstock.operations.permissions.starting import UPSTREAM_RUN_SCOPE
 from penstock.operations.runs.capabilities import converted
 from penstock.operations.runs.handles import seconds_to_wait
@@ -214,7 +215,7 @@ async def _execute(server: str, tool: str, repeatable: bool, context: Context, g
             ExecuteWorkflow(workflow_id=workflow.name, input=given),
             definition_hash=workflow.hash,
             chosen=chosen,
-            marks={CALLED_LABEL: chosen[0]},
+            marks=RunMarks({CALLED_LABEL: chosen[0]}),
         )
     idempotency.found_by_id(context)
     patience = context.request.patience_seconds

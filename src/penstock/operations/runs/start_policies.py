@@ -20,7 +20,7 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.scopes import scope_allows
 from penstock.definitions.start_needs import StartNeeds, start_needs
-from penstock.governance.authorship import Author, acts_as_agent
+from penstock.governance.authorship import Author, acts_as_agent, agents_behind
 from penstock.governance.holds import Approval
 from penstock.governance.policy.outcomes import ApprovalRequired, Forbidden
 from penstock.governance.policy.shapes import Unfit
@@ -31,9 +31,9 @@ from penstock.operations.gate.policies.history import give_back
 from penstock.operations.gate.policy_check import policy_refusal, reasons_for_audit
 from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint, Target
 from penstock.operations.permissions.makers import WEBHOOK, rights_of_maker
-from penstock.operations.permissions.reach import is_written_by_agent
 from penstock.operations.permissions.standing_authority import workflow_authority
 from penstock.operations.permissions.starting import READ_SCOPE, needs_of, needs_to_start, unknown_workflow
+from penstock.operations.permissions.weaker import agents_of_children
 from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.tool_schemas import governance_of, object_at, strictest
 from penstock.runtime.chains import TRUST_LABEL
@@ -193,7 +193,8 @@ async def _hold(
     request = context.request
     if context.holds is None or request.approval is not None or request.from_inside:
         return
-    by_agent = request.by_agent or await _is_by_agent(context, document, author)
+    authors = await _authors(context, document, author)
+    by_agent = request.by_agent or bool(authors)
     if not by_agent and not _may_hold(context, document, asked):
         return
     declared = object_at(document, "governance")
@@ -202,7 +203,7 @@ async def _hold(
         needs = await needs_to_start(context.services, context.tenant, [start_needs(document)])
         governance = strictest(governance, (item.governance for item in needs))
         governance = strictest(governance, await _called(context, needs))
-    governance = msgspec.structs.replace(governance, by_agent=by_agent)
+    governance = msgspec.structs.replace(governance, authors=authors)
     hold = await context.holds.hold_of(context, facts_of(request, governance), asked)
     if hold is not None:
         raise HoldRequired(hold, governance)
@@ -216,12 +217,12 @@ async def _called(context: Context, needs: Iterable[StartNeeds]) -> list[Governa
     return [item.governance for item in found if item is not None]
 
 
-async def _is_by_agent(context: Context, document: JsonObject, author: Author | None) -> bool:
-    """Whether an agent wrote a version, or one of its children: the weaker of starter and author decides."""
+async def _authors(context: Context, document: JsonObject, author: Author | None) -> tuple[str, ...]:
+    """Return the agents that wrote a version, or one of its children: the weaker of starter and author decides."""
     services = context.services
     if not services.holds.authorship.enforced:
-        return False
-    return acts_as_agent(author) or await is_written_by_agent(services, context.tenant, start_needs(document))
+        return ()
+    return (*agents_behind(author), *await agents_of_children(services, context.tenant, start_needs(document)))
 
 
 def _hides(outcome: object) -> bool:

@@ -26,6 +26,7 @@ from penstock.definitions.schemas.compiled import apply_defaults
 from penstock.definitions.schemas.misfits import tell_violations
 from penstock.definitions.secret_answers import has_marks, secrets_in, with_values, without_values_of
 from penstock.engine import inputs
+from penstock.engine.approved import with_authors
 from penstock.engine.outcomes import Refused
 from penstock.engine.records import events
 from penstock.engine.state import RunState
@@ -34,11 +35,12 @@ from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.admission import admit_run, admit_start
+from penstock.operations.permissions.authorship import RunMarks, refuse_proposed_version
 from penstock.operations.permissions.starting import UNKNOWN_WORKFLOW, found_definition, needs_of, refuse_start
-from penstock.operations.permissions.weaker import refuse_by_author
+from penstock.operations.permissions.weaker import refuse_by_author, refuse_proposed_run
 from penstock.operations.runs.fields import ChosenId, Labels, ShortText, Text, Wait
 from penstock.operations.runs.start_policies import TRUST_LABEL, StartCounts, start_denial, starts_freely
-from penstock.runtime.chains import UNTRUSTED
+from penstock.runtime.chains import SENT_LABEL, UNTRUSTED
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.run_handle import refusal_error
 from penstock.runtime.spending import CALLER_LABEL
@@ -112,7 +114,7 @@ async def started_run(
     *,
     definition_hash: str | None = None,
     chosen: tuple[str, bool] | None = None,
-    marks: dict[str, str] | None = None,
+    marks: RunMarks | None = None,
     untrusted: bool = False,
 ) -> RunRow:
     """Start an execution and return its index row; the arguments are those of `start_or_find`."""
@@ -128,14 +130,14 @@ async def start_or_find(
     *,
     definition_hash: str | None = None,
     chosen: tuple[str, bool] | None = None,
-    marks: dict[str, str] | None = None,
+    marks: RunMarks | None = None,
     untrusted: bool = False,
 ) -> StartedRun:
     """Start an execution, or find the run that the same call started earlier.
 
     `definition_hash` names a workflow that is in no tenant's list; without it, the caller's tenant must have the
-    workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are labels of the server.
-    `untrusted` says that the input has something from outside in it, wherever the call comes from.
+    workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are what the server says of
+    the run. `untrusted` says that the input has something from outside in it, wherever the call comes from.
     """
     services = context.services
     run_id, may_exist = chosen or new_run_id(context, given.execution_id)
@@ -161,10 +163,12 @@ async def start_or_find(
         timeout_ms=_timeout(given.timeout),
         client_kinds=context.request.client_kinds,
         started_by=context.principal.id,
-        starter=context.initiator.to_json(),
+        starter=with_authors(context.initiator.to_json(), () if marks is None else marks.authors),
         untrusted=untrusted or context.request.from_outside,
     )
-    labels = with_origin(context, {**given.labels, **(marks or {}), **called_by(context), **_traced()})
+    labels = with_origin(
+        context, {**given.labels, **(marks.labels if marks else {}), **called_by(context), **_traced()}
+    )
     context.call.note(run_id=id_for_callers(context.tenant, run_id))
     decision = await services.host.start(
         start, workflow_hash=definition_hash, labels=labels, tenant=context.tenant, call=context.call
@@ -208,15 +212,25 @@ async def refuse_restart(context: Context, row: RunRow, *, counts: StartCounts =
     """Refuse to repeat a run, or a part of it, if the caller may not start its workflow."""
     services, tenant = context.services, context.tenant
     newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
-    own = await services.store.definition(row.definition_hash)
+    own = await services.store.definition(row.definition_hash, tenant=tenant)
+    if own is None:  # the server made it: of an entry of a registry, of a node, or of the newest version
+        own = await services.store.definition(row.definition_hash)
+        if newest is not None:
+            refuse_proposed_version(services, newest)
     versions = list({found.hash: found for found in (newest, own) if found is not None}.values())
+    await refuse_proposed_run(services, row)
     if versions:
-        await refuse_start(services, context.principal, *versions)
+        await refuse_start(services, context.principal, *versions, is_sent=_is_sent(row))
         await refuse_by_author(services, versions[-1])
         begun = await services.host.history(row.run_id, limit=1)
         first = begun[0].body_as(events.ExecutionStarted) if begun else None
         given = None if first is None or first.input is msgspec.UNSET else first.input
         await _refuse_by_policy(context, versions, given, counts)
+
+
+def _is_sent(row: RunRow) -> bool:
+    """Whether a model sent the version of a run along."""
+    return row.labels.get(SENT_LABEL) == row.definition_hash
 
 
 async def _refuse_by_policy(

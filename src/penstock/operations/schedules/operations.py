@@ -20,6 +20,7 @@ from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.folding.trust import untrusted_mark
 from penstock.engine.outcomes import Accepted
+from penstock.governance.authorship import weaker_author
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, WorkflowId, instant
@@ -33,6 +34,7 @@ from penstock.operations.permissions.standing_authority import AUTHOR, AUTHORITY
 from penstock.operations.permissions.starting import refuse_start
 from penstock.operations.runs.fields import CHOSEN_ID, AnyId, Name, ShortText
 from penstock.operations.runs.handles import handle_now
+from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.runs.secret_arguments import refuse_secret_input, secret_inputs
 from penstock.operations.runs.start_policies import refuse_by_policy
 from penstock.operations.runs.starting import new_run_id, refuse_unfit_input, startable_definition
@@ -90,6 +92,8 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     last_run: ExecutionSummary | None
     made_by: str | None = None
     """The principal that it acts for: who made it, changed it last, or stored the workflow that it is part of."""
+    author: AuthorView | None = None
+    """Who wrote it, if an operation made it, and whether it takes effect."""
     refused: ScheduleRefusal | None = None
     """Why the last start was refused; None if it was not."""
 
@@ -99,6 +103,8 @@ class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[ScheduleView]
     next_cursor: str | None
+    proposals: list[ProposalView] = []
+    """Held calls that would store one; on the first page."""
 
 
 class CreateSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,6 +187,7 @@ async def _view(context: Context, row: ScheduleRow) -> ScheduleView:
         next_at=None if row.paused else instant(row.next_at),
         last_run=summary_of_row(last) if last is not None else None,
         made_by=await maker_id(context.services, row),
+        author=author_view(context.services, author_of_schedule(row)),
         refused=_refusal(row),
     )
 
@@ -314,7 +321,11 @@ async def schedule_list(context: Context, given: ListSchedules) -> SchedulePage:
     after = "" if given.cursor is None else id_in_tenant(context.tenant, given.cursor)
     wanted = [row for row in rows if row.schedule_id > after and given.workflow_id in (None, row.workflow_name)]
     page = [await _view(context, row) for row in wanted[: given.limit]]
-    return SchedulePage(items=page, next_cursor=page[-1].schedule_id if len(wanted) > given.limit else None)
+    return SchedulePage(
+        items=page,
+        next_cursor=page[-1].schedule_id if len(wanted) > given.limit else None,
+        proposals=await proposals_of(context, "schedule", cursor=given.cursor),
+    )
 
 
 @operation(
@@ -374,7 +385,7 @@ async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleVi
     # From now on it acts for the principal that changed it: nobody's rights may serve what others make of a schedule.
     changes["made_by"] = context.principal.id
     changes.update({AUTHORITY: None, **schedule_authority(context), **_mark(context)})
-    changes[AUTHOR] = msgspec.to_builtins(author_of(context))
+    changes[AUTHOR] = msgspec.to_builtins(weaker_author(author_of_schedule(row), author_of(context)))
     if "input" in changes:
         await _check_start(context, row.workflow_name, changes["input"])
     record = _recorded(context)

@@ -15,11 +15,13 @@ from functools import partial
 from types import MappingProxyType
 
 from penstock.base import limits
-from penstock.base.errors import Rejected
+from penstock.base.errors import Denied, Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.base.scopes import missing_scope
 from penstock.definitions.reached import Reached
 from penstock.definitions.source.findings import nearest
 from penstock.governance.approvals import value_digest
+from penstock.governance.authorship import acts_as_agent, agents_behind
 from penstock.governance.holds import Approval
 from penstock.graph.parameters.answers import output_schema
 from penstock.graph.parameters.schemas import parameters_schema
@@ -30,6 +32,7 @@ from penstock.operations.catalogue.capability import QUERY, Annotations, Authori
 from penstock.operations.catalogue.exposure import ExposedGraph
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.permissions.authorship import refuse_proposed
+from penstock.operations.permissions.weaker import scopes_of_author
 from penstock.operations.stored_queries.access import graph_store, opened_graph, view_at
 from penstock.operations.stored_queries.checking import CheckedGraph, checked_at, checked_graph
 from penstock.operations.stored_queries.definitions import GRAPHS, GraphDefinition, StoredQuery, definition_of
@@ -167,6 +170,7 @@ def query_capability(
         governance=Governance(
             risk="medium" if checked.is_mutation else "low",
             scopes=scopes,
+            authors=agents_behind(query.author),
             bucket="write" if checked.is_mutation else "read",
         ),
         handler=partial(_change, graph_id, query.name) if checked.is_mutation else partial(_read, row, query, checked),
@@ -270,12 +274,25 @@ async def _approvals(graph_id: str, context: Context, given: QueryCall) -> tuple
     return await branch_approvals(context, graph_id, given.branch or MAIN)
 
 
+async def _refuse_by_author(context: Context, query: StoredQuery, what: str) -> None:
+    """Refuse a query that is only proposed, and one of an agent that lacks a scope which running it needs."""
+    services, author = context.services, query.author
+    refuse_proposed(services, author, what)
+    if author is None or not acts_as_agent(author) or not services.holds.authorship.enforced:
+        return
+    scopes = await scopes_of_author(services, author, context.tenant)
+    if (missing := missing_scope(scopes, context.capability.governance.scopes)) is not None:
+        message = f"{author.principal} wrote the {what} and does not have the scope {missing}, which running it needs"
+        hint = "a person with that scope stores the query as it is, and answers for it"
+        raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
+
+
 async def _read(
     row: GraphRow, query: StoredQuery, checked: CheckedQuery, context: Context, given: QueryCall
 ) -> ReadAnswer:
     """Read the version that is asked for. A snapshot may have an earlier schema, which the query has to fit as well."""
     services = context.services
-    refuse_proposed(services, query.author, f"query {row.ref.name}/{query.name}")
+    await _refuse_by_author(context, query, f"query {row.ref.name}/{query.name}")
     store = graph_store(services)
     view = await view_at(store, row.ref, given.branch, given.snapshot)
     if view.schema_version != row.schema_version:
@@ -287,7 +304,8 @@ async def _change(graph_id: str, name: str, context: Context, given: QueryCall) 
     """Change the graph by the query as it is stored now."""
     graph = await opened_graph(context, graph_id)
     stored = graph.definition.by_name.get(name)
-    refuse_proposed(context.services, None if stored is None else stored.author, f"query {graph_id}/{name}")
+    if stored is not None:
+        await _refuse_by_author(context, stored, f"query {graph_id}/{name}")
     checked = checked_graph(context.services, graph.row, graph.definition)
     query = checked.queries.get(name)
     if query is None:

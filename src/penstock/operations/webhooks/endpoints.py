@@ -19,12 +19,15 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, LimitExceeded, NotFound, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import parse_native_duration_ms
+from penstock.governance.authorship import weaker_author
 from penstock.governance.webhook_signatures import endpoint_secret, secret_text
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Revealed, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Services
+from penstock.operations.permissions.authorship import author_of
+from penstock.operations.runs.proposals import proposals_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.operations.webhooks.addresses import checked_url
 from penstock.operations.webhooks.views import (
@@ -76,7 +79,7 @@ def _endpoint(context: Context, given: EndpointBody) -> Endpoint:
 def _with_secret(context: Context, row: ResourceRow, version: int) -> Reply[NewEndpoint]:
     """Return the reply with the secret. Only what the secret is derived from is stored for a repeated call."""
     secret = secret_text(endpoint_secret(context.services.pepper, row.tenant, row.resource_id, version))
-    view = endpoint_view(row)
+    view = endpoint_view(context.services, row)
     return Reply(
         value=NewEndpoint(secret=secret, webhook=view),
         kept={"derived_from": [row.tenant, row.resource_id, version], "webhook": to_builtins(view)},
@@ -167,7 +170,7 @@ async def webhook_get(context: Context, given: OneEndpoint) -> Reply[EndpointVie
     Where events go and which; never the secret.
     """
     row = await _ENDPOINTS.find(context, given.endpoint_id)
-    return Reply(value=endpoint_view(row), etag=row.etag)
+    return Reply(value=endpoint_view(context.services, row), etag=row.etag)
 
 
 @operation(
@@ -183,7 +186,11 @@ async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
     The addresses that events are sent to. The addresses that start workflows are listed by trigger.list.
     """
     page = await _ENDPOINTS.page(context, limit=given.limit, cursor=given.cursor)
-    return EndpointPage(items=[endpoint_view(row) for row in page.rows], next_cursor=page.next_cursor)
+    return EndpointPage(
+        items=[endpoint_view(context.services, row) for row in page.rows],
+        next_cursor=page.next_cursor,
+        proposals=await proposals_of(context, "webhook", cursor=given.cursor),
+    )
 
 
 @operation(
@@ -228,7 +235,7 @@ async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[Endpo
             disabled_because=None if given.enabled else known.disabled_because,
         )
         row = _row(context, given.endpoint_id, changed, was)
-        reply = Reply(value=endpoint_view(row), etag=row.etag)
+        reply = Reply(value=endpoint_view(context.services, row), etag=row.etag)
         try:
             # Members that stay are those just read: storing them must not bring back a secret that was rotated
             # meanwhile.
@@ -285,7 +292,8 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
         secret_version=known.secret_version + 1,
         previous_until=context.now_ms() + overlap_ms if overlap_ms else None,
     )
-    row = _row(context, given.endpoint_id, endpoint, was)
+    # Only the secret is another one: whoever chose the address answers for it.
+    row = replace(_row(context, given.endpoint_id, endpoint, was), author=weaker_author(was.author, author_of(context)))
     reply = _with_secret(context, row, endpoint.secret_version)
     await _store(context, row, was.etag, reply)
     return reply

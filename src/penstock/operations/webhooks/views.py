@@ -13,6 +13,8 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.ids import id_for_callers
 from penstock.operations.catalogue.fields import Cursor, IfMatch, Limit, WorkflowId, instant
+from penstock.operations.gate.context import Services
+from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view
 from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
 from penstock.runtime.webhooks.endpoints import endpoint_of
 from penstock.runtime.webhooks.events import ENDINGS, EVENT_TYPES, EventType
@@ -145,6 +147,8 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
+    """Who wrote it, and whether anything is sent."""
     execution_id: str | None = None
     """The execution that it is told of, if it is told of one only."""
 
@@ -161,6 +165,8 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[EndpointView]
     next_cursor: str | None
+    proposals: list[ProposalView] = []
+    """Held calls that would store one; on the first page."""
 
 
 class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +193,7 @@ class DeliveryPageView(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-def endpoint_view(row: ResourceRow) -> EndpointView:
+def endpoint_view(services: Services, row: ResourceRow) -> EndpointView:
     """Return a webhook as callers see it."""
     endpoint = endpoint_of(row)
     told = endpoint.notification
@@ -206,6 +212,7 @@ def endpoint_view(row: ResourceRow) -> EndpointView:
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),
         updated_by=row.updated_by,
+        author=author_view(services, row.author),
         execution_id=None if told is None else id_for_callers(row.tenant, told.run_id),
     )
 

@@ -33,6 +33,7 @@ from penstock.operations.permissions.starting import (
     found_definition,
 )
 from penstock.operations.permissions.witnesses import workflow_witness
+from penstock.operations.runs.proposals import proposals_of
 from penstock.operations.workflows.documents import checked_document, compiled, document_of
 from penstock.operations.workflows.references import reference_warnings
 from penstock.operations.workflows.storing import check_version, put_workflow, refuse_existing, version_impact
@@ -142,14 +143,14 @@ async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[Work
 
 def _created(context: Context, warnings: Sequence[Finding], row: DefinitionRow) -> Reply[WorkflowView]:
     return Reply(
-        value=view_of(row, context.services.signatures, warnings),
+        value=view_of(row, context.services, warnings),
         etag=row.hash,
         location=f"/workflows/{quote(row.name, safe='')}",
     )
 
 
 def _changed(context: Context, warnings: Sequence[Finding], row: DefinitionRow) -> Reply[WorkflowView]:
-    return Reply(value=view_of(row, context.services.signatures, warnings), etag=row.hash)
+    return Reply(value=view_of(row, context.services, warnings), etag=row.hash)
 
 
 @operation(
@@ -167,7 +168,7 @@ async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowVi
     Returns the document, the schemas of input and output, and the hash of the version. Older versions by their hash.
     """
     row = await found_definition(context, given.workflow_id, given.hash)
-    return Reply(value=view_of(row, context.services.signatures), etag=row.hash)
+    return Reply(value=view_of(row, context.services), etag=row.hash)
 
 
 @operation(
@@ -186,7 +187,11 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     page = await context.services.store.list_definitions(
         tenant=context.tenant, prefix=given.prefix, limit=given.limit, cursor=given.cursor
     )
-    return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
+    return WorkflowPage(
+        items=[summary_of(row, context.services) for row in page.rows],
+        next_cursor=page.next_cursor,
+        proposals=await proposals_of(context, "workflow", cursor=given.cursor, prefix=given.prefix),
+    )
 
 
 async def _next_version(context: Context, given: UpdateWorkflow) -> Workflow:
@@ -335,7 +340,7 @@ async def workflow_versions(context: Context, given: WorkflowVersions) -> Workfl
     page = await context.services.store.definition_versions(
         given.workflow_id, tenant=context.tenant, limit=given.limit, cursor=given.cursor
     )
-    return WorkflowPage(items=[summary_of(row) for row in page.rows], next_cursor=page.next_cursor)
+    return WorkflowPage(items=[summary_of(row, context.services) for row in page.rows], next_cursor=page.next_cursor)
 
 
 @operation(

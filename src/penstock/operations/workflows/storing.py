@@ -12,18 +12,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.base.errors import Conflict, Denied, NotFound
-from penstock.base.json import JsonObject
+from penstock.base.errors import Conflict, Denied, NotFound, Rejected
+from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
+from penstock.definitions.reached import Reached, reached_by, touched_by
 from penstock.definitions.start_needs import start_needs
+from penstock.governance.authorship import weaker_author
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.holds import HoldRequired, facts_of
 from penstock.operations.permissions.agent_names import refuse_agent_name
-from penstock.operations.permissions.authorship import author_of
-from penstock.operations.permissions.reach import reached_from, written_by
+from penstock.operations.permissions.authorship import author_of, written_by
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
 from penstock.operations.permissions.starting import first_missing, needs_of, protecting_version, scopes_to_start
 from penstock.operations.runs.tool_schemas import governance_of, object_at
@@ -55,16 +56,22 @@ __all__ = [
 ]
 
 
+_SHOWN_MAX = 200
+"""Nobody reads a longer list; the document itself is shown beside it."""
+
+
 async def put_workflow(
     context: Context,
     workflow: Workflow,
     *,
     expected_hash: str | AnyHash | None,
     answer: Callable[[DefinitionRow], Reply[Any]] | None = None,
+    changes: DefinitionRow | None = None,
 ) -> DefinitionRow:
     """Store a version and update its schedules; raise Conflict if another change was faster.
 
-    `answer` makes the call's answer from the version; it is stored with the version.
+    `answer` makes the call's answer from the version; it is stored with the version. `changes` is the version of which
+    the call changes a part: whoever wrote the rest of it answers for that.
     """
     services = context.services
     await check_version(context, workflow)
@@ -78,7 +85,7 @@ async def put_workflow(
         workflow,
         tenant=context.tenant,
         created_by=context.principal.id,
-        author=author_of(context),
+        author=author_of(context) if changes is None else weaker_author(changes.author, author_of(context)),
         expected_hash=expected_hash,
         call=call,
     )
@@ -127,12 +134,51 @@ async def version_impact(context: Context, workflow: Workflow) -> JsonObject:
         "workflow": workflow.name,
         "hash": workflow.hash,
         "written_by": written_by(context),
-        "reaches": list(await reached_from(context.services, context.tenant, workflow.document)),
+        "reaches": await _reaches(context, workflow),
     }
     if before is not None:
         found = await asyncio.to_thread(compare.diff_documents, before.document, workflow.document)
         impact["diff"] = found.to_json()
     return impact
+
+
+async def _reaches(context: Context, workflow: Workflow) -> list[JsonValue]:
+    """Return what runs of a version can reach, directly and through what it names: kinds, names and risks."""
+    direct = reached_by(workflow.document)
+    found: dict[tuple[str, str], JsonObject] = {}
+    documents = [workflow.document]
+    for name in await _followed(context, direct):
+        kind, _, rest = name.partition(":")
+        found[kind, rest] = {"kind": kind, "name": rest}
+        row = None if kind != "workflow" else await _reached_version(context, rest)
+        if row is not None:
+            documents.append(row.document)
+            if isinstance(risk := needs_of(context.services, row).governance.get("risk"), str):
+                found[kind, rest]["risk"] = risk
+    called = [("operation", item.name) for item in direct if item.arguments is not None]
+    for kind, name in (*called, *(item for document in documents for item in touched_by(document))):
+        found[kind, name] = {"kind": kind, "name": name}
+    return list[JsonValue](found[key] for key in sorted(found))[:_SHOWN_MAX]
+
+
+async def _followed(context: Context, direct: tuple[Reached, ...]) -> list[str]:
+    """Return the names that a version leads to; only those in its own document if they are too many to follow."""
+    reach = None if context.holds is None else context.holds.reach
+    own = [item.name for item in direct if item.arguments is None]
+    if reach is None:
+        return own
+    try:
+        return list(await reach(context.tenant, direct))
+    except Rejected:  # whoever starts it is told so
+        return own
+
+
+async def _reached_version(context: Context, rest: str) -> DefinitionRow | None:
+    name, _, pin = rest.partition("@")
+    store = context.services.store
+    if pin:
+        return await store.definition(pin, tenant=context.tenant)
+    return await store.definition_named(name, tenant=context.tenant)
 
 
 def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conflict:

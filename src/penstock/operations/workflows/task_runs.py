@@ -30,13 +30,14 @@ from penstock.operations.catalogue.fields import WorkflowId
 from penstock.operations.catalogue.reaching import argument, named
 from penstock.operations.catalogue.reasons import SIGNATURE_ERRORS
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.authorship import RunMarks, author_of, marks_of
 from penstock.operations.registered_tools.generated import built, register_generated, started_reply, store_generated
 from penstock.operations.runs.fields import ChosenId, Labels, Wait
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.starting import ExecuteWorkflow, find_startable
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.operations.workflows.tasks import Task, TaskId
-from penstock.runtime.chains import BY_AGENT
+from penstock.runtime.chains import VERSION_LABEL
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = ["OPERATIONS"]
@@ -96,13 +97,16 @@ async def task_define(context: Context, given: DefineTask) -> DefinedTask:
     return DefinedTask(hash=workflow.hash)
 
 
-async def _source(context: Context, given: ExecuteTask) -> tuple[JsonObject, JsonObject]:
-    """Return the node, and the document that it is in; an empty one for a node of its own."""
+async def _source(context: Context, given: ExecuteTask) -> tuple[JsonObject, JsonObject, RunMarks]:
+    """Return the node, the document that it is in, and who wrote it.
+
+    The document is empty for a node of its own, whose author is whoever sends it.
+    """
     if given.task is not None:
         if given.workflow_id is not None or given.task_id is not None:
             message = "send `task`, or `workflow_id` and `task_id`, not both"
             raise Rejected("INVALID_ARGUMENTS", message, "a node of its own belongs to no workflow")
-        return given.task, {}
+        return given.task, {}, marks_of(author_of(context))
     if given.workflow_id is None or given.task_id is None:
         message = "`workflow_id` and `task_id` are needed, or `task`"
         raise Rejected("INVALID_ARGUMENTS", message, "name a node, or send one")
@@ -110,7 +114,9 @@ async def _source(context: Context, given: ExecuteTask) -> tuple[JsonObject, Jso
     nodes = row.document.get("nodes")
     for node in nodes if isinstance(nodes, list) else []:
         if isinstance(node, dict) and node.get("id") == given.task_id:
-            return node, row.document
+            marks = marks_of(row.author)
+            labels = {**marks.labels, VERSION_LABEL: row.hash} if marks.labels else {}
+            return node, row.document, marks._replace(labels=labels)
     message = f"{row.name} has no task {given.task_id}"
     raise NotFound("TASK_NOT_FOUND", message, "list them with task.list")
 
@@ -235,7 +241,7 @@ async def task_execute(context: Context, given: ExecuteTask) -> Reply[ExecutionH
     `input`, `state` and `results` of the call. Nothing that comes before it in its workflow happens, approvals
     included. Starts a durable execution and answers with a handle at once; with `sync` it waits for a bounded time.
     """
-    node, whole = await _source(context, given)
+    node, whole, marks = await _source(context, given)
     document = await _checked(context, node, whole)
     workflow = built(document)
     define: tuple[str, JsonObject] = (_DEFINE, {"task": str(document["title"]), "document": document})
@@ -250,9 +256,7 @@ async def task_execute(context: Context, given: ExecuteTask) -> Reply[ExecutionH
         execution_id=given.execution_id,
         labels=given.labels,
     )
-    # Whoever sends a node is its author.
-    by_agent = context.request.by_agent and context.services.holds.authorship.enforced
-    return await started_reply(context, start, workflow.hash, dict(BY_AGENT) if by_agent else None)
+    return await started_reply(context, start, workflow.hash, marks)
 
 
 OPERATIONS: tuple[Capability, ...] = (task_execute, task_define)

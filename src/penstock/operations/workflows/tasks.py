@@ -190,7 +190,7 @@ async def _with_nodes(
         message = f"{row.name} was changed in between: its newest version is {row.hash}"
         raise Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
     workflow = await _version_with(context, row, nodes)
-    return answer(await put_workflow(context, workflow, expected_hash=row.hash, answer=answer))
+    return answer(await put_workflow(context, workflow, expected_hash=row.hash, answer=answer, changes=row))
 
 
 @operation(

@@ -15,7 +15,9 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.source.findings import Finding
 from penstock.operations.catalogue.fields import Cursor, IfMatch, Limit, WorkflowId, instant
-from penstock.runtime.host.signatures import SignatureTrust, SignatureVerdict
+from penstock.operations.gate.context import Services
+from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view
+from penstock.runtime.host.signatures import SignatureVerdict
 from penstock.runtime.ports.runs import DefinitionRow
 
 __all__ = [
@@ -75,6 +77,8 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     document: dict[str, Any]
     input_schema: dict[str, Any] | None
     output_schema: dict[str, Any] | None
+    author: AuthorView | None = None
+    """Who wrote the version, and whether it takes effect."""
     signature: SignatureView | None = None
     """Whether it is signed with a trusted key; None where signatures are not looked at."""
     warnings: list[FindingView] | None = None
@@ -90,6 +94,8 @@ class WorkflowSummary(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None
     description: str | None
     created_at: str | None
+    author: AuthorView | None = None
+    """Who wrote the version, and whether it takes effect."""
 
 
 class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +103,8 @@ class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[WorkflowSummary]
     next_cursor: str | None
+    proposals: list[ProposalView] = []
+    """Held calls that would store one; on the first page."""
 
 
 class FindingView(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,9 +231,9 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     skipped: list[str]
 
 
-def view_of(row: DefinitionRow, trust: SignatureTrust, warnings: Sequence[Finding] = ()) -> WorkflowView:
+def view_of(row: DefinitionRow, services: Services, warnings: Sequence[Finding] = ()) -> WorkflowView:
     """Return a stored definition as callers see it."""
-    document = row.document
+    document, trust = row.document, services.signatures
     return WorkflowView(
         id=row.name,
         version=row.version,
@@ -237,6 +245,7 @@ def view_of(row: DefinitionRow, trust: SignatureTrust, warnings: Sequence[Findin
         document=document,
         input_schema=_schema(document, "input"),
         output_schema=_schema(document, "output"),
+        author=author_view(services, row.author),
         signature=None if trust.mode == "off" else _signature(trust.verdict(document, row.hash)),
         warnings=[finding_view(item) for item in warnings] or None,
     )
@@ -258,7 +267,7 @@ def _schema(document: JsonObject, name: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def summary_of(row: DefinitionRow) -> WorkflowSummary:
+def summary_of(row: DefinitionRow, services: Services) -> WorkflowSummary:
     """Return a stored definition as an item of a list."""
     return WorkflowSummary(
         id=row.name,
@@ -267,6 +276,7 @@ def summary_of(row: DefinitionRow) -> WorkflowSummary:
         title=_text(row.document, "title"),
         description=_text(row.document, "description"),
         created_at=instant(row.created_at),
+        author=author_view(services, row.author),
     )
 
 

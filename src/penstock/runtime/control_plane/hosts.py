@@ -141,6 +141,10 @@ async def _refuse_nothing(workflow: Workflow) -> Refused | None:
     return None
 
 
+async def _mark_nothing(workflow: Workflow) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(slots=True)
 class HostControl:
     """A host behind the host port: the host performs work, this object only watches. It is limited to one tenant."""
@@ -161,6 +165,8 @@ class HostControl:
     """The record of the call that is made through this object, stored with what it changes."""
     author: Author | None = None
     """Who writes the definitions that are stored here, if known."""
+    stored: Callable[[Workflow], Awaitable[Mapping[str, str]]] = field(default=_mark_nothing)
+    """Called when a definition is stored whose run starts now; returns further labels of the run."""
 
     @property
     def _principal(self) -> str | None:
@@ -187,7 +193,7 @@ class HostControl:
         await self.host.register(
             workflow, tenant=self.tenant, created_by=self._principal, author=self.author, call=lambda row: record
         )
-        labels = dict(self.labels)
+        labels = {**self.labels, **await self.stored(workflow)}
         theirs = replace(given, started_by=self._principal, starter=self._initiator, untrusted=self.untrusted)
         return await self.host.start(
             theirs, workflow_hash=workflow.hash, tenant=self.tenant, labels=labels, call=self.call

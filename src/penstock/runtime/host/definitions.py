@@ -6,7 +6,7 @@ Above it: `EmbeddedHost`. Below it: the definitions of a `RunStore`, the builder
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,12 @@ from penstock.governance.authorship import (
     PROPOSED_HINT,
     Author,
     AuthorshipRules,
-    acts_as_agent,
+    agents_behind,
     is_proposed,
     proposed_message,
     takes_over,
 )
-from penstock.runtime.chains import BY_AGENT
+from penstock.runtime.chains import BY_AGENT, SENT_LABEL
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
@@ -84,8 +84,8 @@ class StoredWorkflows:
     """Whose definitions are stored and started."""
     authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
     """Whose definitions have to be accepted before they are started. A gate sets it."""
-    _accepted: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """Whether an agent wrote a version that may be started, by tenant and hash: an accepted version stays accepted."""
+    _accepted: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """The agents that wrote a version which may be started, by tenant and hash: an accepted version stays accepted."""
     _workflows: dict[str, Workflow] = field(default_factory=dict)
 
     async def register(
@@ -138,10 +138,12 @@ class StoredWorkflows:
         """Start no version from now on that has to be accepted by these rules, and is not."""
         self.authorship = rules
 
-    async def start_refusal(self, workflow: Workflow, tenant: str) -> Refused | None:
+    async def start_refusal(
+        self, workflow: Workflow, tenant: str, labels: Mapping[str, str] | None = None
+    ) -> Refused | None:
         """Why no run of a definition may be started in a tenant: who signed it, or who wrote it; None if one may."""
         refused = None if self.trust.mode == "off" else await self.untrusted(workflow)
-        if refused is None and self.authorship.enforced:
+        if refused is None and self.authorship.enforced and (labels or {}).get(SENT_LABEL) != workflow.hash:
             return await self.proposed(workflow, tenant)
         return refused
 
@@ -171,13 +173,17 @@ class StoredWorkflows:
         stored = await self.store.definition(workflow.hash, tenant=tenant)
         if len(self._accepted) >= limits.ACCEPTED_VERSIONS_KEPT:
             self._accepted.clear()
-        self._accepted[tenant, workflow.hash] = stored is not None and acts_as_agent(stored.author)
+        self._accepted[tenant, workflow.hash] = () if stored is None else agents_behind(stored.author)
         return None
 
     def with_author(self, labels: dict[str, str] | None, workflow: Workflow, tenant: str) -> dict[str, str]:
         """Return the labels of a run that `start_refusal` lets start; they tell whether an agent wrote its version."""
-        by_agent = self.authorship.enforced and self._accepted.get((tenant, workflow.hash), False)
+        by_agent = self.agents_behind(workflow, tenant)
         return {**(labels or {}), **BY_AGENT} if by_agent else labels or {}
+
+    def agents_behind(self, workflow: Workflow, tenant: str) -> tuple[str, ...]:
+        """Return the agents that wrote a version which `start_refusal` lets start, and who is behind them."""
+        return self._accepted.get((tenant, workflow.hash), ()) if self.authorship.enforced else ()
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """Return the newest definition of a tenant's workflow name."""

@@ -28,6 +28,7 @@ from penstock.base.json import JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.expressions import Evaluated, EvaluationFailed, Evaluator, Expression, InProcessEvaluator
 from penstock.definitions.schemas.compiled import CompiledSchema, Violation
+from penstock.engine.approved import with_authors
 from penstock.engine.effects import Effect
 from penstock.engine.inputs import FORWARDED_TO_SUCCESSOR, ContinueRun, Input, StartRun
 from penstock.engine.outcomes import Accepted, Decision, Refused
@@ -135,8 +136,10 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
-        if (refused := await self.start_refusal(workflow, given.tenant)) is not None:
+        if (refused := await self.start_refusal(workflow, given.tenant, labels)) is not None:
             return refused
+        if behind := self.agents_behind(workflow, given.tenant):
+            given = replace(given, starter=with_authors(given.starter, behind))
         decision = self._decider.try_decide(workflow, _NOTHING, given)
         decision = decision or await self._decider.decide(workflow, _NOTHING, given)
         if isinstance(decision, Refused):
@@ -313,7 +316,7 @@ class EmbeddedHost(StoredWorkflows):
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
-        if (refused := await self.start_refusal(workflow, state.tenant)) is not None:
+        if (refused := await self.start_refusal(workflow, state.tenant, labels)) is not None:
             return refused
         at = self.clock.now_ms()
         # Stored in the same transaction: a crash in between would leave a run that no process continues.

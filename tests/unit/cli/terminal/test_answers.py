@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from penstock.base.json import JsonValue
+from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.terminal.answers import print_answer, print_event
 from penstock.client.events import StreamEvent
 
@@ -99,3 +99,37 @@ def test_nothing_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None
 def test_an_event_is_one_line(event: StreamEvent, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_event(event)
     assert shown(capsys) == f"{words}\n"
+
+
+def test_who_wrote_something_is_told_in_words_with_the_draft(capsys: pytest.CaptureFixture[str]) -> None:
+    robot: JsonObject = {"principal": "key:robot", "kind": "agent", "accepted_by": [], "by_model": False, "look": None}
+    items: list[JsonValue] = [
+        {"id": "a", "author": {**robot, "status": "proposed", "draft_id": None}},
+        {"id": "b", "author": {**robot, "status": "accepted", "draft_id": "r_1"}},
+        {"id": "c", "author": {**robot, "principal": "os:ada", "status": "trusted", "draft_id": None}},
+        {"id": "d", "author": None},
+    ]
+    print_answer({"items": items, "next_cursor": None, "proposals": []})
+    shown = capsys.readouterr().out
+    assert "proposed by key:robot" in shown
+    assert "accepted, by key:robot, draft r_1" in shown
+    assert "os:ada" in shown
+    assert "{" not in shown
+    assert "proposals" not in shown
+
+
+def test_proposals_come_after_a_list_with_the_command_that_looks_at_them(capsys: pytest.CaptureFixture[str]) -> None:
+    proposal: JsonValue = {
+        "draft_id": "r_1",
+        "operation": "workflow.create",
+        "name": "greet",
+        "proposed_by": "key:robot",
+        "proposed_at": "2026-01-01T00:00:00Z",
+        "look": "/drafts/r_1",
+    }
+    print_answer({"items": [], "next_cursor": None, "proposals": [proposal]})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "nothing to list"
+    assert lines[1] == "proposed, not stored yet; look at one with `penstock draft review DRAFT_ID`:"
+    assert lines[2].split() == ["draft_id", "operation", "name", "proposed_by", "proposed_at"]
+    assert "r_1" in lines[3]

@@ -53,7 +53,7 @@ def test_a_wrong_secret_under_a_known_id_says_no_more_than_an_unknown_id(open_ca
 def test_a_revoked_key_fails_on_the_very_next_call(open_caller: OpenGate) -> None:
     async def test(caller: Caller) -> None:
         holder = await caller.new_caller("workflow:read")
-        assert await holder.call("workflow.list") == {"items": [], "next_cursor": None}
+        assert (await holder.call("workflow.list"))["items"] == []
         key_id = (await caller.call("key.list"))["items"][0]["id"]
         await caller.call("key.revoke", key_id=key_id)
         assert (await holder.refusal("workflow.list")).code == "KEY_REVOKED"

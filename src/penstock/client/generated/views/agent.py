@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.client.generated.views.execution import ErrorView, HeldView, QuestionView
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
 
 __all__ = [
     "AgentCardView",
@@ -102,6 +103,7 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
     source: str = "registry"
     """Who has it: the registry, or the settings."""
     protocol: str | None = None
@@ -113,6 +115,7 @@ class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[AgentView]
     next_cursor: str | None
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)
 
 
 class MessageResult(msgspec.Struct, frozen=True, kw_only=True):

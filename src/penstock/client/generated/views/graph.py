@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
+
 __all__ = [
     "BranchDifference",
     "BranchGone",
@@ -292,6 +294,7 @@ class QueryView(msgspec.Struct, frozen=True, kw_only=True):
     params: list[ParameterView]
     source: str | None = None
     problem: str | None = None
+    author: AuthorView | None = None
 
 
 class QueryCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,6 +309,7 @@ class QueryList(msgspec.Struct, frozen=True, kw_only=True):
     """The queries that the caller may run."""
 
     queries: list[QueryView]
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)
 
 
 class QueryPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
+
 __all__ = ["ModelPage", "ModelPrices", "ModelUseLimits", "ModelView"]
 
 
@@ -63,6 +65,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,3 +73,4 @@ class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[ModelView]
     next_cursor: str | None
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)

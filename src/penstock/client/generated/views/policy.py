@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
+
 __all__ = [
     "CheckedPolicy",
     "ExplainedCall",
@@ -82,6 +84,7 @@ class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
     problems: list[PolicyProblemView] = msgspec.field(default_factory=list)
 
 
@@ -91,6 +94,7 @@ class PolicyList(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None
     server: list[PolicyView]
     items: list[PolicyDocument]
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)
 
 
 class ReplayedCall(msgspec.Struct, frozen=True, kw_only=True):

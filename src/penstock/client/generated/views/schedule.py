@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.client.generated.views.execution import ExecutionSummary
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
 
 __all__ = ["SchedulePage", "SchedulePreview", "ScheduleRefusal", "ScheduleView", "ScheduledTime"]
 
@@ -35,6 +36,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     next_at: str | None
     last_run: ExecutionSummary | None
     made_by: str | None = None
+    author: AuthorView | None = None
     refused: ScheduleRefusal | None = None
 
 
@@ -43,6 +45,7 @@ class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[ScheduleView]
     next_cursor: str | None
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)
 
 
 class ScheduledTime(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
+
 __all__ = ["SchemaPage", "SchemaVersion", "SchemaView"]
 
 
@@ -23,6 +25,7 @@ class SchemaView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
     version: int
     versions: list[int]
 
@@ -32,6 +35,7 @@ class SchemaPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[SchemaView]
     next_cursor: str | None
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)
 
 
 class SchemaVersion(msgspec.Struct, frozen=True, kw_only=True):

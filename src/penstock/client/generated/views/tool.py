@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
+
 __all__ = ["ToolAnnotations", "ToolGovernance", "ToolPage", "ToolRequest", "ToolView"]
 
 
@@ -87,6 +89,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
 
 
 class ToolPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,3 +97,4 @@ class ToolPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[ToolView]
     next_cursor: str | None
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.client.generated.views.workflow import AuthorView, ProposalView
+
 __all__ = ["EndpointPage", "EndpointView", "NewEndpoint"]
 
 
@@ -24,6 +26,7 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str | None
     updated_at: str | None
     updated_by: str | None
+    author: AuthorView | None = None
     execution_id: str | None = None
 
 
@@ -32,6 +35,7 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[EndpointView]
     next_cursor: str | None
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)
 
 
 class NewEndpoint(msgspec.Struct, frozen=True, kw_only=True):

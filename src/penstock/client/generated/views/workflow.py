@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "AuthorView",
     "Bundle",
     "Difference",
     "Drawing",
@@ -14,6 +15,7 @@ __all__ = [
     "DrawnRoute",
     "FindingView",
     "Imported",
+    "ProposalView",
     "SignatureView",
     "SimulatedRun",
     "TestReport",
@@ -23,6 +25,18 @@ __all__ = [
     "WorkflowSummary",
     "WorkflowView",
 ]
+
+
+class AuthorView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wrote a version, and whether it takes effect."""
+
+    principal: str
+    kind: str
+    status: str
+    by_model: bool = False
+    accepted_by: list[str] = msgspec.field(default_factory=list)
+    draft_id: str | None = None
+    look: str | None = None
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +101,17 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     skipped: list[str]
 
 
+class ProposalView(msgspec.Struct, frozen=True, kw_only=True):
+    """A held call that stores a version once a person accepts it."""
+
+    draft_id: str
+    operation: str
+    name: str | None
+    proposed_by: str | None
+    proposed_at: str | None
+    look: str
+
+
 class SignatureView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a workflow is signed with a trusted key."""
 
@@ -141,6 +166,7 @@ class WorkflowSummary(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None
     description: str | None
     created_at: str | None
+    author: AuthorView | None = None
 
 
 class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +174,7 @@ class WorkflowPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[WorkflowSummary]
     next_cursor: str | None
+    proposals: list[ProposalView] = msgspec.field(default_factory=list)
 
 
 class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,5 +190,6 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     document: dict[str, Any]
     input_schema: dict[str, Any] | None
     output_schema: dict[str, Any] | None
+    author: AuthorView | None = None
     signature: SignatureView | None = None
     warnings: list[FindingView] | None = None

@@ -23,6 +23,11 @@ async def listing(visit: Visit) -> Shown:
     page = await visit.call(
         "schedule.list", workflow_id=workflow_id or None, cursor=cursor or None, limit=limits.CONSOLE_ROWS
     )
-    given = {"section": "schedules", "schedules": page["items"], "more": page["next_cursor"]}
+    given = {
+        "section": "schedules",
+        "schedules": page["items"],
+        "more": page["next_cursor"],
+        "proposals": page["proposals"],
+    }
     given["key_names"] = await key_names(visit, (item["made_by"] for item in page["items"]))
     return Page("schedules/listing.html", {**given, "workflow_id": workflow_id})

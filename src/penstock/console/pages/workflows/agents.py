@@ -15,6 +15,7 @@ async def listing(visit: Visit) -> Shown:
     prefix, cursor = visit.query.text("prefix"), visit.query.text("cursor")
     page = await visit.call("agent.list", prefix=prefix or None, cursor=cursor or None, limit=limits.CONSOLE_ROWS)
     given = {"section": "agents", "agents": page["items"], "more": page["next_cursor"], "prefix": prefix}
+    given["proposals"] = page["proposals"]
     return Page("agents/listing.html", given)
 
 

@@ -20,6 +20,7 @@ async def listing(visit: Visit) -> Shown:
     prefix, cursor = visit.query.text("prefix"), visit.query.text("cursor")
     page = await visit.call("workflow.list", prefix=prefix or None, cursor=cursor or None, limit=limits.CONSOLE_ROWS)
     given = {"section": "workflows", "workflows": page["items"], "more": page["next_cursor"], "prefix": prefix}
+    given["proposals"] = page["proposals"]
     return Page("workflows/listing.html", given)
 
 
@@ -48,8 +49,15 @@ async def workflow(visit: Visit) -> Shown:
             "switched_off": _switched_off(shown["document"]),
             "triggers": await part(visit, "trigger.list", workflow_id=workflow_id),
             "key_names": await key_names(visit, [shown["created_by"]]),
+            "proposals": await _proposals(visit, workflow_id),
         },
     )
+
+
+async def _proposals(visit: Visit, workflow_id: str) -> list[dict[str, Any]]:
+    """Return the held calls that would store another version of a workflow."""
+    page = (await part(visit, "workflow.list", prefix=workflow_id, limit=1)).value or {"proposals": []}
+    return [item for item in page["proposals"] if item["name"] == workflow_id]
 
 
 def _common(tab: str, shown: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from secrets import token_hex
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
+from msgspec.structs import replace
+
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
@@ -52,6 +54,7 @@ class ApiExecutor:
         self._http = http
         self._guard: ToolGuard = guard or NoGuard()
         self._rules = rules or {}
+        self._configs = apis  # read for every call: secrets are filled in when an API is first called
         self._sources = {name: ApiSource(name, config, http.transport) for name, config in apis.items()}
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
@@ -73,8 +76,10 @@ class ApiExecutor:
         wrong = _wrong_arguments(operation, arguments)
         if wrong is not None:
             return ActivityError(f"{server}/{tool}: {wrong}", "INVALID_ARGUMENTS", retryable=False)
-        source = self._sources[server]
-        outcome = await self._http.send(call, lambda: _plan(call, source.config, operation, base_url, arguments))
+        api = self._configs[server]
+        # The document may name the address, and whoever serves it may change that.
+        call = replace(call, secret_hosts=api.secret_hosts)
+        outcome = await self._http.send(call, lambda: _plan(call, api, operation, base_url, arguments))
         return _result(operation, call, arguments, outcome)
 
     async def look(self, server: str) -> None:

@@ -37,6 +37,8 @@ class ApiConfig:
     base_url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secret_hosts: tuple[str, ...] | None = None
+    """The hosts that the secrets in headers and query may be sent to; None if none of them is bound."""
     overrides: Mapping[str, OperationOverride] = field(default_factory=dict)
     timeout_ms: int | None = None
     output_schemas: bool = False
