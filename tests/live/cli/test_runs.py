@@ -144,7 +144,7 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_run_still_waits(shop: Sh
 def test_a_question_is_declined_as_the_document_says(shop: Shop) -> None:
     waiting(shop)
     declined = shop.run("runs", "answer", "r1", "--decline")
-    assert (declined.returncode, "answered ask" in declined.stdout) == (0, True), declined
+    assert (declined.returncode, "declined ask" in declined.stdout) == (0, True), declined
     [given] = [item for item in history(shop, "r1") if item["name"] == "ResumeInterrupt"]
     assert given["payload"]["answer"] == {"approve": False}
 
@@ -152,7 +152,7 @@ def test_a_question_is_declined_as_the_document_says(shop: Shop) -> None:
 def test_an_answer_goes_on_when_somebody_performs_and_says_so_when_nobody_does(shop: Shop) -> None:
     waiting(shop)
     answered = shop.run("runs", "answer", "r1", "approve=true", "times=2", "--by", "ada")
-    assert (answered.returncode, answered.stdout) == (0, "answered ask; the run is now waiting_activity\n")
+    assert (answered.returncode, answered.stdout) == (0, "approved ask; the run is now waiting_activity\n")
     assert answered.stderr.strip() == NOBODY
     again = shop.json("runs", "answer", "r1", "approve=true", code=6)["error"]
     assert (again["code"], again["details"]["answered_by"]) == ("ALREADY_ANSWERED", ME)
