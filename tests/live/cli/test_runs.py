@@ -7,6 +7,8 @@ import pwd
 import signal
 from typing import Any
 
+import pytest
+
 from penstock import Penstock
 from tests.live.cli.processes import APPROVE, GATED, GREET, REFUSED, SIGNALLED, STEPS, Shop, read_until
 from tests.waiting import SECONDS_MAX
@@ -103,6 +105,16 @@ def test_a_pending_activity_is_shown_with_everything_that_doing_it_needs(shop: S
     text = shop.run("runs", "show", "r1").stdout
     assert "activity    hello (step), attempt 1" in text
     assert "idempotency key: r1/hello/1" in text
+
+
+@pytest.mark.parametrize(("word", "verb"), [("true", "approved"), ("false", "declined")])
+def test_what_was_decided_is_said_after_the_answer_and_shown_with_the_run(shop: Shop, word: str, verb: str) -> None:
+    waiting(shop)
+    said = shop.run("runs", "answer", "r1", f"approve={word}").stdout
+    assert said.startswith(f"{verb} ask; the run is now ")
+    shown = shop.run("runs", "show", "r1").stdout
+    name = shop.json("runs", "list")["items"][0]["started_by"].partition(":")[2]
+    assert f'decided     {name} {verb} "Greet you?"' in shown
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(shop: Shop) -> None:
@@ -374,7 +386,9 @@ def test_a_run_is_changed_as_the_user_of_the_machine_whatever_the_command_claims
     wanted = [f"execution.{operations.get(change[0], change[0])}" for change in changes]
     trail = [entry for entry in shop.json("audit", "list", "--limit", "100")["items"] if entry["operation"] in wanted]
     assert [entry["operation"] for entry in reversed(trail)] == wanted
-    assert {(entry["principal"], entry["surface"], entry["outcome"]) for entry in trail} == {(ME, "cli", "allowed")}
+    assert {(entry["principal"], entry["surface"]) for entry in trail} == {(ME, "cli")}
+    outcomes = {entry["operation"]: entry["outcome"] for entry in trail}
+    assert outcomes == {**dict.fromkeys(wanted, "allowed"), "execution.answer": "approved"}
     [answer] = [row["payload"] for row in history(shop, "r1") if row["name"] == "ResumeInterrupt"]
     assert (answer["answeredBy"], answer["note"]) == (ME, "ceo")
 

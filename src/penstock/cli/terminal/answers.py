@@ -62,10 +62,37 @@ def print_answer(value: JsonValue) -> None:
     if not rows:
         console_for(sys.stdout).print(Text("nothing to list", style="dim"))
         return
-    _print_table(rows)
+    _print_table([_row_for_people(row) for row in rows])
     cursor = value.get("next_cursor")
     if isinstance(cursor, str):
         console_for(sys.stdout).print(Text(f"more: --cursor {clean(cursor)}", style="dim"))
+
+
+def _row_for_people(row: JsonObject) -> JsonObject:
+    """Return an item of a list as a row: of what waits and what was decided, what somebody needs to see first."""
+    question, decision = row.get("question"), row.get("decision")
+    if isinstance(question, dict) and "decidable" in row:
+        prompt = None if row.get("draft") else question.get("prompt")
+        return {
+            "for": "you" if row["decidable"] else "others",
+            "kind": row["kind"],
+            "id": row["id"],
+            "what": row["title"] if prompt is None else f"{row['title']}: {prompt}",
+            "asked by": row.get("asked_by_name") or row.get("asked_by"),
+            "expires": row.get("expires_at"),
+        }
+    if isinstance(decision, dict) and "kind" in row:
+        prompt = decision.get("prompt") if row["kind"] == "question" else None
+        return {
+            "decision": decision["decision"],
+            "by": decision.get("name") or decision.get("by"),
+            "at": decision["at"],
+            "kind": row["kind"],
+            "what": row["title"] if prompt is None else f"{row['title']}: {prompt}",
+            "status": row["status"],
+            "id": row["id"],
+        }
+    return row
 
 
 def _print_rows(answer: JsonObject) -> None:
