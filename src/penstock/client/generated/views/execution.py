@@ -12,6 +12,7 @@ __all__ = [
     "Bar",
     "ChildView",
     "Cost",
+    "DecisionView",
     "ErrorView",
     "ExecutionHandle",
     "ExecutionPage",
@@ -32,6 +33,7 @@ __all__ = [
     "StartedBy",
     "Timeline",
     "TimerView",
+    "Undecided",
     "UpdateAnswer",
     "Usage",
     "UsageShare",
@@ -102,6 +104,22 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
 
 
+class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody decided about a question, or that nobody did in time."""
+
+    interrupt_id: str
+    node_id: str
+    visit: int
+    sequence: int
+    decision: str | None
+    by: str | None
+    name: str
+    at: str | None
+    final: bool
+    prompt: str | None = None
+    note: str | None = None
+
+
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
     """Why an execution did not complete."""
 
@@ -138,6 +156,7 @@ class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
     parent_id: str | None
     labels: dict[str, str]
     started_by: str | None = None
+    started_by_name: str = ""
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -364,6 +383,14 @@ class RunDrawing(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
 
 
+class Undecided(msgspec.Struct, frozen=True, kw_only=True):
+    """An open question, and whether the caller may decide it."""
+
+    interrupt_id: str
+    decidable: bool
+    why_not: str | None
+
+
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """The visits of an execution along time, in the order in which its nodes were first visited."""
 
@@ -376,6 +403,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     last_failure: int | None
     waits: list[int]
     at_sequence: int | None = None
+    decisions: list[DecisionView] = msgspec.field(default_factory=list)
+    starter_name: str = ""
+    undecided: list[Undecided] = msgspec.field(default_factory=list)
 
 
 class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
