@@ -20,6 +20,8 @@ __all__ = ["main"]
 _IMAGES = Path(__file__).parents[1] / "images"
 _WIDTH = 860
 _TOUR_WIDTH = 1_160
+# The scopes of somebody who decides, and does nothing else.
+_APPROVER = ("draft:read", "draft:approve", "execution:read", "execution:write", "approve:approvers")
 REFUND: dict[str, Any] = {
     "penstock": "v1",
     "name": "refund_order",
@@ -61,10 +63,11 @@ CLAIM: dict[str, Any] = {
             "type": "interrupt",
             "message": "Pay ${ .input.amount } for order ${ .input.order }?",
             "answer": {"type": "object", "required": ["approve"], "properties": {"approve": {"type": "boolean"}}},
-            "next": "pay",
+            "next": {"when": ".ask.approve", "then": "pay", "else": "declined"},
         },
         {"id": "pay", "type": "set_state", "set": {"paid": "${ .input.amount }"}, "next": "done"},
         {"id": "refuse", "type": "fail", "code": "AMOUNT_NEGATIVE", "message": "An amount cannot be negative."},
+        {"id": "declined", "type": "end", "output": {"paid": 0}},
         {"id": "done", "type": "end", "output": {"paid": "${ .state.paid }"}},
     ],
 }
@@ -75,7 +78,7 @@ def main(folder: Path = _IMAGES) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place, TemporaryDirectory() as profile, serving(Path(place)) as server:
         server.call("POST", "workflows", {"document": REFUND})
-        key = _key(server, "Ada Park", "person", "draft:read", "draft:approve", "execution:read", "approve:approvers")
+        key = _key(server, "Ada Park", "person", *_APPROVER)
         drafts = [_asked(server, order, amount) for order, amount in (("A-1041", 35.5), ("A-1042", 180))]
         with browsing(Path(profile), whole=True) as browser:
             _take_all(server, browser, key, drafts, folder)

@@ -86,3 +86,56 @@ def test_the_list_is_paged(tmp_path: Path) -> None:
         assert (len(seen), set(seen)) == (5, wanted)
 
     in_office(tmp_path, test)
+
+
+def test_the_list_says_who_asked_by_name_and_why_somebody_cannot_decide(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        (run_id,) = await _asked(office)
+        draft_id = await office.propose()
+        await office.hire("clerk", "person", "draft:read", "execution:read")
+        await office.hire("stranger", "person", "draft:*", "execution:*")
+        await office.hire("lead", "person", "*")
+        await office.hire("spare", "person", "draft:*", "execution:*", "approve:approvers", maker=office.people["lead"])
+        await office.call("lead", "execution.answer", execution_id=run_id, answer={"approve": True})
+        found = {}
+        for who in ("lead", "spare", "grace", "clerk", "stranger", "robot"):
+            page = await office.call(who, "approval.list")
+            found[who] = {item["kind"]: item["why_not"] for item in page["items"]}
+            names = {item["kind"]: item["asked_by_name"] for item in page["items"]}
+            assert names == {"call": "robot", "question": office.owner.name}
+            timeline = await office.call(who, "execution.timeline", execution_id=run_id)
+            (told,) = timeline["undecided"]
+            assert (told["why_not"], told["decidable"]) == (found[who]["question"], found[who]["question"] is None)
+            assert (await office.call(who, "draft.get", draft_id=draft_id))["why_not"] == found[who]["call"]
+        assert found == {
+            "lead": {"call": None, "question": "voted"},
+            "spare": {"call": None, "question": "voted"},
+            "grace": {"call": None, "question": None},
+            "clerk": {"call": "scope", "question": "scope"},
+            "stranger": {"call": "others", "question": "others"},
+            "robot": {"call": "person", "question": "person"},
+        }
+
+    in_office(tmp_path, test)
+
+
+def test_whoever_asked_is_told_so_where_somebody_else_has_to_decide(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        node = {**ASKING["nodes"][0], "approvers": {"group": "approvers", "not_requester": True}}
+        document = {**ASKING, "nodes": [node, ASKING["nodes"][1]]}
+        await office.call(office.owner, "workflow.create", document=document)
+        await office.hire("boss", "person", "*")
+        await office.call("boss", "workflow.execute", workflow_id="refund")
+
+        async def listed() -> list[Any]:
+            found: list[Any] = (await office.call("boss", "approval.list"))["items"]
+            return found
+
+        async def asks() -> bool:
+            return bool(await listed())
+
+        await until(asks)
+        (item,) = await listed()
+        assert (item["why_not"], item["decidable"], item["asked_by_name"]) == ("requester", False, "boss")
+
+    in_office(tmp_path, test)

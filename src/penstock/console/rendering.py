@@ -33,6 +33,8 @@ __all__ = [
     "html_headers",
     "render",
     "short_value",
+    "status_words",
+    "tone_of",
     "value_pieces",
     "whole_value",
 ]
@@ -58,10 +60,13 @@ _TONES = {
     "approved": "good",
     "passed": "good",
     "failed": "bad",
-    "rejected": "bad",
     "ambiguous": "bad",
     "retrying": "busy",
 }
+
+
+# Statuses of held calls that the buttons call something else.
+_STATUS_WORDS = {"rejected": "declined", "canceled": "withdrawn", "drifted": "changed, not done"}
 
 
 class Cut(NamedTuple):
@@ -134,8 +139,15 @@ def _duration(seconds: float) -> str:
     return f"{seconds / size:.1f} {unit}"
 
 
-def _tone(status: str) -> str:
+def tone_of(status: str) -> str:
+    """Return the tone of a status: the style sheet has a color and a shape for it."""
     return _TONES.get(status, "wait" if status.startswith("waiting") else "plain")
+
+
+def status_words(status: str) -> str:
+    """Return a status as people read it."""
+    text = str(status)
+    return _STATUS_WORDS.get(text) or text.replace("waiting_", "waiting for ").replace("_", " ")
 
 
 class _Typed:
@@ -167,12 +179,12 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "duration": _duration,
         "moment": _moment,
-        "tone": _tone,
+        "tone": tone_of,
         "shown": cut_value,
         "short": short_value,
         "typed": _Typed,
         "segment": lambda text: quote(str(text), safe=""),
-        "words": lambda text: str(text).replace("waiting_", "waiting for ").replace("_", " "),
+        "words": status_words,
     }
     made.globals["took"] = _took
     return made

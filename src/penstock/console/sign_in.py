@@ -37,6 +37,7 @@ _ROOT = "/console"
 SIGN_IN = f"{_ROOT}/sign-in"
 _LEAVING_COOKIE = "penstock_console_leaving"
 _PURPOSE = b"penstock console leaving 1"
+_EXPIRED = "Your session has expired. Sign in again."
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -75,7 +76,7 @@ class SignIn:
         query = query_of(scope)
         wanted = own_page(query.text("to"))
         if scope["method"] != "POST":
-            return self._page(wanted, "Your session has expired. Sign in again." if query.text("expired") else None)
+            return self._page(wanted, _EXPIRED if await self._has_expired(scope) else None)
         key = ""
         try:
             refuse_foreign_form(scope)
@@ -85,6 +86,15 @@ class SignIn:
         except PenstockError as error:
             return self._refused(scope, wanted, error, key)
         return SignInAnswer(Redirect(wanted), (cookie,))
+
+    async def _has_expired(self, scope: Scope) -> bool:
+        """Whether the browser brings the cookie of a session that has ended; a link cannot claim so."""
+        if not self._sessions.is_carried(scope):
+            return False
+        try:
+            return await self._sessions.find(scope) is None
+        except PenstockError:  # whether it has ended cannot be found out now
+            return False
 
     async def _authenticated(self, scope: Scope, bearer: str) -> Principal:
         return await self._gate.authenticate(

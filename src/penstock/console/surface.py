@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_urlsafe
 from typing import TypeAlias, assert_never
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from penstock.asgi import HttpOrigin, header, remote_of, request_id_of, send_bod
 from penstock.asgi.forms import Fields, query_of, read_form, refuse_foreign_form
 from penstock.asgi.refusals import note_refusal, page_status
 from penstock.base.errors import Denied, NotFound, PenstockError, Rejected
+from penstock.base.scopes import scope_allows
 from penstock.console import pages
 from penstock.console.assets import assets_version, send_asset
 from penstock.console.downloads import send_download
@@ -70,6 +72,22 @@ def console_routes(gate: Gate, links: OneTimeLinks | None = None, trace_url: str
 Handler: TypeAlias = Callable[[Visit], Awaitable[Shown]]
 Way: TypeAlias = Callable[[Scope, Receive], Awaitable[SignInAnswer]]
 Serve: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# The sections of the console: the address, the words, the letter that follows `g` to get there, and the scopes of which
+# one opens it.
+_SECTIONS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("runs", "Runs", "r", ("execution:read",)),
+    ("approvals", "Approvals", "a", ("draft:read",)),
+    ("workflows", "Workflows", "w", ("workflow:read",)),
+    ("agents", "Agents", "n", ("agent:read",)),
+    ("tools", "Tools", "t", ("policy:read", "upstream:read", "key:read")),
+    ("graphs", "Graphs", "g", ("graph:read",)),
+    ("schedules", "Schedules", "s", ("schedule:read",)),
+    ("webhooks", "Webhooks", "b", ("webhook:read",)),
+    ("policies", "Policies", "p", ("policy:read",)),
+    ("audit", "Audit", "u", ("audit:read",)),
+    ("system", "System", "y", ("system:read",)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +204,14 @@ class _Console:
         )
 
     def _common(self, session: Session | None) -> dict[str, object]:
-        """What the frame of every page shows."""
+        """What the frame of every page shows; a section only to those who may read something in it."""
+        may = partial(scope_allows, frozenset() if session is None else session.principal.scopes)
         return {
             "principal": None if session is None else session.principal,
             "form_token": "" if session is None else self.sessions.form_token(session),
             "root": PATH,
+            "may": may,
+            "sections": [shown[:3] for shown in _SECTIONS if any(map(may, shown[3]))],
         }
 
     # --- signing in and out ------------------------------------------------------------------------------------------
@@ -206,8 +227,7 @@ class _Console:
             return
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
-        reason = "&expired=1" if self.sessions.is_carried(scope) else ""
-        location = f"{SIGN_IN}?to={quote(wanted, safe='')}{reason}"
+        location = f"{SIGN_IN}?to={quote(wanted, safe='')}"
         await _send(send, Redirect(location), 303, scope["method"], {}, ())
 
     def signing_in(self, way: Way) -> Serve:

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, is_valid, load_schema
 
-__all__ = ["answer_fits", "deciding_member", "declined_answer"]
+__all__ = ["Decided", "answer_fits", "answer_says_no", "decided_by", "deciding_member", "declined_answer"]
+
+Decided: TypeAlias = Literal["approved", "declined", "answered"]
+"""What an answer decides; `answered` if the question was not one to approve or decline."""
 
 _DECLINE = "decline"
 _REFUSING = frozenset(
@@ -99,10 +103,27 @@ def deciding_member(schema: JsonValue, declined: JsonValue) -> str | None:
     if not isinstance(members, dict) or not isinstance(declined, dict):
         return None
     truths = [name for name, value in declined.items() if isinstance(value, bool)]
-    if len(truths) != 1 or len(declined) != 1 or declined[truths[0]] is not False:
+    if len(truths) != 1 or declined[truths[0]] is not False:
         return None
     member = members.get(truths[0])
     return truths[0] if isinstance(member, dict) and member.get("type") == "boolean" else None
+
+
+def answer_says_no(declined: JsonValue, answer: JsonValue) -> bool:
+    """Whether an answer declines: every member of the answer that declines is in it."""
+    if isinstance(declined, dict) and isinstance(answer, dict):
+        return bool(declined) and all(name in answer and answer[name] == value for name, value in declined.items())
+    return declined is not None and declined == answer
+
+
+def decided_by(schema: JsonValue, declared: JsonValue, answer: JsonValue) -> Decided:
+    """Return what an answer decides. `declared` is the answer that declines, if the document has one."""
+    declined = declined_answer(schema, declared)
+    member = deciding_member(schema, declined)
+    said = answer.get(member) if member and isinstance(answer, dict) else answer
+    if answer_says_no(declined, answer) or (member is not None and said is False):
+        return "declined"
+    return "approved" if member is not None and said is True else "answered"
 
 
 def _readings(schema: JsonObject) -> Iterator[JsonValue]:

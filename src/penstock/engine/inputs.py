@@ -251,6 +251,8 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
     """The person or machine behind them; None if they stand for themselves."""
     lineage: tuple[str, ...] = ()
     """The subjects that made the key that they use, or a key before it."""
+    name: str | None = None
+    """What they are called, for those who read later who approved."""
     note: str | None = None
     """See `AnswerInterrupt`."""
 
@@ -278,6 +280,7 @@ class AnswerInterrupt(msgspec.Struct, frozen=True, kw_only=True):
     acting_for: tuple[str, ...] = ()
     subject: str | None = None
     lineage: tuple[str, ...] = ()
+    name: str | None = None
     untrusted: bool = False
     sealed: dict[str, str] | None = None
     """The secret parts of the answer (`questions.secrets_of_answer`), sealed by the host; recorded in place of the

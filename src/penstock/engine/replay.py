@@ -341,6 +341,7 @@ def _escalated(walk: _Walk, at: _At, body: events.InterruptEscalated) -> inputs.
 def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt | events.InterruptVoted) -> inputs.Input:
     answer, approver = body.answer, body.approver or {}
     kind, owner, subject = approver.get("kind"), approver.get("owner"), approver.get("subject")
+    name = approver.get("name")
     return inputs.AnswerInterrupt(
         at=at.time,
         answer=_later_output(walk, at, body.node_id) if answer is UNSET else answer,
@@ -353,6 +354,7 @@ def _answered(walk: _Walk, at: _At, body: commands.ResumeInterrupt | events.Inte
         acting_for=_texts(approver.get("actingFor")),
         subject=subject if isinstance(subject, str) else None,
         lineage=_texts(approver.get("lineage")),
+        name=name if isinstance(name, str) else None,
         note=body.note,
         untrusted=body.untrusted,
         sealed=secrets_of(body.secrets) if isinstance(body, commands.ResumeInterrupt) else None,

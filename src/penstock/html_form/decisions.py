@@ -53,4 +53,6 @@ class DecisionForm:
         if isinstance(others, UnreadableFields):
             return others if agrees else self.decline
         said = others if isinstance(others, dict) else {}
+        if not agrees and isinstance(self.decline, dict):
+            return {**said, **self.decline}  # the document may say more than no
         return {**said, self.decides: agrees}

@@ -222,6 +222,7 @@ class Run(msgspec.Struct, frozen=True):
                 acting_for=who.acting_for,
                 subject=who.subject,
                 lineage=who.lineage,
+                name=who.name,
             )
         )
 

@@ -7,6 +7,8 @@ import pwd
 import signal
 from typing import Any
 
+import pytest
+
 from penstock import Penstock
 from tests.live.cli.processes import APPROVE, GATED, GREET, REFUSED, SIGNALLED, STEPS, Shop, read_until
 from tests.waiting import SECONDS_MAX
@@ -105,6 +107,16 @@ def test_a_pending_activity_is_shown_with_everything_that_doing_it_needs(shop: S
     assert "idempotency key: r1/hello/1" in text
 
 
+@pytest.mark.parametrize(("word", "verb"), [("true", "approved"), ("false", "declined")])
+def test_what_was_decided_is_said_after_the_answer_and_shown_with_the_run(shop: Shop, word: str, verb: str) -> None:
+    waiting(shop)
+    said = shop.run("runs", "answer", "r1", f"approve={word}").stdout
+    assert said.startswith(f"{verb} ask; the run is now ")
+    shown = shop.run("runs", "show", "r1").stdout
+    name = shop.json("runs", "list")["items"][0]["started_by"].partition(":")[2]
+    assert f'decided     {name} {verb} "Greet you?"' in shown
+
+
 def test_a_run_is_found_by_the_beginning_of_its_id(shop: Shop) -> None:
     waiting(shop, "abc-1")
     waiting(shop, "abd-1")
@@ -144,7 +156,7 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_run_still_waits(shop: Sh
 def test_a_question_is_declined_as_the_document_says(shop: Shop) -> None:
     waiting(shop)
     declined = shop.run("runs", "answer", "r1", "--decline")
-    assert (declined.returncode, "answered ask" in declined.stdout) == (0, True), declined
+    assert (declined.returncode, "declined ask" in declined.stdout) == (0, True), declined
     [given] = [item for item in history(shop, "r1") if item["name"] == "ResumeInterrupt"]
     assert given["payload"]["answer"] == {"approve": False}
 
@@ -152,7 +164,7 @@ def test_a_question_is_declined_as_the_document_says(shop: Shop) -> None:
 def test_an_answer_goes_on_when_somebody_performs_and_says_so_when_nobody_does(shop: Shop) -> None:
     waiting(shop)
     answered = shop.run("runs", "answer", "r1", "approve=true", "times=2", "--by", "ada")
-    assert (answered.returncode, answered.stdout) == (0, "answered ask; the run is now waiting_activity\n")
+    assert (answered.returncode, answered.stdout) == (0, "approved ask; the run is now waiting_activity\n")
     assert answered.stderr.strip() == NOBODY
     again = shop.json("runs", "answer", "r1", "approve=true", code=6)["error"]
     assert (again["code"], again["details"]["answered_by"]) == ("ALREADY_ANSWERED", ME)
@@ -374,7 +386,9 @@ def test_a_run_is_changed_as_the_user_of_the_machine_whatever_the_command_claims
     wanted = [f"execution.{operations.get(change[0], change[0])}" for change in changes]
     trail = [entry for entry in shop.json("audit", "list", "--limit", "100")["items"] if entry["operation"] in wanted]
     assert [entry["operation"] for entry in reversed(trail)] == wanted
-    assert {(entry["principal"], entry["surface"], entry["outcome"]) for entry in trail} == {(ME, "cli", "allowed")}
+    assert {(entry["principal"], entry["surface"]) for entry in trail} == {(ME, "cli")}
+    outcomes = {entry["operation"]: entry["outcome"] for entry in trail}
+    assert outcomes == {**dict.fromkeys(wanted, "allowed"), "execution.answer": "approved"}
     [answer] = [row["payload"] for row in history(shop, "r1") if row["name"] == "ResumeInterrupt"]
     assert (answer["answeredBy"], answer["note"]) == (ME, "ceo")
 

@@ -84,7 +84,7 @@ def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(shop: Shop) -
         terminal.expect('◌ ask       waiting for a person: "Greet you?"')
         terminal.expect("Approve it [approve/decline]: ")
         terminal.type("perhaps\n")
-        terminal.expect("answer y or n; ? tells more")
+        terminal.expect("nothing is decided yet: write approve or decline; ? tells more")
         terminal.type("?\n")
         terminal.expect('"type": "boolean"')
         terminal.expect("Approve it [approve/decline]: ")
@@ -114,7 +114,7 @@ def test_the_end_of_input_leaves_the_question_open(shop: Shop) -> None:
         terminal.type("decline\n")
         terminal.expect("times (may be left out): ")
         terminal.type("\n")
-        terminal.expect("answered ask; the run is now completed")
+        terminal.expect("declined ask; the run is now completed")
         assert terminal.end() == 0
 
 

@@ -63,7 +63,7 @@ def test_what_changed_meanwhile_is_not_approved_and_the_page_says_so(
     assert "DIGEST_MISMATCH" in text_of(browser, "main [role=alert]")
     assert browser.evaluate("document.querySelector('#note').value") == "kept"
     browser.press("button[value=reject]")
-    assert "rejected" in heading(browser)
+    assert "declined by owner" in heading(browser)
     assert "kept" in text_of(browser, "main")
 
 
@@ -85,7 +85,7 @@ def test_a_queue_is_of_those_who_may_decide_and_others_are_told_why_they_may_not
     assert "waits for you" in theirs
     assert draft_id in get(server, "/console/approvals?status=open", clerk).body.decode()
     page = get(server, f"/console/approvals/{draft_id}", clerk).body.decode()
-    assert "You are not among those who decide about it" in page
+    assert "You cannot decide this: your key or account lacks the scope for it" in page
     assert 'value="approve"' not in page
     refused = send(server, f"/console/approvals/{draft_id}", clerk, decision="approve", digest="0" * 64)
     assert refused.status == 409

@@ -39,7 +39,7 @@ def test_a_question_is_answered(server: LiveServer, keyboard: Keyboard) -> None:
     keyboard.follow(f"a[href$='{run_id}']")
     assert "Pay 300 for order J-1?" in text_of(keyboard, ".question")
     keyboard.follow(".ask button[value=approve]")
-    assert "You approved it" in text_of(keyboard, "#decided")
+    assert "You approved: “Pay 300 for order J-1?”" in text_of(keyboard, "#decided")
     assert server.call("GET", f"executions/{run_id}/wait?wait_seconds=10")["output"] == {"paid": 300}
     keyboard.open(f"{server.url}/console/runs/{run_id}")
     assert "completed" in heading(keyboard.browser)

@@ -106,9 +106,9 @@ def test_questions_are_asked_at_the_terminal(server: LiveServer, tmp_path: Path,
     call = ("mcp", "call", "refund_order", "order=A-1", "--era", era, "--url", f"{server.url}/mcp")
     with at_terminal(LiveShop(tmp_path), *call, "--header", f"Authorization: Bearer {server.key}") as terminal:
         terminal.expect("May I refund this order?")
-        terminal.expect("approved [approve/decline]: ")
+        terminal.expect("Your decision [approve/decline]: ")
         terminal.type("maybe\n")
-        terminal.expect("answer y or n")
+        terminal.expect("nothing is decided yet")
         terminal.type("y\n")
         terminal.expect("reason (may be left out): ")
         terminal.type("broken\n")

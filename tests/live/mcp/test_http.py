@@ -241,7 +241,7 @@ async def test_the_person_at_the_client_answers_the_question(server: LiveServer,
     assert result.structured_content["status"] == "completed"
     assert result.structured_content["output"]["reason"] == "too late"
     assert asked[0].message == "May I refund this order?"
-    assert asked[0].requested_schema["properties"]["approved"]["type"] == "boolean"
+    assert asked[0].requested_schema["properties"]["approved"]["enum"] == ["Approve", "Decline"]
 
 
 @eras

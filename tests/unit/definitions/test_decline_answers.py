@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.definitions.decline_answers import declined_answer
+from penstock.definitions.decline_answers import decided_by, declined_answer
 from penstock.definitions.validate import validate_document
 
 BOOLEAN = {"type": "boolean"}
@@ -78,3 +78,24 @@ def test_an_answer_for_declining_that_no_question_would_take_is_found() -> None:
     ]
     ask["decline"] = {"ok": False}
     assert validate_document(document) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "declared", "answer", "decided"),
+    [
+        (schema("ok", ok=BOOLEAN), None, {"ok": True}, "approved"),
+        (schema("ok", ok=BOOLEAN), None, {"ok": False}, "declined"),
+        (BOOLEAN, None, True, "approved"),
+        (BOOLEAN, None, False, "declined"),
+        (schema("ok", ok=BOOLEAN, why=TEXT), {"ok": False, "why": "no"}, {"ok": False, "why": "late"}, "declined"),
+        (schema("ok", ok=BOOLEAN, why=TEXT), {"ok": False, "why": "no"}, {"ok": True, "why": "no"}, "approved"),
+        (schema("skip", skip=BOOLEAN), None, {"skip": True}, "answered"),
+        (schema("skip", skip=BOOLEAN), None, {"skip": False}, "answered"),
+        (schema("why", why=TEXT), None, {"why": "no"}, "answered"),
+        (schema("say", say={"enum": ["yes", "no"]}), None, {"say": "no"}, "declined"),
+        (schema("say", say={"enum": ["yes", "no"]}), None, {"say": "yes"}, "answered"),
+        (None, None, {"ok": False}, "answered"),
+    ],
+)
+def test_what_an_answer_decides(asked: Any, declared: Any, answer: Any, decided: str) -> None:
+    assert decided_by(asked, declared, answer) == decided

@@ -57,3 +57,12 @@ def test_a_boolean_alone_is_decided_by_the_buttons() -> None:
 )
 def test_other_questions_have_no_such_buttons(schema: JsonObject) -> None:
     assert form_of(schema).decides is None
+
+
+def test_a_document_that_says_more_to_decline_still_has_two_buttons() -> None:
+    declared: JsonObject = {"approve": False, "note": "declined"}
+    form = form_of(APPROVAL, declared)
+    assert form.decides == "approve"
+    assert "checkbox" not in form.html({})
+    assert form.answer({"field.note": ["fine"]}, APPROVE, declines=False) == {"approve": True, "note": "fine"}
+    assert form.answer({"field.note": ["fine"]}, DECLINE, declines=False) == declared

@@ -28,6 +28,7 @@ __all__ = [
     "CONSOLE_SESSION_WRITES_MAX",
     "CONSOLE_SIGN_IN_MS",
     "CONSOLE_VALUE_CHARACTERS_MAX",
+    "DECISIONS_SHOWN_MAX",
     "DRAIN_CLOSING_SECONDS",
     "DRAIN_SECONDS",
     "DRAIN_WAIT_SECONDS",
@@ -146,6 +147,9 @@ CONSOLE_EXPORT_CHUNK_BYTES = 1_048_576
 # Bars and lanes of a timeline; beyond that a bar stands for several visits.
 TIMELINE_BARS_MAX = 300
 TIMELINE_LANES_MAX = 100
+# Decisions that a timeline tells of, the last ones: loops may ask thousands of times, and each answer is compared with
+# the schema of its question.
+DECISIONS_SHOWN_MAX = 100
 # Characters of a value that a page shows; the whole of it is a page of its own. More makes browsers slow.
 CONSOLE_VALUE_CHARACTERS_MAX = 50_000
 # Lines and words of two texts that a page compares; with twice as many, comparing takes four times as long.

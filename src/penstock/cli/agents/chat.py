@@ -244,7 +244,7 @@ class _Chat:
             self.screen.event("question", {"execution_id": key[0], "prompt": prompt, **asked})
         self.screen.settle()
         while True:
-            answer = await self._answered(prompt, question["answer_schema"])
+            answer = await self._answered(prompt, question["answer_schema"], question.get("decline"))
             try:
                 await self.link.call("execution.answer", execution_id=key[0], interrupt_id=key[1], answer=answer)
             except (PenstockError, CallFailed) as error:
@@ -254,7 +254,7 @@ class _Chat:
                 # Somebody else may answer it, or has done so: the conversation goes on when that is known.
             return
 
-    async def _answered(self, prompt: str, schema: JsonObject) -> JsonValue:
+    async def _answered(self, prompt: str, schema: JsonObject, decline: JsonValue) -> JsonValue:
         if self.as_json:
             line = await self.lines.read()
             if line is None:
@@ -266,7 +266,7 @@ class _Chat:
             return value
         conversation = _Asking(self.lines)
         conversation.tell(clean_lines(prompt))
-        outcome = await ask_answer(schema, conversation)
+        outcome = await ask_answer(schema, conversation, decline)
         if isinstance(outcome, AnswerAbandoned):
             raise _Left
         return outcome.value

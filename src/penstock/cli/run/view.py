@@ -64,6 +64,8 @@ class Question:
     prompt: str
     schema: JsonObject
     interrupt_id: str
+    decline: JsonValue = None
+    """The answer that declines, if the document declares one."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -142,6 +144,7 @@ class RunView:
             prompt=prompt_of(cause),
             schema=cause.answer_schema if isinstance(cause.answer_schema, dict) else {},
             interrupt_id=cause.interrupt_id or interrupt_id_of(visit.node_id, visit.ordinal),
+            decline=cause.decline if isinstance(cause, events.InterruptRaised) else None,
         )
 
     def children(self) -> list[str]:

@@ -158,7 +158,7 @@ class _QuestionPrompter:
         return None
 
     async def _unless_gone(self, question: Question) -> AnswerGiven | AnswerAbandoned | None:
-        asking = asyncio.ensure_future(ask_answer(question.schema, self.conversation))
+        asking = asyncio.ensure_future(ask_answer(question.schema, self.conversation, question.decline))
         try:
             while not asking.done():
                 await asyncio.wait({asking}, timeout=_GONE_LOOK_SECONDS)

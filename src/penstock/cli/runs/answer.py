@@ -34,6 +34,7 @@ from penstock.cli.runs.client import (
 from penstock.cli.terminal.conversation import TerminalConversation, can_ask
 from penstock.cli.terminal.prompts import AnswerAbandoned, ask_answer
 from penstock.cli.terminal.values import UsageError, loose_value, parse_value
+from penstock.definitions.decline_answers import decided_by
 
 __all__ = ["answer_command"]
 
@@ -80,7 +81,8 @@ def answer_command(  # noqa: PLR0913  # every option is one the user can give
         value = _declined(answer, question) if decline else asyncio.run(_answer_of(answer, question))
         given: JsonObject = {**place, "answer": value, **present({"note": note})}
         run = client.call("execution.answer", given, idempotency_key=idempotency_key)
-        print_change(run, lambda _: f"answered {question['node_id']}", as_json=options.as_json)
+        decided = decided_by(question.get("answer_schema"), question.get("decline"), value)
+        print_change(run, lambda _: f"{decided} {question['node_id']}", as_json=options.as_json)
         return 0
 
     exit_with_runs(options, "execution.answer", work)
@@ -121,7 +123,7 @@ async def _answer_of(given: list[str] | None, question: JsonObject) -> JsonValue
         conversation = TerminalConversation()
         prompt, schema = question["prompt"], question["answer_schema"]
         conversation.tell(clean(prompt if isinstance(prompt, str) else str(prompt)))
-        outcome = await ask_answer(schema if isinstance(schema, dict) else {}, conversation)
+        outcome = await ask_answer(schema if isinstance(schema, dict) else {}, conversation, question["decline"])
         if isinstance(outcome, AnswerAbandoned):
             raise UsageError("no answer was given")
         return outcome.value

@@ -169,7 +169,7 @@ def show_command(
     *,
     options: RunOptions,
 ) -> None:
-    """Show a run: its status, what it waits for, pending activities, children, error and result.
+    """Show a run: its status, what it waits for, what was decided, pending activities, children, error and result.
 
     With --json: the run with everything that is known about it but its history, as `execution.status` answers.
     """
@@ -182,7 +182,13 @@ def show_command(
         run_id = view["execution_id"]
         children = client.call("execution.list", {"parent_id": run_id, "limit": _CHILDREN_SHOWN})["items"]
         now = time.time_ns() // 1_000_000
-        around = RunContext(now=now, where=options.target_arguments(), children=children, latest=_latest(client, view))
+        around = RunContext(
+            now=now,
+            where=options.target_arguments(),
+            children=children,
+            latest=_latest(client, view),
+            decisions=client.call("execution.timeline", {"execution_id": run_id})["decisions"],
+        )
         print_run(view, around)
         return 0
 

@@ -23,7 +23,7 @@ from penstock.cli.terminal.exits import command_text
 from penstock.definitions.durations import parse_instant_ms
 from penstock.runtime.simulation.tracing import shorten
 
-__all__ = ["RunContext", "print_row_table", "print_run", "status_style"]
+__all__ = ["RunContext", "decision_text", "print_row_table", "print_run", "status_style"]
 
 _HEADINGS = ("RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS")
 _STATUS_COLUMN = 2
@@ -89,6 +89,8 @@ class RunContext:
     """The rows of its child runs."""
     latest: str | None = None
     """The newest run that continues it."""
+    decisions: Sequence[JsonObject] = ()
+    """What people decided, as execution.timeline has it."""
 
 
 def print_run(view: Mapping[str, Any], context: RunContext) -> None:
@@ -110,7 +112,7 @@ def print_run(view: Mapping[str, Any], context: RunContext) -> None:
     _field(console, "input", shorten(view["input"], _VALUE_CHARACTERS_MAX))
     if view["state"]:
         _field(console, "state", shorten(view["state"], _VALUE_CHARACTERS_MAX))
-    _print_outcome(console, view)
+    _print_outcome(console, view, context)
     if view.get("usage"):
         _field(console, "models", _usage_text(view["usage"]))
     for lines in _waits(view, context):
@@ -124,6 +126,17 @@ def print_run(view: Mapping[str, Any], context: RunContext) -> None:
         _field(console, "child run", Text.assemble(named, (clean(ended), status_style(ended))))
 
 
+def decision_text(decision: Mapping[str, Any]) -> str:
+    """What somebody decided, when, and about what."""
+    asked = f' "{decision["prompt"]}"' if decision["prompt"] else f" {decision['node_id']}"
+    if decision["by"] is None:
+        return f"nobody answered{asked} in time, {decision['at']}"
+    verb = decision["decision"] or "answered"
+    vote = "" if decision["final"] else ", one of several who have to agree"
+    note = f": {decision['note']}" if decision["note"] else ""
+    return f"{decision['name'] or decision['by']} {verb}{asked}{vote}, {decision['at']}{note}"
+
+
 def _continued(successor: JsonValue, latest: str | None) -> str:
     """Which run continues one that has ended, and which one is the newest."""
     if not successor:
@@ -131,7 +144,10 @@ def _continued(successor: JsonValue, latest: str | None) -> str:
     return f", continued as {successor}" + (f", by now {latest}" if latest not in (None, successor) else "")
 
 
-def _print_outcome(console: Console, view: Mapping[str, Any]) -> None:
+def _print_outcome(console: Console, view: Mapping[str, Any], context: RunContext) -> None:
+    """Print what was decided, and how the run ended, if it has."""
+    for item in context.decisions:
+        _field(console, "decided", decision_text(item))
     error = view["error"]
     if error is not None:
         where = f" (at {error['node_id']})" if error.get("node_id") else ""

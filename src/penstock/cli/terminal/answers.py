@@ -61,7 +61,7 @@ def print_answer(value: JsonValue) -> None:
     if rest:
         print(_yaml(rest), end="")
     if rows:
-        _print_table(rows)
+        _print_table([_row_for_people(row) for row in rows])
     else:
         console_for(sys.stdout).print(Text("nothing to list", style="dim"))
     cursor = value.get("next_cursor")
@@ -77,6 +77,33 @@ def _print_proposals(proposals: JsonValue) -> None:
         told = "proposed, not stored yet; look at one with `penstock draft review DRAFT_ID`:"
         console_for(sys.stdout).print(Text(told, style="yellow"))
         _print_table([{name: value for name, value in row.items() if name != "look"} for row in rows])
+
+
+def _row_for_people(row: JsonObject) -> JsonObject:
+    """Return an item of a list as a row: of what waits and what was decided, what somebody needs to see first."""
+    question, decision = row.get("question"), row.get("decision")
+    if isinstance(question, dict) and "decidable" in row:
+        prompt = None if row.get("draft") else question.get("prompt")
+        return {
+            "for": "you" if row["decidable"] else "others",
+            "kind": row["kind"],
+            "id": row["id"],
+            "what": row["title"] if prompt is None else f"{row['title']}: {prompt}",
+            "asked by": row.get("asked_by_name") or row.get("asked_by"),
+            "expires": row.get("expires_at"),
+        }
+    if isinstance(decision, dict) and "kind" in row:
+        prompt = decision.get("prompt") if row["kind"] == "question" else None
+        return {
+            "decision": decision["decision"],
+            "by": decision.get("name") or decision.get("by"),
+            "at": decision["at"],
+            "kind": row["kind"],
+            "what": row["title"] if prompt is None else f"{row['title']}: {prompt}",
+            "status": row["status"],
+            "id": row["id"],
+        }
+    return row
 
 
 def _print_rows(answer: JsonObject) -> None:

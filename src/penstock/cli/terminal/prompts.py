@@ -29,6 +29,7 @@ _YES = frozenset({"y", "yes", "true"})
 _NO = frozenset({"n", "no", "false"})
 _APPROVES = frozenset({"approve", "a"})
 _DECLINES = frozenset({"decline", "d"})
+_DECISION = ("approve", "decline")
 _HELP = "?"
 _CHOICES_MAX = 40
 _CHOICE_CHARACTERS_MAX = 60
@@ -86,6 +87,14 @@ class _Field:
         return clean(title if isinstance(title, str) else self.name)
 
     @property
+    def decision(self) -> tuple[JsonValue, JsonValue] | None:
+        """What approves and what declines, if that is asked; the forms of MCP servers ask for one of two words."""
+        if self.decides:
+            return True, False
+        words = tuple(word.lower() for word in self.choices if isinstance(word, str))
+        return (self.choices[0], self.choices[1]) if words == _DECISION and not self.takes_several else None
+
+    @property
     def choices(self) -> list[JsonValue]:
         return [value for value, _ in _choices(self._choosing)]
 
@@ -119,10 +128,12 @@ def _choices(schema: JsonObject) -> list[tuple[JsonValue, str]]:
     return found if len(found) <= _CHOICES_MAX else []
 
 
-async def ask_answer(schema: JsonObject, conversation: Conversation) -> AnswerGiven | AnswerAbandoned:
-    """Ask until an answer fits, or until the input ends."""
+async def ask_answer(
+    schema: JsonObject, conversation: Conversation, decline: JsonValue = None
+) -> AnswerGiven | AnswerAbandoned:
+    """Ask until an answer fits, or until the input ends. `decline` is the answer that declines, if one is declared."""
     while True:
-        outcome = await _ask_once(schema, conversation)
+        outcome = await _ask_once(schema, conversation, declined_answer(schema, decline))
         if isinstance(outcome, AnswerAbandoned):
             return outcome
         wrong = _misfit(schema, outcome.value)
@@ -131,8 +142,10 @@ async def ask_answer(schema: JsonObject, conversation: Conversation) -> AnswerGi
         conversation.tell(f"This does not fit: {wrong}. Please try again.")
 
 
-async def _ask_once(schema: JsonObject, conversation: Conversation) -> AnswerGiven | AnswerAbandoned:
-    properties, deciding = schema.get("properties"), deciding_member(schema, declined_answer(schema))
+async def _ask_once(
+    schema: JsonObject, conversation: Conversation, declined: JsonValue
+) -> AnswerGiven | AnswerAbandoned:
+    properties, deciding = schema.get("properties"), deciding_member(schema, declined)
     definitions: JsonObject = {name: inner for name, inner in schema.items() if name in ("$defs", "definitions")}
     if not isinstance(properties, dict) or not properties or schema.get("type", "object") != "object":
         whole = _Field(name="Answer", schema=schema, required=True, definitions={}, decides=deciding == "")
@@ -148,24 +161,28 @@ async def _ask_once(schema: JsonObject, conversation: Conversation) -> AnswerGiv
             schema=inner,
             required=name in required,
             definitions=definitions,
-            decides=name == deciding and name in required and "default" not in inner,
+            decides=name == deciding,
         )
         for name, inner in properties.items()
         if isinstance(inner, dict) and inner.get("x-refusal") is not True
     ]
-    for field in sorted(fields, key=lambda field: not field.required):
+    for field in sorted(fields, key=lambda field: (not field.decides, not field.required)):
+        if field.name in answer:
+            continue  # the answer that declines has it
         read = await _ask_field(field, conversation)
         if isinstance(read, AnswerAbandoned):
             return read
         if isinstance(read, AnswerGiven):
             answer[field.name] = read.value
+        if field.decides and answer[field.name] is False and isinstance(declined, dict):
+            answer |= declined
     return AnswerGiven(answer)
 
 
 async def _ask_field(field: _Field, conversation: Conversation) -> AnswerGiven | _Skipped | AnswerAbandoned:
     if "const" in field.schema:
         return AnswerGiven(field.schema["const"])
-    for number, label in enumerate(field.labels, start=1):
+    for number, label in enumerate(() if field.decision else field.labels, start=1):
         conversation.tell(f"  {number}) {label}")
     while True:
         line = await conversation.ask(_prompt(field))
@@ -190,8 +207,8 @@ def _prompt(field: _Field) -> str:
 
 def _hint(field: _Field) -> str:
     default = field.schema.get("default")
-    if field.decides:
-        return "approve/decline"
+    if field.decision is not None:
+        return "/".join(_DECISION)
     if field.schema.get("type") == "boolean":
         return "Y/n" if default is True else "y/N"
     if field.choices:
@@ -216,9 +233,12 @@ def _help(field: _Field) -> str:
 def _read(field: _Field, line: str) -> _Read:
     text = line.strip()
     kind = field.schema.get("type")
-    if field.decides and text.lower() in (*_APPROVES, *_DECLINES):
-        return AnswerGiven(text.lower() in _APPROVES)
-    if field.decides and not text:
+    if field.decision is not None:
+        approves, declines = field.decision
+        if text.lower() in _APPROVES | _YES:
+            return AnswerGiven(approves)
+        if text.lower() in _DECLINES | _NO:
+            return AnswerGiven(declines)
         return _Unclear("nothing is decided yet: write approve or decline")
     if not text:
         return _read_nothing(field, kind)
@@ -255,6 +275,9 @@ def _read_choice(field: _Field, text: str) -> AnswerGiven | _Unclear:
     for choice, label in zip(field.choices, field.labels, strict=True):
         if text in (choice, label) or text == shorten(choice):
             return AnswerGiven(choice)
+    alike = [choice for choice, label in zip(field.choices, field.labels, strict=True) if label.lower() == text.lower()]
+    if len(alike) == 1:
+        return AnswerGiven(alike[0])
     return _Unclear(f"choose a number from 1 to {len(field.choices)}")
 
 

@@ -70,24 +70,26 @@ def rates(before: Snapshot | None, now: Snapshot) -> dict[str, float] | None:
 
 def rows_of(view: View, shown: Snapshot) -> list[tuple[str, JsonObject]]:
     """Return the rows of the place that is shown: the kind of each, and what it is about."""
-    runs = _own_runs(shown)
-    waiting = [run for run in runs if run["status"] in NEEDS_PEOPLE]
-    drafts = [("draft", item) for item in shown.drafts.items]
-    questions = [("run", item) for item in waiting]
+    # What the caller may decide comes first.
+    waiting = sorted(shown.waiting.items, key=lambda item: not item["decidable"])
+    approvals = [(str(item["kind"]), item) for item in waiting]
+    asked = {item["id"] for item in waiting}
+    unlisted = [run for run in shown.runs.items if run["status"] in NEEDS_PEOPLE and run["execution_id"] not in asked]
     match view.place:
         case "runs":
-            return [("run", item) for item in runs]
+            return [("run", item) for item in _own_runs(shown)]
         case "approvals":
-            return [*drafts, *questions]
+            return [*approvals, *(("run", item) for item in unlisted)]
         case _:
-            others = [("run", item) for item in runs if item not in waiting]
+            others = [("run", item) for item in shown.runs.items if item["status"] not in NEEDS_PEOPLE]
             failed = [("run", item) for item in shown.failed.items]
-            return [*drafts[:_FEW], *questions[:_FEW], *others[:_FEW], *failed[:_FEW]]
+            runs = [("run", item) for item in unlisted]
+            return [*approvals[:_FEW], *runs[:_FEW], *others[:_FEW], *failed[:_FEW]]
 
 
 def _own_runs(shown: Snapshot) -> list[JsonObject]:
     """Return runs but those that only hold a call: it is shown itself."""
-    held = {item["id"] for item in shown.drafts.items}
+    held = {item["id"] for item in shown.waiting.items if item["kind"] == "call"}
     return [run for run in shown.runs.items if run["execution_id"] not in held]
 
 
@@ -147,10 +149,11 @@ def _queues(view: View, shown: Snapshot) -> Text:
     for status, count in (Counter(shown.queues) - held).most_common():
         text.append(f"{count}{'+' if shown.runs.more else ''} ", "bold")
         text.append(f"{status.replace('_', ' ')}  ", status_style(status))
-    drafts = shown.drafts
-    if drafts.refused is None and drafts.items:
-        text.append(f"{len(drafts.items)}{'+' if drafts.more else ''} ", "bold")
-        text.append("calls wait for approval", "yellow")
+    waiting = shown.waiting
+    if waiting.refused is None and waiting.items:
+        own = sum(bool(item["decidable"]) for item in waiting.items)
+        text.append(f"{own}{'+' if waiting.more else ''} ", "bold")
+        text.append("for you to decide", "yellow")
     return text
 
 
@@ -170,9 +173,9 @@ def _table(view: View, shown: Snapshot, rows: list[tuple[str, JsonObject]], firs
     for number, (kind, item) in enumerate(rows[first : first + room], first):
         chosen = number == view.selected
         mark = ">" if chosen else " "
-        status = clean(str(item["status"]))
+        status = clean(str(item["status"] if kind == "run" else _stands(item)))
         name = item["execution_id"] if kind == "run" else item["id"]
-        what = item["workflow_id"] if kind == "run" else _action(item)
+        what = item["workflow_id"] if kind == "run" else _asks(item)
         table.add_row(
             mark,
             clean(str(name)),
@@ -184,6 +187,20 @@ def _table(view: View, shown: Snapshot, rows: list[tuple[str, JsonObject]], firs
     return table
 
 
+def _stands(waiting: JsonObject) -> str:
+    return "waiting_for_you" if waiting["decidable"] else "waiting_for_others"
+
+
+def _asks(waiting: JsonObject) -> str:
+    """Return what is to be decided: what a call would do, or what a workflow asks."""
+    draft = waiting.get("draft")
+    if isinstance(draft, dict):
+        return _action(draft)
+    question = waiting.get("question")
+    prompt = question.get("prompt") if isinstance(question, dict) else None
+    return str(waiting["title"]) if prompt is None else f"{waiting['title']}: {prompt}"
+
+
 def _action(draft: JsonObject) -> str:
     """Return what a call that waits would do, and about what."""
     arguments = draft.get("arguments")
@@ -193,7 +210,7 @@ def _action(draft: JsonObject) -> str:
 
 
 def _nothing(view: View, shown: Snapshot) -> str:
-    closed = [part.refused for part in (shown.runs, shown.drafts) if part.refused]
+    closed = [part.refused for part in (shown.runs, shown.waiting) if part.refused]
     if closed:
         return f"not for you: {clean(closed[0])}"
     return f"nothing fits {clean(view.search)!r}" if view.search else "nothing"
@@ -209,8 +226,11 @@ def _advice(view: View, rows: list[tuple[str, JsonObject]]) -> Text:
     if not rows:
         return Text("")
     kind, item = rows[view.selected]
-    if kind == "draft":
+    if kind == "call":
         command = command_text("draft", "get", str(item["id"]), *view.where)
+    elif kind == "question":
+        verb = "answer" if item["decidable"] else "show"
+        command = command_text("runs", verb, str(item["id"]), *view.where)
     else:
         verb = "answer" if item["status"] in NEEDS_PEOPLE else "show"
         command = command_text("runs", verb, str(item["execution_id"]), *view.where)

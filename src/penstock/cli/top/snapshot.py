@@ -1,4 +1,4 @@
-"""What `penstock top` shows, at one moment: live runs, queues, questions, calls that wait, failures and counters.
+"""What `penstock top` shows, at one moment: live runs, queues, what waits for a decision, failures and counters.
 
 Everything is asked from operations, as whoever the command is. A part that is not for them says so, and the others are
 shown all the same. Lists are bounded: what does not fit is said to be more, and not counted.
@@ -62,7 +62,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     queues: dict[str, int]
     """How many of them have each status; a lower bound if there are more."""
     failed: Part
-    drafts: Part
+    waiting: Part
+    """What waits for a decision: held calls and questions, as approval.list has them."""
     counters: dict[str, float] | None
     """What the server has counted since its start; None on a file, or if it is not for the caller."""
 
@@ -75,7 +76,7 @@ def take_snapshot(client: RunClient, now_ms: int, text: str | None = None) -> Sn
         runs=runs,
         queues=dict(Counter(str(run["status"]) for run in runs.items).most_common()),
         failed=_part(client, "execution.list", {"status": ["failed"], "text": text, "limit": _FEW}),
-        drafts=_part(client, "draft.list", {"status": "open", "limit": _FEW}),
+        waiting=_part(client, "approval.list", {"limit": _FEW}),
         counters=_counters(client),
     )
 

@@ -1,7 +1,7 @@
 """Approvals: calls and questions that wait for somebody, each with what is asked, by whom, and until when.
 
 There is no way to approve several at once. An approval names the digest that the page showed, so what is approved is
-what was seen. What was refused is told on the page of the call, with the reason that was written.
+what was seen. What was decided, by whom, and what it led to is told on the page of the call.
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ from typing import Any
 from penstock.base import limits
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.console.graph_changes import change_rows
+from penstock.console.pages.deciding import (
+    WHY_NOT,
+    draft_headline,
+    members_of,
+    outcome_of_draft,
+    run_headline,
+    told_decisions,
+)
 from penstock.console.pages.reading import address, chosen
 from penstock.console.rendering import cut_value, short_value, whole_value
 from penstock.console.visits import Page, Redirect, Shown, Text, Visit
 
-__all__ = ["draft", "queue", "summary_of", "value"]
+__all__ = ["draft", "queue", "value", "waiting_lists"]
 
 _DECISIONS = {"approve": "draft.approve", "reject": "draft.reject"}
 # What a tab shows: how the drafts stand, and the words.
 _TABS = {"mine": "For you", "open": "All that wait", "ended": "Decided"}
 # Arguments that name what a call is about, the likeliest first.
 _SUBJECTS = ("workflow_id", "agent_id", "graph_id", "tool_id", "name", "id")
-# More would be no overview; the arguments themselves are below it.
-_MEMBERS_SHOWN = 30
 # In a list: enough to tell one from another.
 _MEMBERS_LISTED = 3
 _VALUES = ("arguments", "state_witness", "result", "impact")
@@ -45,24 +51,47 @@ _CHANGED = {
 
 
 async def queue(visit: Visit) -> Shown:
-    """Show the calls that wait for the visitor, all that wait, or those that were decided."""
+    """Show what waits for the visitor, all that waits, or what was decided."""
     tab = visit.query.text("status") or "mine"
     if tab not in _TABS:
         raise Rejected("STATUS_UNKNOWN", f"{tab[:40]} is no choice here", f"one of: {', '.join(_TABS)}")
+    given: dict[str, Any] = {"section": "approvals", "tabs": _TABS, "status": tab, "now": visit.now.isoformat()}
     cursor = visit.query.text("cursor") or None
-    questions: list[dict[str, Any]] = []
     if tab == "ended":
-        page = await visit.call("draft.list", status=tab, limit=limits.CONSOLE_ROWS, cursor=cursor)
-        drafts, others = page["items"], 0
-    else:
-        page = await visit.call("approval.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
-        waiting = [item for item in page["items"] if tab == "open" or item["decidable"]]
-        drafts = [item["draft"] for item in waiting if item["draft"] is not None]
-        questions = [item for item in waiting if item["draft"] is None]
-        others = len(page["items"]) - len(waiting)
-    given: dict[str, Any] = {"section": "approvals", "more": page["next_cursor"], "tabs": _TABS, "questions": questions}
-    given["drafts"] = [{**item, **summary_of(item)} for item in drafts]
-    return Page("approvals/queue.html", {**given, "status": tab, "others": others, "now": visit.now.isoformat()})
+        return Page("approvals/decided.html", {**given, **await _decided(visit, cursor)})
+    page = await visit.call("approval.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
+    waiting = [item for item in page["items"] if tab == "open" or item["decidable"]]
+    lists = {**waiting_lists(waiting), "more": page["next_cursor"], "others": len(page["items"]) - len(waiting)}
+    return Page("approvals/queue.html", {**given, **lists})
+
+
+def waiting_lists(waiting: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Return what waits as pages list it: questions of workflows, and calls with what tells them apart."""
+    drafts = [item["draft"] for item in waiting if item["draft"] is not None]
+    return {
+        "questions": [item for item in waiting if item["draft"] is None],
+        "drafts": [{**item, **summary_of(item)} for item in drafts],
+    }
+
+
+async def _decided(visit: Visit, cursor: str | None) -> dict[str, Any]:
+    """Return decisions about questions, and the calls that no longer wait; each list has pages of its own."""
+    older = visit.query.text("questions") or None
+    decided = await visit.call("approval.decided", limit=limits.CONSOLE_ROWS, cursor=older)
+    page = await visit.call("draft.list", status="ended", limit=limits.CONSOLE_ROWS, cursor=cursor)
+    by = {item["id"]: item["decision"] for item in decided["items"] if item["kind"] == "call"}
+    return {
+        "drafts": [{**item, **summary_of(item), "decision": by.get(item["id"])} for item in page["items"]],
+        "more": page["next_cursor"],
+        "questions": [
+            {**item, "headline": run_headline([item["decision"]], item["status"] or "removed", named=False)}
+            for item in decided["items"]
+            if item["kind"] == "question"
+        ],
+        "more_questions": decided["next_cursor"],
+        "cursor": cursor,
+        "older": older,
+    }
 
 
 async def draft(visit: Visit) -> Shown:
@@ -81,6 +110,7 @@ async def draft(visit: Visit) -> Shown:
 
 async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | None = None, note: str = "") -> Page:
     shown = await visit.call("draft.get", draft_id=draft_id)
+    decisions = [_decision_of(vote) for vote in shown["votes"]]
     review = await _reviewed(visit, shown)
     state, now = shown["state_witness"], review.get("state_witness")
     impact = dict(review.get("impact") or {})
@@ -90,7 +120,7 @@ async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | N
     details = {
         "draft": shown,
         "about": _subject(shown),
-        "members": _members(shown["arguments"]),
+        "members": members_of(shown["arguments"]),
         "arguments": cut_value(shown["arguments"]),
         "result": cut_value(shown["result"]),
         "witness": None if state is None else cut_value(state),
@@ -104,12 +134,22 @@ async def _draft_page(visit: Visit, draft_id: str, *, refused: PenstockError | N
         "unknown": review.get("unknown"),
         "quorum": _quorum(shown),
         "reason": _REASONS.get(shown["reason"], shown["reason"]),
-        "why_not": None if shown["decidable"] else _why_not(visit, shown),
+        "why_not": WHY_NOT.get(shown["why_not"] or ""),
+        "decisions": told_decisions(visit, decisions),
+        "headline": draft_headline(decisions, shown["status"]),
+        "outcome": await outcome_of_draft(visit, shown),
         "now": visit.now.isoformat(),
         "note": note,
         "refused": refused,
     }
     return Page("approvals/draft.html", {"section": "approvals", **details}, 200 if refused is None else 409)
+
+
+def _decision_of(vote: dict[str, Any]) -> dict[str, Any]:
+    """Return a vote about a held call as the decision that it is."""
+    said = vote["answer"].get("approved") if isinstance(vote["answer"], dict) else None
+    decision = "declined" if said is False else "approved"
+    return {**vote, "decision": decision, "final": vote["final"], "prompt": None}
 
 
 async def _reviewed(visit: Visit, shown: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +166,7 @@ async def _reviewed(visit: Visit, shown: dict[str, Any]) -> dict[str, Any]:
 def summary_of(shown: dict[str, Any]) -> dict[str, Any]:
     """Return what tells a call in a list from others: what it is about, and its first arguments."""
     others = {name: value for name, value in shown["arguments"].items() if name not in _SUBJECTS}
-    members = [(name.rpartition(" / ")[2], text) for name, text in _members(others) or ()]
+    members = [(name.rpartition(" / ")[2], text) for name, text in members_of(others) or ()]
     return {"about": _subject(shown), "members": members[:_MEMBERS_LISTED]}
 
 
@@ -134,21 +174,6 @@ def _subject(shown: dict[str, Any]) -> str | None:
     """Return what a call is about, if its arguments name it."""
     named = (shown["arguments"].get(name) for name in _SUBJECTS)
     return next((short_value(value) for value in named if isinstance(value, str)), None)
-
-
-def _members(arguments: dict[str, Any]) -> list[tuple[str, str]] | None:
-    """Return arguments as names and values, for those who do not read JSON; None if there are too many."""
-    found: list[tuple[str, str]] = []
-    waiting: list[tuple[str, Any]] = list(arguments.items())
-    while waiting:
-        name, value = waiting.pop(0)
-        if isinstance(value, dict) and value:
-            waiting = [(f"{name} / {inner}", member) for inner, member in value.items()] + waiting
-        else:
-            found.append((short_value(name), short_value(value)))
-        if len(found) + len(waiting) > _MEMBERS_SHOWN:
-            return None
-    return found
 
 
 def _member(value: object, name: str) -> object:
@@ -162,16 +187,6 @@ def _quorum(shown: dict[str, Any]) -> tuple[int, int] | None:
         return None
     count = question["approvers"].get("count", 1)
     return len(question["votes"]), count if isinstance(count, int) else 1
-
-
-def _why_not(visit: Visit, shown: dict[str, Any]) -> str:
-    """Say why the visitor cannot decide about a call that waits."""
-    if shown["requested_by"] == visit.principal.id:
-        return "You asked for this call yourself: somebody else decides."
-    question = shown["question"] or {"votes": []}
-    if any(vote.get("by") == visit.principal.id for vote in question["votes"]):
-        return "You have agreed already. It waits for somebody else."
-    return "You are not among those who decide about it."
 
 
 async def value(visit: Visit) -> Shown:

@@ -12,34 +12,35 @@ from statistics import median
 from typing import Any
 
 from penstock.base import limits
-from penstock.console.pages.approvals import summary_of
+from penstock.console.pages.approvals import waiting_lists
 from penstock.console.pages.reading import Part, part
 from penstock.console.visits import Page, Shown, Visit
+from penstock.operations.runs.waits import HELD_PREFIX
 
 __all__ = ["home"]
 
 _FEW = 8
-_NEEDS_PEOPLE = ("waiting_input", "waiting_approval", "waiting_decision")
-_HELD = "held:"
+# A run whose activity may or may not have had its effect: a person finds out.
+_UNSETTLED = "waiting_decision"
 _QUARANTINED = ("changed", "new")
 
 
 async def home(visit: Visit) -> Shown:
     """Show what needs attention, and how things go."""
-    waiting = await part(visit, "execution.list", status=list(_NEEDS_PEOPLE), limit=_FEW)
-    # A call that waits is a run too; it is listed as a call.
-    waiting = _only(waiting, [item for item in waiting.items if not item["workflow_id"].startswith(_HELD)])
-    drafts = await part(visit, "draft.list", status="open", limit=_FEW)
-    drafts = _only(drafts, [{**item, **summary_of(item)} for item in drafts.items])
+    waiting = await part(visit, "approval.list", limit=_FEW)
+    unsettled = await part(visit, "execution.list", status=[_UNSETTLED], limit=_FEW)
     running = await part(visit, "execution.list", status=["running"], limit=_FEW)
-    failed = await part(visit, "execution.list", status=["failed"], limit=_FEW)
-    lists = {"waiting": waiting, "drafts": drafts, "running": running, "failed": failed}
+    failed = await part(visit, "execution.list", status=["failed"], limit=limits.CONSOLE_ROWS)
+    # A call that was declined, or that nobody decided, is no failure; Approvals has what came of it.
+    failed = _only(failed, [item for item in failed.items if not _holds_call(item)])
+    lists = {"waiting": waiting, "unsettled": unsettled, "running": running, "failed": failed}
     newest = await part(visit, "execution.list", limit=1)
     return Page(
         "home/home.html",
         {
             "section": "home",
             **lists,
+            **waiting_lists(waiting.items),
             "schedules": await _failing_schedules(visit),
             "tools": await _quarantined_tools(visit),
             "hour": await _last_hour(visit),
@@ -48,6 +49,11 @@ async def home(visit: Visit) -> Shown:
             "address": visit.address,
         },
     )
+
+
+def _holds_call(run: dict[str, Any]) -> bool:
+    """Whether a run only holds a call."""
+    return bool(run["workflow_id"].startswith(HELD_PREFIX))
 
 
 def _only(page: Part, items: list[Any]) -> Part:
@@ -96,7 +102,7 @@ async def _last_hour(visit: Visit) -> Part:
         "started": len(rows),
         "is_cut": page.value["next_cursor"] is not None,
         "completed": len(took),
-        "failed": sum(row["status"] == "failed" for row in rows),
+        "failed": sum(row["status"] == "failed" and not _holds_call(row) for row in rows),
         "median_seconds": median(took) if took else None,
         "slow_seconds": took[int(len(took) * 0.95)] if took else None,
     }

@@ -17,7 +17,7 @@ from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, json_problem
 from penstock.definitions.canonical import canonical_json
-from penstock.definitions.decline_answers import declined_answer
+from penstock.definitions.decline_answers import answer_says_no, declined_answer
 from penstock.definitions.jq.templates import SECRET_MASK
 from penstock.definitions.model import InterruptDetail, Workflow
 from penstock.definitions.schemas.compiled import CompiledSchema, SchemaProblem, load_schema
@@ -247,7 +247,7 @@ def _vote(turn: Turn, question: OpenQuestion, given: AnswerInterrupt, answer: Js
     if earlier is not None:
         if earlier.get("by") == given.by and earlier.get("answer") == answer:
             return True
-        message = f"{question.interrupt_id} was answered by {earlier.get('by')} before, and needs several people"
+        message = f"you have answered {question.interrupt_id} already, with this key or another; several people have to"
         return Refused("ALREADY_VOTED", message, "somebody else answers", {"interrupt_id": question.interrupt_id})
     if _declines(question, answer):
         return None
@@ -272,11 +272,8 @@ def _vote(turn: Turn, question: OpenQuestion, given: AnswerInterrupt, answer: Js
 
 
 def _declines(question: OpenQuestion, answer: JsonValue) -> bool:
-    """Whether an answer says no: every member of the answer that declines is in it."""
-    no = declined_answer(question.answer_schema, question.decline)
-    if isinstance(no, dict) and isinstance(answer, dict):
-        return bool(no) and all(name in answer and answer[name] == value for name, value in no.items())
-    return no is not None and no == answer
+    """Whether an answer declines a question."""
+    return answer_says_no(declined_answer(question.answer_schema, question.decline), answer)
 
 
 def _approver(question: OpenQuestion, given: AnswerInterrupt) -> JsonObject | None:
@@ -297,6 +294,8 @@ def _approver(question: OpenQuestion, given: AnswerInterrupt) -> JsonObject | No
         found["owner"] = given.owner
     if given.acting_for:
         found["actingFor"] = list(given.acting_for)
+    if given.name:
+        found["name"] = given.name
     if given.subject not in (None, given.by):
         found["subject"] = given.subject
     if given.lineage not in ((), (given.owner,)):

@@ -33,9 +33,11 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED
 from penstock.mcp_surface.questions.links import AnswerLinks, may_answer_alone
 from penstock.mcp_surface.questions.signing import AnswerLink
+from penstock.operations.executions.timelines import Timeline
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Credentials
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.decisions import DecisionView
 from penstock.operations.runs.results import ExecutionResult
 from penstock.operations.runs.views import ExecutionView
 from penstock.operations.runs.waits import QuestionView
@@ -94,6 +96,9 @@ _KEY = (
     '<p><button class="main">Go on</button></p></form>'
 )
 _KEY_FORM = _Page(200, "Who are you?", _KEY)
+_CLOSE = "<p>You can close this page.</p>"
+_VERBS = {"approved": "approved", "declined": "declined", "answered": "answered", "expired": "missed", None: "answered"}
+_TITLES = {"approved": "Approved", "declined": "Declined"}
 _TOO_LATE = _Page(409, "Answered", "<p>This question has been answered already. You can close this page.</p>")
 
 
@@ -168,7 +173,7 @@ class AnswerPage:
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if named in ("", item.interrupt_id)]
         if not found:
-            return _TOO_LATE
+            return await self._too_late(caller, view, named)
         _refuse_agent(caller, found[0])
         address = self._links.link(caller, execution_id, found[0].interrupt_id)
         if address is None:
@@ -185,7 +190,7 @@ class AnswerPage:
         assert isinstance(view, ExecutionView)
         found = [item for item in view.waiting_for.questions if item.interrupt_id == link.interrupt_id]
         if not found:
-            return _TOO_LATE
+            return await self._too_late(caller, view, link.interrupt_id)
         _refuse_agent(caller, found[0])
         return _OpenQuestion(caller, view, found[0])
 
@@ -220,33 +225,64 @@ class AnswerPage:
         except PenstockError as error:
             note_refusal(scope, error)
             if error.code in ALREADY_ANSWERED:
-                return _TOO_LATE
+                return await self._too_late(asked.caller, asked.view, asked.question.interrupt_id)
             if error.code not in ("ANSWER_INVALID", "VALUE_NOT_JSON"):
                 raise
             return _page(asked, given, form.placed(error, "/answer", given))
-        return await self._done(asked, given.text(DECISION))
+        return await self._done(asked)
 
-    async def _done(self, asked: _OpenQuestion, decision: str) -> _Page:
+    async def _done(self, asked: _OpenQuestion) -> _Page:
         """Say what was decided, and what it led to as far as that is known by now."""
-        named: JsonObject = {"execution_id": asked.view.execution_id, "wait_seconds": _OUTCOME_SECONDS}
+        execution_id = asked.view.execution_id
+        decided = await self._decision(asked.caller, execution_id, asked.question.interrupt_id)
+        if decided is None:  # the answer was taken; its holder may not look at the run
+            return _DONE
+        named: JsonObject = {
+            "execution_id": execution_id,
+            "wait_seconds": _OUTCOME_SECONDS if decided.final else 0,
+        }
         try:
             found = await call_operation(self._gate, asked.caller, "execution.wait", named)
-        except PenstockError:  # the answer was taken; its holder may not look at the run
+        except PenstockError:
             return _DONE
-        status = found.status if isinstance(found, ExecutionResult) else ""
-        words = {APPROVE: "You approved it", DECLINE: "You declined it"}.get(decision, "The answer was taken")
-        title = {APPROVE: "Approved", DECLINE: "Declined"}.get(decision, "Thank you")
-        error = found.error if isinstance(found, ExecutionResult) else None
-        more = f" with <code>{escape(error.code)}</code>: {escape(visible_text(error.message))}" if error else ""
-        state = escape(status.replace("_", " "))
+        assert isinstance(found, ExecutionResult)
         who = escape(visible_text(asked.caller.principal.name or asked.caller.principal.id))
+        more = "" if decided.final else "<p>Others have to agree, too.</p>"
+        said = f"<p>You {_VERBS[decided.decision]} it, as <strong>{who}</strong>.</p>{more}"
         return _Page(
-            200,
-            title,
-            f"<p>{words}, as <strong>{who}</strong>.</p><p>The run <code>{escape(asked.view.execution_id)}</code> of "
-            f"{escape(visible_text(asked.view.workflow_id))} is <strong>{state}</strong>{more}.</p>"
-            "<p>You can close this page.</p>",
+            200, _TITLES.get(decided.decision or "", "Thank you"), f"{said}{_led_to(asked.view, found)}{_CLOSE}"
         )
+
+    async def _too_late(self, caller: Caller, view: ExecutionView, interrupt_id: str) -> _Page:
+        """Say who answered a question that is no longer open, how, and what it led to."""
+        decided = await self._decision(caller, view.execution_id, interrupt_id)
+        if decided is None:
+            return _TOO_LATE
+        at = f" on {_time_element(decided.at)}" if decided.at else ""
+        name = escape(visible_text(decided.name or decided.by or "Somebody"))
+        told = f"<strong>{name}</strong> {_VERBS[decided.decision]} it"
+        told = "Nobody answered it in time" if decided.decision == "expired" else told
+        body = f"<p>This question is not open any more. {told}{at}.</p>{_led_to(view, view)}{_CLOSE}"
+        return replace(_TOO_LATE, body=body)
+
+    async def _decision(self, caller: Caller, execution_id: str, interrupt_id: str) -> DecisionView | None:
+        """Return the last decision about a question, as the run has it; None if it is not for the caller."""
+        try:
+            found = await call_operation(self._gate, caller, "execution.timeline", {"execution_id": execution_id})
+        except PenstockError:
+            return None
+        assert isinstance(found, Timeline)
+        return next((item for item in reversed(found.decisions) if item.interrupt_id == interrupt_id), None)
+
+
+def _led_to(view: ExecutionView, now: ExecutionResult | ExecutionView) -> str:
+    """Render how the run stands that asked."""
+    error, state = now.error, escape(now.status.replace("_", " "))
+    more = f" with <code>{escape(error.code)}</code>: {escape(visible_text(error.message))}" if error else ""
+    return (
+        f"<p>The run <code>{escape(view.execution_id)}</code> of {escape(visible_text(view.workflow_id))} "
+        f"is <strong>{state}</strong>{more}.</p>"
+    )
 
 
 def _decision_form(question: QuestionView) -> DecisionForm:
@@ -279,7 +315,7 @@ def _page(asked: _OpenQuestion, given: Given | None = None, wrong: dict[str, lis
         f'<p class="question">{escape(visible_text(plain_text(question.prompt)))}</p>{_alert(wrong or {})}'
         # The first button is the one that the return key presses: not one that changes a list.
         f'<form method="post">{first}{form.html(given or {}, wrong)}<p>{buttons}</p></form>'
-        f"<p><small>Execution <code>{escape(asked.view.execution_id)}</code>.{until}</small></p>"
+        f"<p><small>Run <code>{escape(asked.view.execution_id)}</code>.{until}</small></p>"
     )
     return _Page(422 if wrong else 200, "A question", body)
 

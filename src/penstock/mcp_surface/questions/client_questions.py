@@ -58,6 +58,8 @@ _KEPT_OF_LISTS = ("type", "title", "description", "default", "minItems", "maxIte
 _FORMATS = ("email", "uri", "date", "date-time")
 # The form field of a question whose answer is not an object.
 _ONLY = "answer"
+# What somebody approves or declines is a choice without a default: a check box that was left empty would decline.
+_DECISIONS: dict[JsonValue, bool] = {"Approve": True, "Decline": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class ClientQuestion:
     """The schema that the execution requires of the answer."""
     approval: bool = False
     """Whether only a person who was asked may answer."""
+    decides: str | None = None
+    """The field of the form in which somebody approves or declines; None if there is none."""
 
     @property
     def identity(self) -> str:
@@ -99,6 +103,9 @@ class ClientQuestion:
 
     def answer(self, content: JsonObject) -> JsonValue:
         """Return the answer that a filled form gives."""
+        if self.decides is not None and self.decides in content:
+            said = content[self.decides]
+            content = {**content, self.decides: _DECISIONS.get(said, said) if isinstance(said, str) else said}
         return content.get(_ONLY) if self.wrapped else content
 
     def refusal(self, action: Action) -> JsonValue:
@@ -198,7 +205,23 @@ def form_of(question: QuestionView) -> ClientQuestion | None:
         flat = _flat(schema)
     if flat is None:
         return None
-    return replace(_for_person(question), schema=flat, wrapped=wrapped, answer_schema=schema)
+    decides = None if question.decides is None else question.decides or _ONLY
+    if decides is not None:
+        flat = _with_choice(flat, decides)
+    return replace(_for_person(question), schema=flat, wrapped=wrapped, answer_schema=schema, decides=decides)
+
+
+def _with_choice(form: JsonObject, decides: str) -> JsonObject:
+    """Return a form in which somebody chooses Approve or Decline."""
+    fields, required = form["properties"], form["required"]
+    assert isinstance(fields, dict)
+    assert isinstance(required, list)
+    member = fields[decides]
+    told = member if isinstance(member, dict) else {}
+    kept: JsonObject = {name: told[name] for name in ("title", "description") if name in told}
+    choice: JsonObject = {"type": "string", "title": "Your decision", **kept, "enum": list(_DECISIONS)}
+    names = required if decides in required else [decides, *required]
+    return {**form, "properties": {**fields, decides: choice}, "required": names}
 
 
 def _key(question: QuestionView) -> str:

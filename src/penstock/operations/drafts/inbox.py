@@ -3,7 +3,7 @@
 Every surface reads this list: REST, MCP, the command line and the console. Who may decide is said by the rule that
 takes the vote.
 
-Above it: the catalogue. Below it: `views`, `runs.held_calls`, `permissions.answering`.
+Above it: the catalogue. Below it: `views`, `runs.held_calls`, `permissions.deciding`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.ids import id_for_callers
 from penstock.base.scopes import scope_allows
 from penstock.engine.state import RunState
+from penstock.engine.walk.questions import open_questions
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
-from penstock.operations.drafts.views import DraftView, draft_view
+from penstock.operations.drafts.views import DraftView, draft_view, with_names_of_others
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.answering import may_approve
+from penstock.operations.permissions.deciding import ANSWER_SCOPE, APPROVE_SCOPE, WhyNot, why_not_decide
+from penstock.operations.permissions.people import names_of
 from penstock.operations.runs.held_access import may_see_held
 from penstock.operations.runs.held_calls import HELD_LABEL, held_call_of
 from penstock.operations.runs.waits import QuestionView, question_views
@@ -30,7 +33,7 @@ from penstock.runtime.ports.runs import RunQuery, RunRow
 
 __all__ = ["OPERATIONS", "ApprovalPage", "WaitingApproval"]
 
-_READ_RUNS, _ANSWER, _APPROVE = "execution:read", "execution:write", "draft:approve"
+_READ_RUNS = "execution:read"
 _WAITING = ("waiting_approval", "waiting_input")
 
 
@@ -54,12 +57,16 @@ class WaitingApproval(msgspec.Struct, frozen=True, kw_only=True):
     """The workflow that asks; null for a held call."""
     asked_by: str | None
     """Who made the call, or started the execution."""
+    asked_by_name: str
+    """What they are called."""
     created_at: str | None
     expires_at: str | None
     approvers: Any
     """Who may decide; null if anybody may who can answer questions."""
     decidable: bool
     """Whether you may decide it now."""
+    why_not: WhyNot | None
+    """Why you cannot decide it: you lack the scope, are a program, are not named, asked for it, or have approved it."""
     question: QuestionView
     """What is asked, and which answers approve and decline it."""
     draft: DraftView | None = None
@@ -90,7 +97,11 @@ async def approval_list(context: Context, given: ListApprovals) -> ApprovalPage:
     page = await context.services.store.list_runs(query)
     items = [item for row in page.rows for item in await _waiting(context, row)]
     shown = [item for item in items if item.decidable] if given.mine else items
-    return ApprovalPage(items=shown, next_cursor=page.next_cursor)
+    names = await names_of(context, (item.asked_by for item in shown if not item.asked_by_name))
+    named = [replace(item, asked_by_name=item.asked_by_name or names.get(item.asked_by or "", "")) for item in shown]
+    drafts = {draft.id: draft for draft in await with_names_of_others(context, [i.draft for i in named if i.draft])}
+    items = [replace(item, draft=drafts[item.id]) if item.draft is not None else item for item in named]
+    return ApprovalPage(items=items, next_cursor=page.next_cursor)
 
 
 async def _waiting(context: Context, row: RunRow) -> list[WaitingApproval]:
@@ -103,30 +114,36 @@ async def _waiting(context: Context, row: RunRow) -> list[WaitingApproval]:
     if not scope_allows(context.principal.scopes, _READ_RUNS):
         return []
     public = id_for_callers(context.tenant, state.run_id)
-    return [
-        WaitingApproval(
-            kind="question",
-            id=public,
-            title=row.workflow_name,
-            workflow_id=row.workflow_name,
-            asked_by=row.started_by,
-            created_at=instant(row.created_at),
-            expires_at=asked.expires_at,
-            approvers=asked.approvers,
-            decidable=_may_decide(context, state, asked, _ANSWER),
-            question=asked,
+    found = []
+    for asked, view in zip(open_questions(state), question_views(state), strict=True):
+        if asked.ask is not None:
+            continue  # for the program that started the run, not for people
+        why_not = why_not_decide(context, state, asked, ANSWER_SCOPE)
+        found.append(
+            WaitingApproval(
+                kind="question",
+                id=public,
+                title=row.workflow_name,
+                workflow_id=row.workflow_name,
+                asked_by=row.started_by,
+                asked_by_name="",
+                created_at=instant(row.created_at),
+                expires_at=view.expires_at,
+                approvers=view.approvers,
+                decidable=why_not is None,
+                why_not=why_not,
+                question=view,
+            )
         )
-        for asked in question_views(state)
-        if asked.ask is None  # for the program that started the run, not for people
-    ]
+    return found
 
 
 def _held(context: Context, state: RunState) -> list[WaitingApproval]:
-    held, questions = held_call_of(state), question_views(state)
+    held, questions, asked = held_call_of(state), question_views(state), open_questions(state)
     if held is None or not questions or not may_see_held(context.principal, held):
         return []
-    decidable = _may_decide(context, state, questions[0], _APPROVE)
-    view = msgspec.structs.replace(draft_view(context.tenant, state, held), decidable=decidable)
+    why_not = why_not_decide(context, state, asked[0], APPROVE_SCOPE)
+    view = draft_view(context.tenant, state, held)
     return [
         WaitingApproval(
             kind="call",
@@ -134,21 +151,16 @@ def _held(context: Context, state: RunState) -> list[WaitingApproval]:
             title=held.title or held.operation,
             workflow_id=None,
             asked_by=held.principal.id,
+            asked_by_name=held.principal.name,
             created_at=view.created_at,
             expires_at=view.expires_at,
             approvers=view.approvers,
-            decidable=decidable,
+            decidable=why_not is None,
+            why_not=why_not,
             question=questions[0],
-            draft=view,
+            draft=replace(view, decidable=why_not is None, why_not=why_not),
         )
     ]
-
-
-def _may_decide(context: Context, state: RunState, asked: QuestionView, scope: str) -> bool:
-    """Whether the caller may decide now, and has not done so already."""
-    voted = any(vote.get("by") == context.principal.id for vote in asked.votes)
-    allowed = scope_allows(context.principal.scopes, scope)
-    return allowed and not voted and may_approve(context, state, asked.approvers)
 
 
 OPERATIONS: tuple[Capability, ...] = (approval_list,)

@@ -17,7 +17,6 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
-from penstock.engine.approvers import identity_of_vote, is_same_person
 from penstock.engine.records import commands, events
 from penstock.engine.state import RunState
 from penstock.engine.walk.questions import open_questions
@@ -25,11 +24,14 @@ from penstock.operations.catalogue.capability import Capability, Example, Reply,
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.drafts.making import WITHHELD, withheld_result
-from penstock.operations.drafts.views import DraftPage, DraftView, draft_status, draft_view
+from penstock.operations.drafts.views import DraftPage, DraftView, draft_status, draft_view, with_names_of_others
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context, Request, Services, WriteIntent
 from penstock.operations.gate.outcomes import RefusedCall
-from penstock.operations.permissions.answering import answerer_of, identity_of, may_approve
+from penstock.operations.permissions.answering import answerer_of
+from penstock.operations.permissions.deciding import APPROVE_SCOPE, why_not_decide
+from penstock.operations.permissions.people import names_of
+from penstock.operations.runs.decisions import decisions_in, note_decision, with_names
 from penstock.operations.runs.fields import AnyId, Wait
 from penstock.operations.runs.handles import seconds_to_wait
 from penstock.operations.runs.held_access import may_see_held, withdrawal_refusal
@@ -144,7 +146,7 @@ async def draft_list(context: Context, given: ListDrafts) -> DraftPage:
         held = None if state is None else held_call_of(state)
         if state is not None and held is not None and may_see_held(context.principal, held):
             items.append(_seen(context, state, draft_view(context.tenant, state, held)))
-    return DraftPage(items=items, next_cursor=page.next_cursor)
+    return DraftPage(items=await with_names_of_others(context, items), next_cursor=page.next_cursor)
 
 
 @operation(
@@ -167,25 +169,30 @@ async def draft_get(context: Context, given: OneDraft) -> DraftView:
     for record in await context.services.host.history(row.run_id):
         body = record.body_as(commands.ResumeInterrupt) or record.body_as(events.InterruptVoted)
         if body is not None:
-            votes.append({"by": body.answered_by, "at": instant(record.at), "answer": body.answer, "note": body.note})
+            name = (body.approver or {}).get("name")
+            told = {"by": body.answered_by, "name": name, "at": instant(record.at)}
+            final = isinstance(body, commands.ResumeInterrupt)
+            votes.append({**told, "answer": body.answer, "note": body.note, "final": final})
         asked = record.body_as(events.InterruptEscalated)
         if asked is not None:
             escalations.append({"at": instant(record.at), "approvers": asked.approvers})
+    names = await names_of(context, (vote["by"] for vote in votes))
+    votes = [{**vote, "name": vote["name"] or names.get(vote["by"] or "", "")} for vote in votes]
     view = msgspec.structs.replace(draft_view(context.tenant, state, held, votes), escalations=escalations)
     if view.result == WITHHELD and context.principal.id == held.principal.id:
         kept = await withheld_result(context, row.run_id, held)
         view = view if kept is None else msgspec.structs.replace(view, result=kept)
-    return _seen(context, state, view)
+    (named,) = await with_names_of_others(context, [view])
+    return _seen(context, state, named)
 
 
 def _seen(context: Context, state: RunState, view: DraftView) -> DraftView:
     """Return a draft with whether its caller may decide about it now."""
-    question = view.question
-    if view.status != "waiting" or question is None:
+    asked = open_questions(state)
+    if view.status != "waiting" or not asked:
         return view
-    who = identity_of(context.principal)
-    voted = any(is_same_person(who, identity_of_vote(vote)) for asked in open_questions(state) for vote in asked.votes)
-    return msgspec.structs.replace(view, decidable=not voted and may_approve(context, state, question.approvers))
+    why_not = why_not_decide(context, state, asked[0], APPROVE_SCOPE)
+    return msgspec.structs.replace(view, decidable=why_not is None, why_not=why_not)
 
 
 def _outcome(tenant: str, draft_id: str, state: RunState, held: HeldCall) -> DraftView:
@@ -263,7 +270,7 @@ async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> R
         message = "the draft has another digest than the one that you looked at"
         raise Rejected("DIGEST_MISMATCH", message, "look at the draft again", {"digest": held.digest})
     if draft_status(state) != "waiting":
-        raise _final(given.draft_id, state)
+        raise await _final(context, given.draft_id, state)
     context.call.note(
         outcome="approved" if approved else "rejected",
         run_id=given.draft_id,
@@ -271,6 +278,7 @@ async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> R
         approval_id=approval_id(given.draft_id),
     )
     context.call.about(None, digest=held.digest)
+    note_decision(context, state)
     run = context.run(row.run_id)
     # What came of the call is known later. Until then a repeated call gets this answer, and `_follow` goes on from it.
     idempotency.answered_by(
@@ -283,7 +291,7 @@ async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> R
     except PenstockError as error:
         if error.code != "INVALID_RESUME_PAYLOAD":
             raise
-        raise _final(given.draft_id, await run.state()) from None
+        raise await _final(context, given.draft_id, await run.state()) from None
     seconds = seconds_to_wait(context, given.wait_seconds)
     if draft_status(await run.state()) == "approved":
         await context.caller.while_connected(
@@ -293,9 +301,12 @@ async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> R
     return Reply(value=_outcome(context.tenant, given.draft_id, ended, held))
 
 
-def _final(draft_id: str, state: RunState) -> Conflict:
-    status = draft_status(state)
-    message = f"the draft {draft_id} is {status} already"
+async def _final(context: Context, draft_id: str, state: RunState) -> Conflict:
+    """Return the error of a draft that nobody decides any more, with who decided it."""
+    status, history = draft_status(state), await context.services.host.history(state.run_id)
+    decided = [item for item in await with_names(context, decisions_in(history)) if item.final and item.by]
+    by = f": {decided[-1].decision} by {decided[-1].name}" if decided else ""
+    message = f"the draft {draft_id} is {status} already{by}"
     return Conflict("DRAFT_FINAL", message, "look at the draft", {"draft_id": draft_id, "status": status})
 
 
@@ -315,7 +326,7 @@ async def draft_cancel(context: Context, given: CancelDraft) -> Reply[DraftView]
     """
     row, state, held = await found_draft(context, given.draft_id)
     if draft_status(state) != "waiting":
-        raise _final(given.draft_id, state)
+        raise await _final(context, given.draft_id, state)
     refusal = withdrawal_refusal(context, state, held)
     if refusal is not None:
         raise refusal

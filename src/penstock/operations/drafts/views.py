@@ -5,20 +5,33 @@ Above it: the operations on drafts, surfaces. Below it: `runs.held_calls`, the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.base.ids import id_for_callers
 from penstock.engine.state import RunState
 from penstock.engine.status import run_status
 from penstock.engine.transitions import RunStatus
 from penstock.operations.catalogue.fields import instant
+from penstock.operations.gate.context import Context
+from penstock.operations.permissions.deciding import WhyNot
+from penstock.operations.permissions.people import names_of
 from penstock.operations.runs.held_calls import HeldCall
 from penstock.operations.runs.views import ErrorView, error_of
 from penstock.operations.runs.waits import QuestionView, question_views
 
-__all__ = ["DRAFT_STATUSES", "DraftPage", "DraftStatus", "DraftView", "draft_status", "draft_view"]
+__all__ = [
+    "DRAFT_STATUSES",
+    "DraftPage",
+    "DraftStatus",
+    "DraftView",
+    "draft_status",
+    "draft_view",
+    "with_names_of_others",
+]
 
 DraftStatus: TypeAlias = Literal[
     "waiting", "approved", "executed", "rejected", "canceled", "expired", "drifted", "failed", "ambiguous"
@@ -82,10 +95,15 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     """What whoever asked for it is called."""
     acting_for: list[str] = []
     """For whom they asked: the nearest first, then for whom that one acted, and so on."""
+    acting_for_names: list[str] = []
+    """What those are called, in the same order; of draft.list, draft.get and approval.list only."""
     surface: str = ""
     """Where they asked."""
     decidable: bool = False
     """Whether you may approve or reject it now; of draft.list and draft.get only."""
+    why_not: WhyNot | None = None
+    """If it waits, why you cannot: you lack the scope, are a program, are not named, asked for it, or have approved it.
+    """
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +111,12 @@ class DraftPage(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[DraftView]
     next_cursor: str | None
+
+
+async def with_names_of_others(context: Context, views: Sequence[DraftView]) -> list[DraftView]:
+    """Return held calls with what those are called for whom somebody asked."""
+    names = await names_of(context, (principal for view in views for principal in view.acting_for))
+    return [replace(view, acting_for_names=[names[principal] for principal in view.acting_for]) for view in views]
 
 
 def draft_status(state: RunState) -> DraftStatus:

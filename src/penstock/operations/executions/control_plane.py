@@ -37,6 +37,7 @@ from penstock.operations.permissions.admission import admit_start
 from penstock.operations.permissions.answering import answerer_of
 from penstock.operations.permissions.authorship import author_of
 from penstock.operations.permissions.starting import needs_of, protecting_version, start_refusal
+from penstock.operations.runs.decisions import note_decision
 from penstock.operations.runs.fields import CHOSEN_ID
 from penstock.operations.runs.handles import visible_run
 from penstock.operations.runs.held_access import may_see_run, refuse_settling, refuse_withdrawing
@@ -189,6 +190,8 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
     refused = _prepare(context, function, arguments)
     if function in _FOLLOWED and context.request.by_agent:
         await _refuse_agent(context, function, arguments.get("execution_id"))
+    if function == "workflow_resume" and isinstance(named := arguments.get("execution_id"), str):
+        note_decision(context, await services.host.read(named))
     if context.call.claim is not None and function in _FOLLOWED:
         await _answer_meanwhile(context, arguments.get("execution_id"))
     reply = refused or await plane.call(function, arguments)

@@ -32,6 +32,8 @@ from penstock.operations.executions.inputs import (
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.answering import answerer_of
+from penstock.operations.permissions.people import names_of
+from penstock.operations.runs.decisions import note_decision
 from penstock.operations.runs.handles import (
     changeable_run,
     find_changeable,
@@ -166,6 +168,7 @@ async def execution_answer(context: Context, given: AnswerQuestion) -> Reply[Exe
         context.call.note(
             outcome="approved" if agreed else "rejected", draft_id=draft_id, approval_id=approval_id(draft_id)
         )
+    note_decision(context, await context.services.host.read(row.run_id))
     answered = context.run(row.run_id).answer(
         given.answer,
         node=given.node_id,
@@ -207,8 +210,9 @@ async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, er
         return Conflict("NO_OPEN_QUESTION", message, "look at `waiting_for` of execution.status")
     body, at = answered[-1]
     by = body.answered_by
-    message = f"{body.node_id} was answered by {by or 'somebody'} at {instant(at)}"
-    details: JsonObject = {"answered_by": by, "answered_at": instant(at)}
+    name = (await names_of(context, [by])).get(by or "", "")
+    message = f"{body.node_id} was answered by {name or 'somebody'} at {instant(at)}"
+    details: JsonObject = {"answered_by": by, "answered_by_name": name, "answered_at": instant(at)}
     details.update({"node_id": body.node_id, "visit": body.visit})
     return Conflict("ALREADY_ANSWERED", message, "the first answer counts; look at the execution", details)
 

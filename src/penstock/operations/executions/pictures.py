@@ -1,7 +1,7 @@
 """An execution at a glance: its workflow as a drawing with the status of every node, and its visits along time.
 
-Both are made from the whole history, and made again only when the execution has moved. Neither has values in it: those
-are in the records that the bars name.
+Both are made from the whole history, and made again only when the execution has moved. Neither has values in it, but
+what people were asked and decided: values are in the records that the bars name.
 
 Above it: the catalogue. Below it: `drawing`, the visits of a run.
 """
@@ -21,13 +21,19 @@ from penstock.drawing.svg import to_page_svg
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.visits import Change, RunVisits, Visit, VisitStatus, change_of, fold_with_state, visits_of
+from penstock.engine.walk.questions import open_questions
 from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant, milliseconds
 from penstock.operations.executions.inputs import ExecutionId, NamedExecution
 from penstock.operations.executions.reads import execution_view, keep_view, known_view
+from penstock.operations.executions.timelines import Bar, Lane, Timeline, Undecided
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.deciding import ANSWER_SCOPE, APPROVE_SCOPE, why_not_decide
+from penstock.operations.permissions.people import names_of
+from penstock.operations.runs.decisions import decisions_in, with_names
 from penstock.operations.runs.handles import visible_run
+from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.views import ExecutionView, view_of_run
 from penstock.runtime.ports.runs import RunRow
 
@@ -50,44 +56,6 @@ class RunDrawing(msgspec.Struct, frozen=True, kw_only=True):
     svg: str | None
     """None if there are too many nodes to draw."""
     nodes: int
-
-
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """A visit of a node, or several in a row if there are too many to show one by one."""
-
-    visit: int
-    visits: int
-    status: str
-    attempts: int
-    begun_seq: int
-    ended_seq: int | None
-    begun_at: str | None
-    ended_at: str | None
-    waits_for: str | None = None
-
-
-class Lane(msgspec.Struct, frozen=True, kw_only=True):
-    """The visits of one node."""
-
-    node_id: str
-    bars: list[Bar]
-
-
-class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """The visits of an execution along time, in the order in which its nodes were first visited."""
-
-    began_at: str | None
-    updated_at: str | None
-    sequence: int
-    lanes: list[Lane]
-    lanes_left_out: int
-    first_failure: int | None
-    """The record of the first visit or attempt that failed."""
-    last_failure: int | None
-    waits: list[int]
-    """The records with which open waits began."""
-    at_sequence: int | None = None
-    """The last record up to the time that was asked for."""
 
 
 class LookAtTimeline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -151,14 +119,34 @@ async def execution_timeline(context: Context, given: LookAtTimeline) -> Timelin
     """Look at the visits of an execution along time.
 
     A lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the records in
-    the history that say so. Where there are very many visits, a bar stands for several in a row.
+    the history that say so. Where there are very many visits, a bar stands for several in a row. `decisions` says who
+    decided what, and when.
     """
     row = await visible_run(context, given.execution_id)
     at = milliseconds(given.at, "at")
     timeline = await _timeline(context, row)
+    starter = row.started_by or ""
+    timeline = msgspec.structs.replace(
+        timeline,
+        decisions=await with_names(context, timeline.decisions),
+        starter_name=(await names_of(context, [starter])).get(starter, ""),
+    )
+    if not row.terminal:
+        timeline = msgspec.structs.replace(timeline, undecided=await _undecided(context, row))
     if at is None:
         return timeline
     return msgspec.structs.replace(timeline, at_sequence=await _sequence_at(context, row, at))
+
+
+async def _undecided(context: Context, row: RunRow) -> list[Undecided]:
+    """Return the open questions of a run, and whether the caller may decide them."""
+    state = await context.services.host.read(row.run_id)
+    scope = APPROVE_SCOPE if HELD_LABEL in row.labels else ANSWER_SCOPE
+    asked = () if state is None else open_questions(state)
+    reasons = (
+        {} if state is None else {item.interrupt_id: why_not_decide(context, state, item, scope) for item in asked}
+    )
+    return [Undecided(interrupt_id=name, decidable=why is None, why_not=why) for name, why in reasons.items()]
 
 
 async def _timeline(context: Context, row: RunRow) -> Timeline:
@@ -227,6 +215,7 @@ def _timeline_of(records: Sequence[Record], visits: RunVisits) -> Timeline:
         first_failure=failures[0] if failures else None,
         last_failure=failures[-1] if failures else None,
         waits=_waits(visits),
+        decisions=decisions_in(records),
     )
 
 

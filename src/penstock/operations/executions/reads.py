@@ -27,6 +27,7 @@ from penstock.operations.executions.inputs import (
     ReadHistory,
 )
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.people import names_of
 from penstock.operations.runs.handles import seconds_to_wait, visible_run
 from penstock.operations.runs.held_access import without_unseen
 from penstock.operations.runs.held_calls import HELD_LABEL
@@ -203,7 +204,9 @@ async def _page(context: Context, query: RunQuery) -> ExecutionPage:
             break
         rows += seen
         cursor, looked_at = page.next_cursor, looked_at + len(page.rows)
-    return ExecutionPage(items=[summary_of_row(row) for row in rows], next_cursor=cursor, total=total)
+    names = await names_of(context, (row.started_by for row in rows))
+    items = [replace(summary_of_row(row), started_by_name=names.get(row.started_by or "", "")) for row in rows]
+    return ExecutionPage(items=items, next_cursor=cursor, total=total)
 
 
 def _holds_no_call(query: RunQuery) -> bool:

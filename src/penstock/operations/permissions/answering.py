@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.base.scopes import scope_allows
 from penstock.engine.approvers import ANY_GROUP, Identity, Requester, Voter, approvers_of, refuse_answer, requester_of
@@ -18,7 +19,7 @@ from penstock.engine.inputs import Answerer
 from penstock.engine.state import RunState
 from penstock.operations.gate.context import Context, Principal
 
-__all__ = ["answerer_of", "belongs_to", "groups_of", "identity_of", "may_approve", "may_ask_caller"]
+__all__ = ["answerer_of", "belongs_to", "groups_of", "identity_of", "may_approve", "may_ask_caller", "voter_of"]
 
 _APPROVE = "approve:"
 
@@ -62,14 +63,19 @@ def answerer_of(context: Context) -> Answerer:
         acting_for=principal.acting_for,
         subject=principal.subject,
         lineage=principal.lineage,
+        name=principal.name[: limits.AUDIT_NAME_CHARACTERS_MAX] or None,
     )
 
 
 def may_approve(context: Context, state: RunState, approvers: JsonValue) -> bool:
     """Whether a caller may answer a question of a run that names these approvers."""
+    return refuse_answer("", approvers_of(approvers), voter_of(context), requester_of(state)) is None
+
+
+def voter_of(context: Context) -> Voter:
+    """Return a caller as one who answers a question."""
     who, same = answerer_of(context), msgspec.structs.asdict(identity_of(context.principal))
-    voter = Voter(**same, kind=who.kind, groups=who.groups, by_model=who.by_model)
-    return refuse_answer("", approvers_of(approvers), voter, requester_of(state)) is None
+    return Voter(**same, kind=who.kind, groups=who.groups, by_model=who.by_model)
 
 
 def may_ask_caller(principal: Principal, approvers: object) -> bool:

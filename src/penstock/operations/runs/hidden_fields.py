@@ -2,8 +2,9 @@
 
 The output of a workflow is hidden in the answer of its tool, in results, views and streams of its runs, and in drafts.
 The state and the history of a run have the same values in places that no policy can name: there, whoever must not see
-a field of the run's workflow, or of one that it starts as a child, sees what happened and no values. Operations that
-give out other contents (`Capability.reveals`) are refused to them.
+a field of the run's workflow, or of one that it starts as a child, sees what happened and no values: who answered a
+question, and when, but neither the question nor the answer. Operations that give out other contents
+(`Capability.reveals`) are refused to them.
 
 Above it: `app` hands it to the gate, which calls it for every answer. Below it: `governance.policy.redaction`, the
 stage for policies, the views of runs.
@@ -11,7 +12,7 @@ stage for policies, the views of runs.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -148,10 +149,11 @@ class _Looking(NamedTuple):
             return _plain_preview(value) if hidden.paths else value
         if isinstance(value, HistoryPage):
             return await self._history(capability, value)
-        if (listed := _member(value, "items")) and isinstance(listed, list) and _is_draft(listed[0]):
-            return _with(value, items=[await self._draft(item) for item in listed])
-        if listed and isinstance(listed, list) and _has(listed[0], "question", "decidable", "draft"):
-            return _with(value, items=[await self._waiting(item) for item in listed])
+        if _has(value, "lanes", "decisions"):
+            return await self._timeline(capability, value)
+        listed = _member(value, "items")
+        if isinstance(listed, list) and listed and (show := self._way_to_show(listed[0])) is not None:
+            return _with(value, items=[await show(item) for item in listed])
         if _is_draft(value):
             return await self._draft(value)
         if isinstance(value, ExecutionResult | ExecutionView) or _has(value, "execution_id", "output"):
@@ -162,6 +164,14 @@ class _Looking(NamedTuple):
             return value
         own = self._hidden(target_of(capability, self.request.arguments), capability.output_schema)
         return own.of(msgspec.to_builtins(value)) if own.paths else value
+
+    def _way_to_show(self, item: Any) -> Callable[[Any], Awaitable[Any]] | None:
+        """Return how the items of a list are shown that have contents of runs; None if they have none."""
+        if _is_draft(item):
+            return self._draft
+        if _has(item, "question", "decidable", "draft"):
+            return self._waiting
+        return self._decided if _has(item, "decision", "status", "kind") else None
 
     async def _execution(self, value: Any) -> Any:
         row = await self.row(_member(value, "execution_id"))
@@ -254,6 +264,19 @@ class _Looking(NamedTuple):
         ]
         return msgspec.structs.replace(page, items=items)
 
+    async def _timeline(self, capability: Capability, timeline: Any) -> Any:
+        row = await self.row(capability.authorization(self.request.arguments).resource_id)
+        told = _member(timeline, "decisions")
+        if not told or (row is not None and not await self.hides_contents(row)):
+            return timeline
+        return _with(timeline, decisions=[_without_contents(item) for item in told])
+
+    async def _decided(self, value: Any) -> Any:
+        """Return a decision in a list, without what was asked and decided in a run that has hidden fields."""
+        row = await self.row(_member(value, "id"))
+        hides = await self.hides_anything() if row is None else await self.hides_contents(row)
+        return _with(value, decision=_without_contents(_member(value, "decision"))) if hides else value
+
     async def row(self, execution_id: JsonValue) -> RunRow | None:
         """Return the run with an id, as callers write it."""
         if not isinstance(execution_id, str):
@@ -329,6 +352,11 @@ class _Looking(NamedTuple):
         request = self.request
         paths = self.stage.hidden_fields(self.policies, request.principal, target, request.standpoint)
         return _Hidden(paths, schema)
+
+
+def _without_contents(decision: Any) -> Any:
+    """Return who decided and when, without what was asked and decided."""
+    return _with(decision, decision=None, prompt=None, note=None)
 
 
 def _plain_preview(value: Any) -> Any:

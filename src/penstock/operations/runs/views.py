@@ -232,6 +232,8 @@ class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     started_by: str | None = None
     """The principal who started it."""
+    started_by_name: str = ""
+    """What they are called; of lists of executions only."""
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -249,6 +249,7 @@ class ControlPlane:
             acting_for=self.answerer.acting_for,
             subject=self.answerer.subject,
             lineage=self.answerer.lineage,
+            name=self.answerer.name,
         )
         return await self._send(run, given, arguments)
 

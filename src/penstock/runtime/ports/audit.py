@@ -38,7 +38,7 @@ AuditOutcome: TypeAlias = Literal["allowed", "refused", "failed", "held", "appro
 - refused: it was not made.
 - failed: it failed, possibly after it changed something.
 - held: it waits for a person, or for its draft to be committed; nothing was changed.
-- approved, rejected: a person decided about a held call.
+- approved, rejected: a person decided about a held call, or about a question of a workflow to approve or decline.
 - executed: a held call was made, after it was approved.
 """
 

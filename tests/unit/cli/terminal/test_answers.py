@@ -133,3 +133,27 @@ def test_proposals_come_after_a_list_with_the_command_that_looks_at_them(capsys:
     assert lines[1] == "proposed, not stored yet; look at one with `penstock draft review DRAFT_ID`:"
     assert lines[2].split() == ["draft_id", "operation", "name", "proposed_by", "proposed_at"]
     assert "r_1" in lines[3]
+
+
+def test_what_waits_and_what_was_decided_are_rows_that_somebody_can_read(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting: JsonValue = {
+        "kind": "question",
+        "id": "r_1",
+        "title": "pay",
+        "asked_by": "key:k1",
+        "asked_by_name": "Bo Berg",
+        "decidable": True,
+        "question": {"prompt": "Pay 5?"},
+        "draft": None,
+    }
+    print_answer({"items": [waiting], "next_cursor": None})
+    lines = shown(capsys).splitlines()
+    assert lines[0].split() == ["for", "kind", "id", "what", "asked", "by"]
+    assert lines[1].split() == ["you", "question", "r_1", "pay:", "Pay", "5?", "Bo", "Berg"]
+    decision: JsonValue = {"decision": "declined", "by": "key:k2", "name": "Ana Lima", "at": "T", "prompt": "Pay 5?"}
+    print_answer(
+        {"items": [{"kind": "question", "id": "r_1", "title": "pay", "decision": decision, "status": "failed"}]}
+    )
+    lines = shown(capsys).splitlines()
+    assert lines[0].split() == ["decision", "by", "at", "kind", "what", "status", "id"]
+    assert lines[1].split()[:3] == ["declined", "Ana", "Lima"]

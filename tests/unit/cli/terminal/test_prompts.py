@@ -173,3 +173,34 @@ def test_several_are_chosen_with_commas() -> None:
         assert outcome == AnswerGiven({"colours": ["g"]})
         assert "several with commas" in heard
         assert "choose a number from 1 to 2" in heard
+
+
+def test_what_the_document_says_to_decline_is_sent_whole_and_nothing_else_is_asked_for() -> None:
+    schema = object_of(
+        {"amount": {"type": "number"}, "approve": {"type": "boolean"}, "note": {"type": "string"}}, "approve", "amount"
+    )
+    decline: JsonObject = {"approve": False, "amount": 0}
+    person = Scripted(["decline", "too much"])
+    assert asyncio.run(ask_answer(schema, person, decline)) == AnswerGiven({**decline, "note": "too much"})
+    person = Scripted(["approve", "12", ""])
+    assert asyncio.run(ask_answer(schema, person, decline)) == AnswerGiven({"approve": True, "amount": 12})
+    assert person.heard[0].endswith("[approve/decline]: ")
+
+
+def test_a_decision_with_a_default_is_not_made_by_an_empty_line() -> None:
+    schema = object_of({"approve": {"type": "boolean", "default": True}}, "approve")
+    outcome, heard = converse(schema, ["", "approve"])
+    assert outcome == AnswerGiven({"approve": True})
+    assert "nothing is decided yet" in heard
+
+
+def test_a_choice_is_taken_in_small_letters() -> None:
+    assert answer({"type": "string", "enum": ["Blue", "Green"]}, "green") == "Green"
+
+
+@pytest.mark.parametrize(("line", "value"), [("approve", "Approve"), ("d", "Decline"), ("n", "Decline")])
+def test_a_form_that_offers_the_two_words_is_asked_like_any_decision(line: str, value: str) -> None:
+    outcome, heard = converse({"type": "string", "enum": ["Approve", "Decline"]}, ["", "maybe", line])
+    assert outcome == AnswerGiven(value)
+    assert "[approve/decline]" in heard
+    assert heard.count("nothing is decided yet") == 2

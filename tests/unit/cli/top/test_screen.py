@@ -7,7 +7,7 @@ import io
 import msgspec
 from rich.console import Console
 
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.top.screen import View, rates, rendered, rows_of
 from penstock.cli.top.snapshot import Part, Snapshot
 
@@ -16,12 +16,24 @@ def run(name: str, status: str) -> JsonObject:
     return {"execution_id": name, "workflow_id": "w", "status": status, "created_at": "2026-01-01T00:00:00.000Z"}
 
 
+def waiting(name: str, *, decidable: bool = True, **more: JsonValue) -> JsonObject:
+    began = "2026-01-01T00:00:00.000Z"
+    kind = "call" if "draft" in more else "question"
+    found: JsonObject = {"kind": kind, "id": name, "title": "w", "created_at": began, "decidable": decidable, **more}
+    return found
+
+
 SHOWN = Snapshot(
     at_ms=1_767_225_660_000,
     runs=Part(items=[run("r_1", "running"), run("r_2", "waiting_input")], more=True),
     queues={"running": 1, "waiting_input": 1},
     failed=Part(items=[run("r_3", "failed")]),
-    drafts=Part(items=[{**run("", "open"), "id": "d_1", "operation": "\x1b[31mworkflow.delete"}]),
+    waiting=Part(
+        items=[
+            waiting("d_1", draft={"operation": "\x1b[31mworkflow.delete"}),
+            waiting("r_2", question={"prompt": "Pay 5?"}),
+        ]
+    ),
     counters={"calls": 10.0},
 )
 
@@ -71,12 +83,12 @@ def test_what_is_not_for_the_caller_or_lost_is_said_and_not_shown_as_nothing() -
 
 def test_a_call_that_waits_is_shown_once_and_says_what_it_is_about() -> None:
     holder = run("d_1", "waiting_approval")
-    call: JsonObject = {"id": "d_1", "operation": "workflow.execute", "arguments": {"workflow_id": "refund"}}
+    call: JsonObject = {"operation": "workflow.execute", "arguments": {"workflow_id": "refund"}}
     shown = msgspec.structs.replace(
         SHOWN,
         runs=Part(items=[holder, run("r_1", "running")]),
         queues={"waiting_approval": 1, "running": 1},
-        drafts=Part(items=[{**run("", "open"), **call}]),
+        waiting=Part(items=[waiting("d_1", draft=call)]),
     )
     text = text_of(View(), shown)
     assert "refund: workflow.execute" in text
@@ -93,9 +105,26 @@ def test_rates_that_do_not_fit_into_the_line_are_left_out_whole() -> None:
 
 def test_a_narrow_window_shows_what_is_selected_how_it_stands_and_the_whole_command() -> None:
     run_id = "r_01M7P7GZR94FE1AC5JWQ06ZQW6"
-    shown = msgspec.structs.replace(SHOWN, runs=Part(items=[run(run_id, "waiting_approval")]), drafts=Part())
+    shown = msgspec.structs.replace(SHOWN, runs=Part(items=[run(run_id, "waiting_approval")]), waiting=Part())
     text = text_of(View(place="runs", columns=56, where=("--server", "http://127.0.0.1:43863")), shown)
     [row] = [line for line in text.splitlines() if line.startswith(">")]
     assert "waiting approval" in row
     assert "1m00s" in row
     assert f"penstock runs answer {run_id}--serverhttp://127.0.0.1:43863".replace(" ", "") in "".join(text.split())
+
+
+def test_what_the_caller_may_decide_comes_first_and_others_are_said_to_decide_the_rest() -> None:
+    theirs = waiting("r_9", decidable=False, question={"prompt": "Pay 9?"})
+    shown = msgspec.structs.replace(
+        SHOWN,
+        runs=Part(items=[run("r_9", "waiting_approval"), run("r_2", "waiting_input"), run("r_8", "waiting_decision")]),
+        waiting=Part(items=[theirs, *SHOWN.waiting.items]),
+    )
+    view = View(place="approvals", columns=100)
+    assert [item.get("id") or item["execution_id"] for _, item in rows_of(view, shown)] == ["d_1", "r_2", "r_9", "r_8"]
+    text = text_of(view, shown)
+    assert "w: Pay 9?" in text
+    assert "waiting for others" in text
+    assert "2 for you to decide" in text
+    view.selected = 2
+    assert "next: penstock runs show r_9" in text_of(view, shown)

@@ -310,3 +310,37 @@ async def test_the_client_of_an_agent_gets_a_page_that_asks_for_a_key_and_an_age
         done = await browser.post(f"http://x{owner.options.answer_path}/{token}", **{"field.token": "s3cret"})
         assert done.status_code == 200
         assert result["inputRequests"]
+
+
+@pytest.mark.anyio
+async def test_somebody_who_comes_too_late_reads_who_decided_what_and_what_it_led_to(tmp_path: Path) -> None:
+    async with assisted(tmp_path, *WORKFLOWS) as owner:
+        result = await owner.call("approval", kinds=frozenset({"url"}))
+        url = result["inputRequests"]["question"]["params"]["url"]
+        other = await owner.caller.new_caller("execution:*", name="Ana Lima", kind="person")
+        [execution] = await owner.executions()
+        named = {"execution_id": execution["execution_id"]}
+        await other.call("execution.answer", **named, answer={"approve": False})
+        await owner.caller.call("execution.wait", **named)
+        browser = Browser(owner)
+        for late in (await browser.get(url), await browser.post(url, decision="approve")):
+            assert late.status_code == 409
+            assert "Ana Lima" in late.text
+            assert "declined it" in late.text
+            assert "You approved" not in late.text
+            assert "<strong>completed</strong>" in late.text
+
+
+@pytest.mark.anyio
+async def test_a_vote_that_does_not_decide_is_not_told_as_a_decision(tmp_path: Path) -> None:
+    schema = {"type": "object", "required": ["approve"], "properties": {"approve": {"type": "boolean"}}}
+    workflow = ask("pair", schema)
+    workflow["nodes"][0]["approvers"] = {"group": "leads", "count": 2}
+    async with assisted(tmp_path, workflow) as owner:
+        lead = replace(owner, caller=await owner.caller.new_caller("*", name="lead", kind="person"))
+        result = await lead.call("pair", kinds=frozenset({"url"}))
+        url = result["inputRequests"]["question"]["params"]["url"]
+        told = await Browser(lead).post(url, decision="approve")
+        assert told.status_code == 200
+        assert "You approved it" in told.text
+        assert "Others have to agree, too" in told.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from penstock.client.caller import AsyncCaller
-from penstock.client.generated.views.approval import ApprovalPage, WaitingApproval
+from penstock.client.generated.views.approval import ApprovalPage, DecidedApproval, DecidedPage, WaitingApproval
 
 __all__ = ["AsyncApprovals"]
 
@@ -15,6 +15,20 @@ class AsyncApprovals:
 
     def __init__(self, caller: AsyncCaller) -> None:
         self._caller = caller
+
+    async def decided(self, *, limit: int | None = None, cursor: str | None = None) -> DecidedPage:
+        """List what was approved or declined.
+
+        Each says who decided, when, and what came of it. Questions of workflows are listed for callers who may read
+        executions; the decision is null where a policy hides fields of the workflow from you.
+        """
+        return await self._caller.invoke("approval.decided", {"limit": limit, "cursor": cursor}, DecidedPage)
+
+    async def decided_all(self, *, limit: int | None = None) -> AsyncIterator[DecidedApproval]:
+        """List what was approved or declined: all of them; `limit` is the size of a page."""
+        async for page in self._caller.pages("approval.decided", {"limit": limit}, DecidedPage):
+            for item in page.items:
+                yield item
 
     async def list(
         self, *, mine: bool | None = None, limit: int | None = None, cursor: str | None = None

@@ -479,6 +479,7 @@ class AsyncExecutions:
 
         A lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the
         records in the history that say so. Where there are very many visits, a bar stands for several in a row.
+        `decisions` says who decided what, and when.
         """
         return await self._caller.invoke("execution.timeline", {"execution_id": execution_id, "at": at}, Timeline)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.client.caller import Caller
-from penstock.client.generated.views.approval import ApprovalPage, WaitingApproval
+from penstock.client.generated.views.approval import ApprovalPage, DecidedApproval, DecidedPage, WaitingApproval
 
 __all__ = ["Approvals"]
 
@@ -15,6 +15,19 @@ class Approvals:
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
+
+    def decided(self, *, limit: int | None = None, cursor: str | None = None) -> DecidedPage:
+        """List what was approved or declined.
+
+        Each says who decided, when, and what came of it. Questions of workflows are listed for callers who may read
+        executions; the decision is null where a policy hides fields of the workflow from you.
+        """
+        return self._caller.invoke("approval.decided", {"limit": limit, "cursor": cursor}, DecidedPage)
+
+    def decided_all(self, *, limit: int | None = None) -> Iterator[DecidedApproval]:
+        """List what was approved or declined: all of them; `limit` is the size of a page."""
+        for page in self._caller.pages("approval.decided", {"limit": limit}, DecidedPage):
+            yield from page.items
 
     def list(self, *, mine: bool | None = None, limit: int | None = None, cursor: str | None = None) -> ApprovalPage:
         """List what waits for a decision.

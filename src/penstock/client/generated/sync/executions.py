@@ -477,6 +477,7 @@ class Executions:
 
         A lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the
         records in the history that say so. Where there are very many visits, a bar stands for several in a row.
+        `decisions` says who decided what, and when.
         """
         return self._caller.invoke("execution.timeline", {"execution_id": execution_id, "at": at}, Timeline)
 

@@ -45,6 +45,7 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     acting_for: list[str] = msgspec.field(default_factory=list)
     surface: str = ""
     decidable: bool = False
+    why_not: str | None = None
 
 
 class DraftPage(msgspec.Struct, frozen=True, kw_only=True):

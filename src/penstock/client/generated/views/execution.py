@@ -12,6 +12,7 @@ __all__ = [
     "Bar",
     "ChildView",
     "Cost",
+    "DecisionView",
     "ErrorView",
     "ExecutionHandle",
     "ExecutionPage",
@@ -32,6 +33,7 @@ __all__ = [
     "StartedBy",
     "Timeline",
     "TimerView",
+    "Undecided",
     "UpdateAnswer",
     "Usage",
     "UsageShare",
@@ -100,6 +102,22 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     amount: str
     currency: str
+
+
+class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody decided about a question, or that nobody did in time."""
+
+    interrupt_id: str
+    node_id: str
+    visit: int
+    sequence: int
+    decision: str | None
+    by: str | None
+    name: str
+    at: str | None
+    final: bool
+    prompt: str | None = None
+    note: str | None = None
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -364,6 +382,14 @@ class RunDrawing(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
 
 
+class Undecided(msgspec.Struct, frozen=True, kw_only=True):
+    """An open question, and whether the caller may decide it."""
+
+    interrupt_id: str
+    decidable: bool
+    why_not: str | None
+
+
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """The visits of an execution along time, in the order in which its nodes were first visited."""
 
@@ -376,6 +402,9 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     last_failure: int | None
     waits: list[int]
     at_sequence: int | None = None
+    decisions: list[DecisionView] = msgspec.field(default_factory=list)
+    starter_name: str = ""
+    undecided: list[Undecided] = msgspec.field(default_factory=list)
 
 
 class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):

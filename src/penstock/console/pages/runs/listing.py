@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
-from penstock.console.pages.reading import address, key_names
+from penstock.console.pages.reading import address
 from penstock.console.visits import Page, Redirect, Shown, Visit
 from penstock.operations.runs.statuses import RUN_STATUSES
 
@@ -87,7 +87,6 @@ async def listing(visit: Visit) -> Shown:
             "plain": plain,
             "anchored": f"{plain}&{urlencode({'until': newest})}" if newest else plain,
             "fresh": fresh,
-            "key_names": await key_names(visit, (item["started_by"] for item in page["items"])),
             "first_page": not cursor,
         },
     )

@@ -19,12 +19,14 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.base.traces import TRACE_LABEL, trace_id_of
-from penstock.console.pages.reading import Part, address, chosen, key_names, node_window, nodes_from, part
+from penstock.console.pages.deciding import WHY_NOT, members_of, run_headline, told_decisions
+from penstock.console.pages.reading import Part, address, chosen, node_window, nodes_from, part
 from penstock.console.pages.runs.timeline import drawn_timeline
 from penstock.console.rendering import cut_value
 from penstock.console.visits import Page, Redirect, Shown, Visit
-from penstock.html_form.decisions import APPROVE, DECISION, DECLINE, DecisionForm
+from penstock.html_form.decisions import DECISION, DecisionForm
 from penstock.html_form.form import Given, UnreadableFields
+from penstock.operations.runs.waits import HELD_PREFIX
 
 __all__ = ["VALUES", "progress", "run"]
 
@@ -41,8 +43,6 @@ _ACTIONS = {
     "retry": "execution.retry",
 }
 _ENDED = ("completed", "failed", "cancelled")
-# What the page says of the visitor's own answer, directly after it.
-_DECIDED = ("approved", "declined", "answered")
 Mistakes: TypeAlias = dict[str, tuple[Given, dict[str, list[str]]]]
 """What was written in answer to questions, with what is wrong with it, by their ids."""
 
@@ -105,8 +105,7 @@ async def _answer(visit: Visit, execution_id: str, form: Fields) -> Shown:
             raise
         mistakes = {asked["interrupt_id"]: (form, fields.placed(error, "/answer", form))}
         return await _run_page(visit, execution_id, mistakes=mistakes, status=422)
-    word = {APPROVE: "approved", DECLINE: "declined"}.get(form.text(DECISION), "answered")
-    return Redirect(f"{address('runs', execution_id)}?decided={word}")
+    return Redirect(address("runs", execution_id))
 
 
 def _decision_form(asked: dict[str, Any]) -> DecisionForm:
@@ -143,9 +142,8 @@ async def _run_page(
             "execution_id": shown["execution_id"],
             "labels": {name: text for name, text in shown["labels"].items() if name != TRACE_LABEL},
             "trace": _trace(visit, shown),
-            "key_names": await key_names(visit, [(shown["started_by"] or {}).get("principal")]),
             **await _reports(visit, execution_id),
-            "questions": _questions(shown, mistakes or {}),
+            "questions": _questions(shown, mistakes or {}, timeline["undecided"]),
             "drawing": await _drawing(visit, execution_id),
             "timeline": drawn_timeline(timeline, visit.gate.services.clock.now_ms()),
             "marks": timeline,
@@ -161,8 +159,12 @@ async def _run_page(
             "window": limits.CONSOLE_HISTORY_ROWS,
             "ended": shown["status"] in _ENDED,
             "notice": notice,
-            "decided": visit.query.text("decided") if visit.query.text("decided") in _DECIDED else None,
-            "decided_by": visit.principal.name or visit.principal.id,
+            "headline": run_headline(
+                timeline["decisions"], shown["status"], held=shown["workflow_id"].startswith(HELD_PREFIX)
+            ),
+            "decisions": told_decisions(visit, timeline["decisions"]),
+            "led_to": members_of(shown["output"]) if shown["status"] in _ENDED else None,
+            "starter": timeline["starter_name"],
         },
         status,
     )
@@ -213,10 +215,11 @@ async def _drawing(visit: Visit, execution_id: str) -> Part:
     return Part(value={**drawing.value, "svg": Markup(drawing.value["svg"])})
 
 
-def _questions(shown: dict[str, Any], mistakes: Mistakes) -> list[dict[str, Any]]:
+def _questions(shown: dict[str, Any], mistakes: Mistakes, undecided: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    why_not = {item["interrupt_id"]: WHY_NOT.get(item["why_not"] or "") for item in undecided}
     questions = []
     for asked in shown["waiting_for"]["questions"]:
         given, wrong = mistakes.get(asked["interrupt_id"], ({}, {}))
         fields = _decision_form(asked).html(given, wrong)
-        questions.append({**asked, "fields": fields, "wrong": wrong})
+        questions.append({**asked, "fields": fields, "wrong": wrong, "why_not": why_not.get(asked["interrupt_id"])})
     return questions
