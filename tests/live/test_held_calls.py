@@ -267,11 +267,11 @@ from penstock.operations.drafts import making
 
 make = making.make_held_call
 
-async def die(gate, run_id, attempt):
+async def die(gate, run_id):
     if not os.path.exists("died"):
         open("died", "w").close()
         os.kill(os.getpid(), signal.SIGKILL)
-    return await make(gate, run_id, attempt)
+    return await make(gate, run_id)
 
 making.make_held_call = die
 sys.argv = ["penstock", *sys.argv[1:]]

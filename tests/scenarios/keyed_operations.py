@@ -18,6 +18,7 @@ import httpx2
 import msgspec
 
 from penstock.app.executors.configured import open_executors
+from penstock.app.executors.held_calls import HeldCallExecutor
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.settings.model import HttpSettings, Settings
@@ -39,7 +40,17 @@ from tests.fixtures.oauth_server import OAuthWorld
 from tests.issuers import Issuer, IssuerDirectory
 from tests.scenarios.office import ERASE
 
-__all__ = ["ARRANGEMENTS", "CALLERS", "Desk", "LateClock", "keyed_operations", "open_desk"]
+__all__ = [
+    "ARRANGEMENTS",
+    "ARRANGEMENTS_WAITING",
+    "CALLERS",
+    "WAITING",
+    "Desk",
+    "LateClock",
+    "can_wait",
+    "keyed_operations",
+    "open_desk",
+]
 
 Arguments: TypeAlias = dict[str, Any]
 SCHEMA: Final = "node Person { name: String @key }"
@@ -82,6 +93,7 @@ class Desk:
     store: SqliteRunStore
     clock: LateClock
     oauth: OAuthWorld
+    held_calls: HeldCallExecutor
     people: dict[str, Principal] = field(default_factory=dict)
 
     async def do(self, operation: str, /, **arguments: Any) -> Any:
@@ -193,7 +205,7 @@ async def open_desk(folder: Path, oauth: OAuthWorld, *, profile: bool = False) -
         open_gate(penstock, server=parts) as gate,
     ):
         assert isinstance(penstock.store, SqliteRunStore)
-        yield Desk(gate, penstock.store, clock, oauth)
+        yield Desk(gate, penstock.store, clock, oauth, penstock.held_calls)
 
 
 def keyed_operations(gate: Gate) -> list[Capability]:
@@ -201,6 +213,13 @@ def keyed_operations(gate: Gate) -> list[Capability]:
     return [item for item in gate.catalogue.all() if not item.annotations.read_only]
 
 
+def can_wait(operation: Capability) -> bool:
+    """Whether a call may wait for the end of the run that it starts."""
+    fields = operation.input_schema.get("properties")
+    return isinstance(fields, dict) and "sync" in fields
+
+
+WAITING: Final = ", waiting for its run"
 WAIT: Final[JsonObject] = {"id": "hold", "type": "wait", "signal": "go"}
 MORE: Final[JsonObject] = {"id": "more", "type": "wait", "signal": "again"}
 ASK: Final[JsonObject] = {"id": "ask", "type": "interrupt", "message": "Well?", "answer": {"type": "object"}}
@@ -557,3 +576,5 @@ ARRANGEMENTS: Final[dict[str, Arrange]] = {
     "transactions.export_csv": lambda desk: _given({"ledgerId": "ledger_main"}),
 }
 """The arguments of a call of each keyed operation, after what has to be there is there."""
+ARRANGEMENTS_WAITING: Final[dict[str, Arrange]] = {f"workflow.execute{WAITING}": _workflow}
+"""Calls that wait for their run, where the run of the other call would not end."""

@@ -14,19 +14,31 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.app.executors.delegates import DelegateExecutor
 from penstock.base.json import JsonObject, JsonValue
-from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityOutcome
+from penstock.definitions.model import AgentLimits
+from penstock.operations.gate.pipeline import RefusedCall
+from penstock.runtime.activities.budgets import RunBudget
+from penstock.runtime.activities.performing import (
+    ActivityAsks,
+    ActivityCall,
+    ActivityDone,
+    ActivityError,
+    ActivityOutcome,
+)
 from penstock.runtime.executors.llm.executor import LlmExecutor
 from penstock.runtime.executors.llm.mock import MockProvider, script_from_json
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmReply, LlmRequest
+from penstock.runtime.system import SystemClock
 from tests.scenarios.agents import Dying, agent, calls, conversation, ended, waiting_for
 from tests.scenarios.office import Office, in_office, open_office
-from tests.waiting import SECONDS_MAX, until
+from tests.unit.runtime.executors.calls import call_of
+from tests.waiting import SECONDS_MAX, until, until_found
 
 TOOL: JsonObject = {"expose": {"tool": True}}
 PRICE = Decimal("0.0003")
@@ -333,3 +345,270 @@ def test_an_agent_outside_counts_as_a_turn_and_is_not_asked_under_a_limit_of_cos
     delegates = DelegateExecutor(agents=outside, protocols={"partner": "a2a"})
     in_office(tmp_path, test, executors={**executors(PricedModel(say)), "agent_delegate": delegates})
     assert outside.tasks == tasks
+
+
+LENT: JsonObject = {
+    "penstock": "v1",
+    "name": "lent",
+    "nodes": [
+        {"id": "ask", "type": "llm_call", "provider": "client", "model": "any", "prompt": "What is the capital? " * 20},
+        {"id": "done", "type": "end", "output": "${ .ask.text }"},
+    ],
+}
+BORROWING: JsonObject = {
+    "penstock": "v1",
+    "name": "borrowing",
+    "nodes": [
+        {"id": "think", "type": "subworkflow", "workflow": "lent"},
+        {"id": "done", "type": "end", "output": "${ .think }"},
+    ],
+}
+
+
+def test_the_model_that_a_client_lends_counts_for_the_runs_above(tmp_path: Path) -> None:
+    """It reports no tokens, so they are estimated; nobody knows what it costs."""
+
+    async def test(office: Office) -> None:
+        for document in (LENT, BORROWING):
+            await office.call(office.owner, "workflow.create", document=document)
+        begun = await office.call(
+            office.owner, "workflow.execute", workflow_id="borrowing", request={"client_kinds": ("sampling",)}
+        )
+
+        async def find_question() -> Any:
+            listed = await office.call(office.owner, "execution.list", parent_id=begun["execution_id"])
+            asking = [item for item in listed["items"] if item["status"].startswith("waiting")]
+            return asking[0]["execution_id"] if asking else None
+
+        child = await until_found(find_question)
+        await office.call(office.owner, "execution.answer", execution_id=child, answer="It is Paris. " * 4)
+        ended = await waiting_for(office, begun["execution_id"], "completed")
+        used = ended["usage"]
+        assert (used["requests"], used["cost"]) == (1, None)
+        assert used["input_tokens"] >= 100
+        assert used["output_tokens"] == 13
+
+    in_office(tmp_path, test, executors={"llm_call": LlmExecutor({})})
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        (AgentLimits(turns=1), "AGENT_TURNS_SPENT"),
+        (AgentLimits(tokens=5), "AGENT_TOKENS_SPENT"),
+        (AgentLimits(time_ms=0), "AGENT_TIME_SPENT"),
+    ],
+)
+def test_a_client_is_not_asked_for_its_model_beyond_a_limit(tmp_path: Path, limits: AgentLimits, code: str) -> None:
+    async def test(office: Office) -> None:
+        services = office.gate.services
+        budget = RunBudget(store=services.store, clock=services.clock, run_id="r_1", tenant="default", limits=limits)
+        asks = call_of("llm_call", {"provider": "client", "model": "any", "prompt": "What is the capital?"})
+        call = msgspec.structs.replace(asks, client_kinds=("sampling",), budget=budget)
+        outcomes = [await LlmExecutor({}).perform(call) for _ in range(2)]
+        assert isinstance(outcomes[-1], ActivityError)
+        assert outcomes[-1].code == code
+        assert isinstance(outcomes[0], ActivityError if limits.time_ms == 0 else ActivityAsks)
+
+    in_office(tmp_path, test)
+
+
+def test_a_client_is_not_asked_for_its_model_below_a_limit_of_cost(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        services, limits = office.gate.services, AgentLimits(cost=1_000_000)
+        budget = RunBudget(store=services.store, clock=services.clock, run_id="r_1", tenant="default", limits=limits)
+        asks = call_of("llm_call", {"provider": "client", "model": "any", "prompt": "What is the capital?"})
+        outcome = await LlmExecutor({}).perform(
+            msgspec.structs.replace(asks, client_kinds=("sampling",), budget=budget)
+        )
+        assert isinstance(outcome, ActivityError)
+        assert (outcome.code, outcome.retryable) == ("AGENT_COST_UNKNOWN", False)
+
+    in_office(tmp_path, test)
+
+
+async def play_host(office: Office, run_id: str, operation: str, say: JsonObject, most: int = 12) -> Any:
+    """Do the activities of a run outside, as a program does that has a model of its own; return how the run ends."""
+    for _ in range(most):
+        view = await office.call(office.owner, "execution.status", execution_id=run_id)
+        todo = (view["waiting_for"] or {}).get("activities") or []
+        if view["status"] in ("completed", "failed", "cancelled") or not todo:
+            return view
+        item = todo[0]
+        result: JsonValue = say if item["type"] == "llm_call" else {"tools": []}
+        if operation == "execution.submit_activity":
+            await office.call(
+                office.owner, operation, execution_id=run_id, node_id=item["node_id"], ok=True, result=result
+            )
+        else:
+            outcome: JsonObject = {"ok": True, "result": result, "usage": {"input_tokens": -1, "output_tokens": 0}}
+            # It answers with an error if the run fails.
+            await office.outcome(office.owner, operation, execution_id=run_id, node_id=item["node_id"], outcome=outcome)
+    return await office.call(office.owner, "execution.status", execution_id=run_id)
+
+
+@pytest.mark.parametrize("operation", ["execution.submit_activity", "control.workflow_submit_activity"])
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ({"tokens": 100, "turns": 50}, "AGENT_TOKENS_SPENT"),
+        ({"cost": 0.5, "turns": 50}, "AGENT_COST_UNKNOWN"),
+    ],
+)
+def test_the_model_of_a_program_that_does_the_activities_counts_although_it_reports_nothing(
+    tmp_path: Path, limits: JsonObject, code: str, operation: str
+) -> None:
+    say: JsonObject = {
+        "text": "I look it up. " * 10,
+        "tool_calls": [{"id": "1", "name": "workflow.list", "arguments": {}}],
+        "answer": None,
+        "problem": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0, "cost": 0},
+    }
+
+    async def test(office: Office) -> None:
+        document = agent("workflow.list", limits=limits)
+        await office.call(office.owner, "workflow.create", document=document)
+        begun = await office.call(
+            office.owner, "workflow.execute", workflow_id="support", input={"prompt": "Go."}, mode="host_mediated"
+        )
+        ended = await play_host(office, begun["execution_id"], operation, say)
+        assert (ended["status"], (ended["error"] or {}).get("code")) == ("failed", code), ended
+        counted = await office.gate.services.store.spending(begun["execution_id"])
+        assert counted is not None
+        if code == "AGENT_TOKENS_SPENT":
+            assert counted.own.tokens >= 100
+            assert counted.own.turns == counted.own.requests > 0
+
+    in_office(tmp_path, test)
+
+
+def test_usage_that_a_program_outside_reports_is_believed_if_it_can_be_true(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        for document in (LENT, BORROWING):
+            await office.call(office.owner, "workflow.create", document=document)
+        begun = await office.call(
+            office.owner, "workflow.execute", workflow_id="borrowing", input={}, mode="host_mediated"
+        )
+
+        async def find_child() -> Any:
+            listed = await office.call(office.owner, "execution.list", parent_id=begun["execution_id"])
+            return listed["items"][0]["execution_id"] if listed["items"] else None
+
+        child = await until_found(find_child)
+        usage: JsonObject = {"input_tokens": 70, "output_tokens": 7, "cost": {"amount": "0.002", "currency": "USD"}}
+        outcome: JsonObject = {"ok": True, "result": {"text": "Paris"}, "usage": usage}
+        submit = {"execution_id": child, "node_id": "ask"}
+        wrong = await office.outcome(
+            office.owner, "control.workflow_submit_activity", **submit, attempt=7, outcome=outcome
+        )
+        assert isinstance(wrong, RefusedCall)  # and takes back what it entered
+        await office.call(office.owner, "control.workflow_submit_activity", **submit, outcome=outcome)
+        again = await office.outcome(office.owner, "control.workflow_submit_activity", **submit, outcome=outcome)
+        assert isinstance(again, RefusedCall)
+        ended = await waiting_for(office, begun["execution_id"], "completed")
+        used = ended["usage"]
+        assert (used["requests"], used["input_tokens"], used["output_tokens"]) == (1, 70, 7)
+        assert used["cost"] == {"amount": "0.002", "currency": "USD"}
+
+    in_office(tmp_path, test)
+
+
+class SlowClock(SystemClock):
+    """The machine's clock, moved forward by a test."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+def test_the_time_of_an_agent_binds_the_runs_below_it(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        child = agent("workflow:support", name="child", limits={"turns": 200}, document=TOOL)
+        answer = await run_of(office, agent("workflow:child", limits={"time": "1h", "turns": 50}, document=TOOL), child)
+        assert (answer["status"], answer["error"]["code"]) == ("failed", "AGENT_TIME_SPENT")
+
+    def say(request: LlmRequest) -> JsonValue:
+        clock.ahead_ms += 20 * 60 * 1000
+        return calls((f"workflow:{request.tools[0].name}", {"prompt": "You do it."}))
+
+    clock, model = SlowClock(), PricedModel(say)
+    in_office(tmp_path, test, clock=clock, executors=executors(model))
+    assert model.asked == 3
+
+
+ASKING_FOR_EVER: JsonObject = {
+    "penstock": "v1",
+    "name": "for_ever",
+    **TOOL,
+    "nodes": [
+        {"id": "ask", "type": "llm_call", "model": "fast", "prompt": "More?"},
+        {"id": "on", "type": "continue_as_new", "input": {}},
+    ],
+}
+
+
+def test_a_run_that_continues_as_new_below_an_agent_keeps_counting_for_it(tmp_path: Path) -> None:
+    async def test(office: Office) -> None:
+        answer = await run_of(office, agent("workflow:for_ever", limits={"turns": 6}), ASKING_FOR_EVER)
+        assert (answer["status"], answer["error"]["code"]) == ("failed", "AGENT_TURNS_SPENT"), answer
+        assert answer["usage"]["requests"] == model.asked
+
+    def say(request: LlmRequest) -> JsonValue:
+        return calls(("workflow:for_ever", {})) if request.tools else "More."
+
+    model = PricedModel(say)
+    in_office(tmp_path, test, executors=executors(model))
+    assert model.asked == 6
+
+
+def test_a_delegate_of_this_server_counts_for_the_agent_that_asks_it(tmp_path: Path) -> None:
+    delegating: JsonObject = {
+        "penstock": "v1",
+        "name": "ask_helper",
+        **TOOL,
+        "nodes": [
+            {"id": "ask", "type": "agent_delegate", "agent_id": "helper", "input": {"prompt": "Do it."}},
+            {"id": "done", "type": "end", "output": "${ .ask }"},
+        ],
+    }
+
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "agent.create", id="helper", model="fast", instructions="Help.")
+        answer = await run_of(office, agent("workflow:ask_helper", limits={"turns": 4}), delegating)
+        assert (answer["error"] or {}).get("code") == "AGENT_TURNS_SPENT", answer
+        assert answer["usage"]["requests"] == model.asked == 4
+        assert answer["usage"]["own"]["requests"] == 2
+
+    def say(request: LlmRequest) -> JsonValue:
+        return calls(("workflow:ask_helper", {})) if request.tools else "Done."
+
+    model = PricedModel(say)
+    in_office(tmp_path, test, executors={**executors(model), "agent_delegate": DelegateExecutor()})
+
+
+def test_what_was_answered_before_a_crash_counts_once(tmp_path: Path) -> None:
+    """Answered turns are in the history and are not asked again; only the request that was lost counts beside them."""
+
+    async def test() -> None:
+        died = asyncio.Event()
+        first = PricedModel(always("workflow:support"), died=died, dies_at=3)
+        dying = {"llm_call": Dying(LlmExecutor({"priced": first}), died)}
+        async with open_office(tmp_path, executors=dying) as office:
+            document = agent("workflow:support", limits={"turns": 6}, document=TOOL)
+            await office.call(office.owner, "workflow.create", document=document)
+            begun = await office.call(office.owner, "workflow.execute", workflow_id="support", input={"prompt": "Go."})
+            await asyncio.wait_for(died.wait(), SECONDS_MAX)
+        second = PricedModel(always("workflow:support"))
+        async with open_office(tmp_path, executors=executors(second)) as office:
+            ended_run = await waiting_for(office, begun["execution_id"], "failed")
+            counted = await office.gate.services.store.spending(begun["execution_id"])
+            assert counted is not None
+            whole = counted.own + counted.below
+            assert ended_run["error"]["code"] == "AGENT_TURNS_SPENT"
+        assert (first.answered, second.asked) == (2, 3)
+        assert (whole.turns, whole.requests) == (6, 6)
+        assert ended_run["usage"]["requests"] == 6
+
+    asyncio.run(test())

@@ -12,14 +12,13 @@ import pytest
 
 from penstock.base import limits
 from penstock.base.clock import ManualClock
+from penstock.engine import inputs
 from penstock.governance.holds import Approval
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.drafts.making import make_held_call
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import HoldChoices, WriteIntent
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
-from penstock.operations.runs.held_calls import held_call_of, held_key
-from penstock.runtime.ports.platform import CallRecord, IdempotencyClaim
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.scenarios.office import ERASE, Office, in_office, open_office, staff
 from tests.scenarios.test_repeated_calls import DyingWriter
@@ -598,7 +597,7 @@ def test_a_call_that_was_approved_and_never_made_is_made_after_a_crash(tmp_path:
     """The store has no key of it, so it changed nothing: nobody has to decide that."""
 
     def stuck(office: Office) -> None:
-        async def wait(run_id: str, attempt: int) -> Any:
+        async def wait(run_id: str) -> Any:
             office.people["died"] = office.owner
             await asyncio.Event().wait()
 
@@ -619,11 +618,11 @@ def test_a_call_whose_run_was_started_before_a_crash_is_made_once(
     monkeypatch.setattr(limits, "IDEMPOTENCY_IN_FLIGHT_MS", 500)
 
     def dies_after_commit(office: Office) -> None:
-        async def make_and_die(run_id: str, attempt: int) -> Any:
+        async def make_and_die(run_id: str) -> Any:
             store = office.penstock.store
             assert isinstance(store, SqliteRunStore)
             dying = DyingWriter(store, lives=1)
-            making = asyncio.create_task(make_held_call(office.gate, run_id, attempt))
+            making = asyncio.create_task(make_held_call(office.gate, run_id))
             await dying.died.wait()
             office.people["died"] = office.owner
             await asyncio.wait([making])
@@ -640,33 +639,19 @@ def test_a_call_whose_run_was_started_before_a_crash_is_made_once(
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 
 
-def test_a_call_that_died_between_two_changes_leaves_doubt_that_a_person_settles(tmp_path: Path) -> None:
-    """Its key is stored, and no answer: nobody can know what else it would have done."""
-
-    def half_made(office: Office) -> None:
-        async def claim(run_id: str, attempt: int) -> Any:
-            state = await office.gate.services.host.read(run_id)
-            held = None if state is None else held_call_of(state)
-            assert held is not None
-            now = office.gate.services.clock.now_ms()
-            known = IdempotencyClaim(
-                tenant="default",
-                principal=held.principal.id,
-                operation=held.operation,
-                key=held_key(run_id),
-                digest="d",
-                now=now,
-                in_flight_until=now + 1,
-                keep_until=now + 1,
-            )
-            await office.gate.services.platform.record_call(CallRecord(claim=known))
-            office.people["died"] = office.owner
+def test_a_call_that_an_older_release_left_in_doubt_waits_for_a_person(tmp_path: Path) -> None:
+    def leave_in_doubt(office: Office) -> None:
+        async def report(run_id: str) -> Any:
+            host = office.gate.services.host
+            unknown = inputs.ReportOutcomeUnknown(at=host.clock.now_ms(), node_id="call", visit=1, attempt=1)
+            sending = asyncio.create_task(office.penstock.host.send(run_id, unknown))  # which cancels this attempt
+            sending.add_done_callback(lambda _: office.people.update(died=office.owner))
             await asyncio.Event().wait()
 
-        office.penstock.held_calls.attach(claim)
+        office.penstock.held_calls.attach(report)
 
     async def test() -> None:
-        draft_id = await crash_while_made(tmp_path, half_made)
+        draft_id = await crash_while_made(tmp_path, leave_in_doubt)
         async with after_crash(tmp_path) as office:
             assert await settled(office, draft_id) == "ambiguous"
             assert await office.erased() == []

@@ -59,6 +59,23 @@ sys.argv = ["penstock", *sys.argv[1:]]
 runpy.run_module("penstock", run_name="__main__")
 """
 
+KILLED_BEFORE_IT_WAITS = """
+import os, runpy, signal, sys
+from penstock.base import limits
+from penstock.operations.executions import execute
+
+start = execute.started_run
+
+async def start_and_die(*given, **more):
+    await start(*given, **more)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+limits.IDEMPOTENCY_IN_FLIGHT_MS = 4_000
+execute.started_run = start_and_die
+sys.argv = ["penstock", *sys.argv[1:]]
+runpy.run_module("penstock", run_name="__main__")
+"""
+
 
 class KilledError(BaseException):
     """The process is gone: nothing of ours may catch this."""
@@ -410,3 +427,21 @@ def test_expired_answers_are_deleted_as_fast_as_they_come(tmp_path: Path) -> Non
             assert await forget_calls(platform, long_after) == 0
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
+def test_a_server_that_is_killed_while_a_call_waits_for_its_run_gives_its_answer_to_the_repetition(
+    tmp_path: Path,
+) -> None:
+    """The repetition comes while the claim of the first call lasts. It waits, and finds the run."""
+    with serving(tmp_path, script=KILLED_BEFORE_IT_WAITS) as server:
+        server.call("POST", "workflows", {"document": GREET})
+        body, once = {"input": {}, "sync": True}, {"Idempotency-Key": "k"}
+        with pytest.raises((OSError, HTTPException)):
+            server.request("POST", "workflows/greet/executions", body, headers=once)
+        assert server.running.wait(SECONDS_MAX) == -signal.SIGKILL
+        server.script = None
+        server.start()
+        answers = [server.request("POST", "workflows/greet/executions", body, headers=once) for _ in range(2)]
+        assert [(answer.status, answer.json()["output"]) for answer in answers] == [(200, "hello")] * 2
+        assert answers[0].body == answers[1].body
+        assert len(server.call("GET", "executions?workflow_id=greet")["items"]) == 1

@@ -4,15 +4,20 @@ The file is created when the key is first needed, and only its owner can read it
 that another process replaced is used at once. The name of the key is derived from the server's secret: whoever replaces
 the file signs under the same name with another key, which nobody trusts.
 
+A key that is to replace the current one is kept in a file beside it until it does. If the process dies in between, the
+next one finds it there, and uses it if the store says that it follows the current key.
+
 Above it: `gate`. Below it: the file system.
 """
 
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import secrets
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +27,10 @@ from penstock.governance.audit.checkpoints import SEED_BYTES, SigningKey
 from penstock.runtime.file_trust import find_file_risk
 
 __all__ = ["AuditKeyFile"]
+
+_PREPARED = ".next-"
+# Separates the name of a file from that of a draft of it, which `make_private_file` writes first.
+_DRAFT = "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +58,73 @@ class AuditKeyFile:
         """Return the secret part of a new key."""
         return secrets.token_bytes(SEED_BYTES)
 
+    async def prepare(self, new: SigningKey) -> None:
+        """Keep a key that may replace the current one."""
+        await asyncio.to_thread(self._prepare, new)
+
+    async def prepared(self) -> list[SigningKey]:
+        """Return the keys that were prepared and are not used yet."""
+        return await asyncio.to_thread(self._read_prepared)
+
+    async def discard(self, new: SigningKey) -> None:
+        """Delete a key that was prepared and is not wanted any more."""
+        await asyncio.to_thread(self._prepared_path(new).unlink, missing_ok=True)
+
     async def replace(self, old: SigningKey, new: SigningKey) -> None:
-        """Sign with another key from now on."""
+        """Sign with a prepared key from now on."""
         await asyncio.to_thread(self._replace, old, new)
 
     def _read(self) -> SigningKey:
         try:
             make_private_file(self.path, f"{self.new_seed().hex()}\n")
-            mode = self.path.stat().st_mode
-            seed = bytes.fromhex(self.path.read_text(encoding="ascii").strip())
-        except (OSError, ValueError) as error:
+            return self._read_key(self.path)
+        except OSError as error:
+            raise self._unavailable(type(error).__name__) from error
+
+    def _read_key(self, path: Path) -> SigningKey:
+        mode = path.stat().st_mode
+        try:
+            seed = bytes.fromhex(path.read_text(encoding="ascii").strip())
+        except ValueError as error:
             raise self._unavailable(type(error).__name__) from error
         if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise Rejected(
-                "AUDIT_KEY_EXPOSED", f"{self.path} can be read by others", f"run: chmod 600 {self.path.name}"
-            )
-        if (risk := find_file_risk(self.path, secret=True)) is not None:
+            raise Rejected("AUDIT_KEY_EXPOSED", f"{path} can be read by others", f"run: chmod 600 {path.name}")
+        if (risk := find_file_risk(path, secret=True)) is not None:
             raise Rejected("AUDIT_KEY_EXPOSED", risk.problem, risk.advice)
         if len(seed) != SEED_BYTES:
             raise self._unavailable("not a key")
         return SigningKey(self.name, seed)
+
+    def _prepared_path(self, new: SigningKey) -> Path:
+        return self.path.with_name(f"{self.path.name}{_PREPARED}{new.verifier.key_id.hex()}")
+
+    def _prepare(self, new: SigningKey) -> None:
+        try:
+            make_private_file(self._prepared_path(new), f"{new.seed.hex()}\n")
+        except OSError as error:
+            raise self._unavailable(type(error).__name__) from error
+
+    def _read_prepared(self) -> list[SigningKey]:
+        found = []
+        for path in self.path.parent.glob(f"{glob.escape(self.path.name)}{_PREPARED}*"):
+            if _DRAFT not in path.name.removeprefix(f"{self.path.name}{_PREPARED}"):
+                with suppress(FileNotFoundError):  # another process has used it
+                    found.append(self._read_key(path))
+        return found
 
     def _unavailable(self, why: str) -> Unavailable:
         message = f"{self.path}: the key that signs audit checkpoints cannot be read or made ({why})"
         return Unavailable("AUDIT_KEY_UNAVAILABLE", message, "restore the file from a backup, or make it readable")
 
     def _replace(self, old: SigningKey, new: SigningKey) -> None:
-        if self._read() != old:
+        current = self._read()
+        if current not in (old, new):
             message = "the key was changed by another process in the meantime"
             raise Conflict("PRECONDITION_FAILED", message, "look at it with audit.key")
-        draft = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}")
+        self._prepare(new)  # unless it is there
         try:
-            make_private_file(draft, f"{new.seed.hex()}\n")
-            draft.replace(self.path)
+            self._prepared_path(new).replace(self.path)
+        except FileNotFoundError:
+            pass  # another process has used it
         except OSError as error:
             raise self._unavailable(type(error).__name__) from error
-        finally:
-            draft.unlink(missing_ok=True)

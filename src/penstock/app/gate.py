@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.app.audit_keys import AuditKeyFile
+from penstock.app.executors.lazy_executor import ExecutorStatus
 from penstock.app.files.graphs import GraphFiles, GraphPolicies, graph_checks, load_graphs
 from penstock.app.files.policies import POLICIES_CHECK, PolicyFiles
 from penstock.app.files.trusted import RiskLog, describe_risks
@@ -67,7 +68,7 @@ from penstock.operations.reachable import reach_of
 from penstock.operations.runs.held_calls import HeldCalls
 from penstock.operations.runs.hidden_fields import HiddenFields
 from penstock.operations.schedules.starts import fire_through
-from penstock.operations.system.health import FILE_ACCESS_CHECK
+from penstock.operations.system.health import EXECUTORS_CHECK, FILE_ACCESS_CHECK
 from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
 from penstock.operations.upstreams.lending import lend_models_through
@@ -180,7 +181,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,
         definitions_changed=changed,
-        checks=deleting.with_check(operator.checks(parts.checks)),
+        checks=_with_executors(deleting.with_check(operator.checks(parts.checks)), penstock.upstream.executor_status),
         telemetry=parts.telemetry,
         read_metrics=parts.read_metrics,
         base_path=parts.base_path,
@@ -260,6 +261,17 @@ class _OperatorFiles:
             gate.services.telemetry.gauges.extend(self.watcher.gauges())
             async with self.watcher.watching():
                 yield
+
+
+def _with_executors(
+    checks: Callable[[], Awaitable[dict[str, str]]], status: ExecutorStatus
+) -> Callable[[], Awaitable[dict[str, str]]]:
+    """Return the checks of `system.health`, with that of the executors."""
+
+    async def look() -> dict[str, str]:
+        return {**await checks(), EXECUTORS_CHECK: status.health()}
+
+    return look
 
 
 @asynccontextmanager

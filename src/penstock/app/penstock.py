@@ -159,6 +159,7 @@ class Penstock:
             penstock.observability = observability or penstock.observability
             penstock.models = _attached(models or penstock.models, storage, host)
             penstock._import_tools_of(upstream)
+            http_executor.status = penstock.upstream.executor_status
             for source in workflows:
                 await penstock.register(source)
             if perform:

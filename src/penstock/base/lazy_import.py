@@ -15,7 +15,9 @@ some releases of Python 3.11 two threads may both load the module.
 
 Modules of a library that import each other in a circle cannot be imported by two threads at once: Python breaks the
 deadlock, and one of the threads finds a module that is half there. So every import that happens while a program runs
-goes through `import_alone`, or through the block `importing_alone`: one thread imports, the others wait.
+goes through `import_alone`, or through the block `importing_alone`: one thread imports, the others wait. The lock for
+that is the only thing of threads in the pure packages, and their contract names it: it decides nothing, and every
+package imports through the same one.
 
 Above it: whatever must start fast. Below it: the standard library.
 """
@@ -23,10 +25,10 @@ Above it: whatever must start fast. Below it: the standard library.
 from __future__ import annotations
 
 import sys
-from _thread import RLock  # pure code starts no threads, so `threading` is closed to it; imports are shared by all
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from threading import RLock  # the one exception in the contract "Core is pure"
 from types import ModuleType
 
 __all__ = ["LazyModule", "import_alone", "importing_alone", "lazy_exports", "lazy_import"]

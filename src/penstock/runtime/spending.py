@@ -21,6 +21,7 @@ from penstock.definitions.model import AgentLimits
 __all__ = [
     "CALLER_LABEL",
     "LimitKind",
+    "PlacedRun",
     "RunSpending",
     "SpendingStore",
     "Spent",
@@ -72,6 +73,26 @@ class SpentLimit(msgspec.Struct, frozen=True, kw_only=True):
     kind: LimitKind
     limits: AgentLimits
     used: Spent
+
+
+class PlacedRun(Protocol):
+    """A run, as far as its place in the tree of runs goes."""
+
+    @property
+    def run_id(self) -> str:
+        """Its stored id."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose run it is."""
+
+    @property
+    def parent_run_id(self) -> str | None:
+        """The run whose child it is."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels, which may name its caller."""
 
 
 class SpendingStore(Protocol):

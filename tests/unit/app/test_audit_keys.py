@@ -34,6 +34,23 @@ def test_a_key_is_replaced_only_if_it_is_the_one_that_is_known(tmp_path: Path) -
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
 
 
+def test_a_prepared_key_is_found_by_another_process_and_used_once(tmp_path: Path) -> None:
+    keys, other = (AuditKeyFile(tmp_path / "key", "penstock-1") for _ in range(2))
+    old = asyncio.run(keys.signing_key())
+    wanted, unwanted = (SigningKey("penstock-1", keys.new_seed()) for _ in range(2))
+    for new in (wanted, unwanted):
+        asyncio.run(keys.prepare(new))
+    assert asyncio.run(keys.signing_key()) == old
+    assert {key.seed for key in asyncio.run(other.prepared())} == {wanted.seed, unwanted.seed}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
+    asyncio.run(other.discard(unwanted))
+    asyncio.run(other.replace(old, wanted))
+    asyncio.run(keys.replace(old, wanted))  # the process that prepared it is not late, but done
+    assert asyncio.run(keys.signing_key()) == wanted
+    assert asyncio.run(keys.prepared()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
+
+
 def test_a_file_that_others_can_read_or_that_is_no_key_is_refused(tmp_path: Path) -> None:
     keys = AuditKeyFile(tmp_path / "key", "penstock-1")
     asyncio.run(keys.signing_key())

@@ -86,6 +86,7 @@ def api_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink
         make=make,
         name_of=lambda call: call.activity.config.get("server"),
         prepare={name: preparation(name) for name, api in listed.items() if api.headers or api.query},
+        status=link.executor_status,
     )
 
 

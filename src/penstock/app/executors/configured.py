@@ -98,12 +98,14 @@ async def open_executors(
     secrets = secrets_of(settings, secret_folder)
     async with AsyncExitStack() as stack:
         reach = settings.http
+        link = UpstreamLink(rules=import_rules(settings), sign_ins=upstream_sign_ins(settings))
+        status = link.executor_status
         requests = LazyExecutor(
-            make=lambda: executor.HttpExecutor(allow_private=reach.allow_private, allow_hosts=reach.allow_hosts)
+            make=lambda: executor.HttpExecutor(allow_private=reach.allow_private, allow_hosts=reach.allow_hosts),
+            status=status,
         )
         stack.push_async_callback(requests.close)
         executors: dict[str, AsyncPerformer] = {"http": requests}
-        link = UpstreamLink(rules=import_rules(settings), sign_ins=upstream_sign_ins(settings))
         stack.push_async_callback(link.sign_ins.close)
         tools = link.tools = _tool_executor(settings, secrets, link)
         link.api_names, link.apis = api_names(settings), api_executor(settings, secrets, link)
@@ -114,9 +116,12 @@ async def open_executors(
             member="server", own=client_roots.ClientRoots(), others=others
         )
         registered = model_link(settings, secrets)
-        executors["llm_call"] = models = LazyExecutor(make=lambda: _model_executor(settings, secrets, registered))
+        executors["llm_call"] = models = LazyExecutor(
+            make=lambda: _model_executor(settings, secrets, registered), status=status
+        )
         stack.push_async_callback(models.close)
         agents = _agent_executor(settings, secrets, tools)
+        agents.status = status
         stack.push_async_callback(agents.close)
         executors["agent_delegate"] = DelegateExecutor(
             agents=agents,
@@ -217,6 +222,7 @@ def _tool_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLi
         prepare={
             name: preparation(name) for name, server in listed.items() if server.env or server.headers or server.auth
         },
+        status=link.executor_status,
     )
 
 

@@ -2,8 +2,8 @@
 withdraw.
 
 The executors of these nodes ask directly before each effect (`ActivityCall.refusal`). In a process whose runs are
-governed, a node may be due before the gate is open, after a restart; it waits for that. In a program that embeds
-Penstock and has no gate, nothing is asked.
+governed, a node may be due before the gate is open, after a restart; it waits for that. So does a node of a run that
+people approved, in every process. In a program that embeds Penstock and has no gate, nothing else is asked.
 
 Above it: `Penstock`. Below it: `operations.executions.node_permissions`, given by `app.gate`; the executors.
 """
@@ -67,7 +67,7 @@ class GovernedNodes:
 
     async def unapproved(self, call: ActivityCall) -> ActivityError | None:
         """Return what an attempt of an approved run reaches that is not as it was approved; None if nothing."""
-        if not await self._is_open() or self._unapproved is None:
+        if not await self._is_open(required=True) or self._unapproved is None:
             return ActivityError("no gate is open that knows what was approved", "GATE_CLOSED")
         refused = await self._unapproved(call)
         await call.confirm()  # it may have waited
@@ -86,9 +86,9 @@ class GovernedNodes:
         if await self._is_open() and self._withdrawn is not None:
             await self._withdrawn(call, outcome)
 
-    async def _is_open(self) -> bool:
+    async def _is_open(self, *, required: bool = False) -> bool:
         """Wait until a gate is open, where there has to be one; return whether it is, or need not be."""
-        if self._decide is None and self.governed:
+        if self._decide is None and (required or self.governed):
             try:
                 await asyncio.wait_for(self._open.wait(), limits.HELD_CALL_GATE_SECONDS)
             except TimeoutError:

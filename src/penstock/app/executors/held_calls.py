@@ -25,8 +25,8 @@ __all__ = ["HELD_SERVER", "HeldCallExecutor"]
 HELD_SERVER = "-gate"
 """As in `operations.runs.held_calls`, which is not imported by programs without a gate."""
 
-MakeCall = Callable[[str, int], Awaitable[ActivityOutcome]]
-"""Makes the call that a run holds, in an attempt with this number."""
+MakeCall = Callable[[str], Awaitable[ActivityOutcome]]
+"""Makes the call that a run holds."""
 DecideCall = Callable[[ActivityCall], Awaitable[ActivityError | None]]
 CallCapability = Callable[[ActivityCall], Awaitable[ActivityOutcome]]
 
@@ -56,7 +56,7 @@ class HeldCallExecutor:
 
     @staticmethod
     def settles(activity: PerformActivity) -> bool:
-        """Whether the store says what came of an attempt that a process left behind, so that it is asked again."""
+        """Whether an attempt that a process left behind may be repeated: a held call has an idempotency key."""
         return activity.config.get("server") == HELD_SERVER
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
@@ -104,7 +104,7 @@ class HeldCallExecutor:
         if make is None:
             return _no_gate()
         await call.confirm()  # it may have waited
-        return await make(call.run_id, call.activity.attempt)
+        return await make(call.run_id)
 
 
 def _no_gate() -> ActivityError:

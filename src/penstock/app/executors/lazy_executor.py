@@ -1,8 +1,10 @@
 """Executors that are created when an activity first needs them.
 
 Importing a library and reading a secret take time. Neither delays the start, or runs that need neither. Both happen in
-a thread. If something unexpected goes wrong with that, it is tried again and again, until it succeeds or the attempt is
-not wanted any more: nothing was done yet, and it says nothing about the run.
+a thread. If something unexpected goes wrong with that, it is tried again, ever less often, until it succeeds or the
+attempt is not wanted any more: nothing was done yet, and it says nothing about the run. `ExecutorStatus` says so in
+health, in the log and on the page of the run. A library that is not installed does not come by itself: the attempt
+fails.
 
 Above it: `Penstock`, `configured`. Below it: executors of any kind.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,11 +21,43 @@ from typing import Protocol
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome, AsyncPerformer
 
-__all__ = ["ClosableExecutor", "LazyExecutor"]
+__all__ = ["ClosableExecutor", "ExecutorStatus", "LazyExecutor"]
 
 _LOGGER = logging.getLogger("penstock.executors")
 _PAUSE_SECONDS = 0.1
 _PAUSE_SECONDS_MAX = 30.0
+
+
+_LOG_AGAIN_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class ExecutorStatus:
+    """Which executors cannot be made now, by the type of their nodes."""
+
+    tell: Callable[[ActivityCall, int, str], None] = lambda call, level, message: None
+    """Shows a line on the page of a run."""
+    problems: dict[str, str] = field(default_factory=dict)
+    _logged_at: dict[str, float] = field(default_factory=dict)
+
+    def health(self) -> str:
+        """Return the state for `system.health`."""
+        return "; ".join(self.problems.values()) or "ok"
+
+    def failed(self, call: ActivityCall, error: Exception, *, is_first: bool) -> None:
+        """Note that an executor could not be made. The log has it once a minute, a run when it begins to wait."""
+        named, now = call.activity.node_type, time.monotonic()
+        problem = f"{named} cannot be made: {type(error).__name__}: {call.masked(str(error))}"
+        self.problems[named] = problem
+        if is_first:
+            self.tell(call, logging.WARNING, f"The executor of {problem}. Trying again.")
+        if now - self._logged_at.get(named, -_LOG_AGAIN_SECONDS) >= _LOG_AGAIN_SECONDS:
+            self._logged_at[named] = now
+            _LOGGER.error("the executor of %s; trying again", problem, exc_info=error)
+
+    def made(self, call: ActivityCall) -> None:
+        """Note that an executor is there."""
+        self.problems.pop(call.activity.node_type, None)
 
 
 class ClosableExecutor(AsyncPerformer, Protocol):
@@ -43,6 +78,7 @@ class LazyExecutor:
     make: Callable[[], ClosableExecutor]
     name_of: Callable[[ActivityCall], object] = _no_name
     prepare: dict[str, Callable[[], None]] = field(default_factory=dict)
+    status: ExecutorStatus = field(default_factory=ExecutorStatus)
     _made: ClosableExecutor | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -55,13 +91,17 @@ class LazyExecutor:
             except PenstockError as error:
                 message = f"{error.message}; {error.hint}" if error.hint else error.message
                 return ActivityError(message, error.code, retryable=isinstance(error, Unavailable))
-            except Exception:  # whatever a library raises while it is imported
-                _LOGGER.exception("what performs %s cannot be made; trying again", call.activity.node_type)
+            except ModuleNotFoundError as error:
+                message = f"{call.activity.node_type} needs the library {error.name}; install it, and start again"
+                return ActivityError(message, "EXECUTOR_NOT_INSTALLED", retryable=False)
+            except Exception as error:  # whatever a library raises while it is imported
+                self.status.failed(call, error, is_first=pause == _PAUSE_SECONDS)
                 async with call.waiting():
                     await asyncio.sleep(pause)
                 pause = min(pause * 2, _PAUSE_SECONDS_MAX)
                 await call.confirm()  # it has waited
             else:
+                self.status.made(call)
                 return await executor.perform(call)
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.app.executors.lazy_executor import LazyExecutor
+from penstock.app.executors.lazy_executor import ExecutorStatus, LazyExecutor
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import McpServerSettings, ToolRuleSettings
 from penstock.base.errors import PenstockError, Rejected, Unavailable
@@ -126,6 +126,15 @@ class UpstreamLink:
     """The resources whose changes somebody follows."""
     lend: ModelLender | None = None
     """How models are lent to servers, while a gate is open."""
+    executor_status: ExecutorStatus = field(default_factory=ExecutorStatus)
+    """Which executors cannot be made now: those for servers, and all others of the settings."""
+
+    def __post_init__(self) -> None:
+        self.executor_status.tell = self._tell_run
+
+    def _tell_run(self, call: ActivityCall, level: int, message: str) -> None:
+        if self.host is not None:
+            self.host.progress.log(call, level, message)
 
     async def tools_listed(self, server: str, tools: tuple[UpstreamTool, ...]) -> None:
         """Pass a server's listing to the guard."""

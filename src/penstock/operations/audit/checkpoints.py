@@ -23,7 +23,9 @@ from penstock.governance.audit.checkpoints import (
     SigningKey,
     key_statement,
     origin_of,
+    parse_notes,
     sign_checkpoint,
+    stated_keys,
 )
 from penstock.governance.audit.trails import SIGN_AUDIT
 from penstock.governance.audit.tree import Frontier, grown
@@ -133,6 +135,17 @@ def _keys(context: Context) -> AuditKeys:
     return context.services.audit_keys
 
 
+async def _signing_key(platform: PlatformStore, keys: AuditKeys) -> SigningKey:
+    """Return the key to sign with. Finish a rotation whose process died after it had stored its statement."""
+    key = await keys.signing_key()
+    for prepared in await keys.prepared():
+        stated = [stated_keys(note) for text in await key_statements(platform) for note in parse_notes(text)]
+        if (key.verifier, prepared.verifier) in stated:
+            await keys.replace(key, prepared)
+            return prepared
+    return key
+
+
 @operation(
     SIGN_AUDIT,
     route=Route(method="POST", path="/audit/checkpoints"),
@@ -148,7 +161,7 @@ async def audit_checkpoint(context: Context, given: MakeCheckpoint) -> Reply[Che
     its size was altered, removed or inserted.
     """
     platform, keys = context.services.platform, _keys(context)
-    key = await keys.signing_key()
+    key = await _signing_key(platform, keys)
     before = await newest_checkpoint(platform, context.tenant)
     tree = await _grown_tree(context, Frontier() if before is None else before.tree)
     if before is not None and tree.size == before.size:
@@ -247,8 +260,9 @@ async def audit_key(context: Context, given: GetAuditKey) -> AuditKeyView:
 
     Give it to whoever is to verify the trail, in a way that they trust.
     """
-    key = await _keys(context).signing_key()
-    return AuditKeyView(public_key=str(key.verifier), statements=await key_statements(context.services.platform))
+    platform = context.services.platform
+    key = await _signing_key(platform, _keys(context))
+    return AuditKeyView(public_key=str(key.verifier), statements=await key_statements(platform))
 
 
 class RotateAuditKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -264,7 +278,7 @@ class RotateAuditKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     bucket="admin",
     errors=("AUDIT_KEY_UNAVAILABLE", "PRECONDITION_FAILED", "SCOPE_REQUIRED"),
 )
-async def audit_rotate_key(context: Context, given: RotateAuditKey) -> AuditKeyView:
+async def audit_rotate_key(context: Context, given: RotateAuditKey) -> Reply[AuditKeyView]:
     """Sign with a new key from now on.
 
     Old and new key sign a statement about each other, so that whoever trusts the old one can go on. The old private key
@@ -274,20 +288,25 @@ async def audit_rotate_key(context: Context, given: RotateAuditKey) -> AuditKeyV
         message = "the key signs the trails of all tenants, so only who owns everything may change it"
         raise Denied("SCOPE_REQUIRED", message, "ask the owner of the server", {"scope": "*"})
     platform, keys = context.services.platform, _keys(context)
-    old = await keys.signing_key()
+    old = await _signing_key(platform, keys)
     new = SigningKey(old.name, keys.new_seed())
-    now = context.now_ms()
-    note = key_statement(old, new, instant(now) or "")
+    note = key_statement(old, new, instant(context.now_ms()) or "")
     context.call.about(new.verifier.key_id.hex())
-    number = len(await key_statements(platform)) + 1
-    row = _row(context, DEFAULT_TENANT, STATEMENT_KIND, f"{number:06}", {"note": note})
-    # The statement is stored first: a key that nobody can follow would be worse than one that is never used.
-    stored = await platform.put_resource(row, expected_etag=None, call=context.call)
+    statements = [*await key_statements(platform), note]
+    row = _row(context, DEFAULT_TENANT, STATEMENT_KIND, f"{len(statements):06}", {"note": note})
+    reply = Reply(value=AuditKeyView(public_key=str(new.verifier), statements=statements))
+    # The statement decides: with it, every process that finds the prepared key uses it. A key that nobody can follow
+    # would be worse than one that is never used.
+    await keys.prepare(new)
+    stored = await platform.put_resource(row, expected_etag=None, call=idempotency.answered(context, reply))
     if isinstance(stored, ResourceChanged):
+        await keys.discard(new)
         message = "the key was changed by another call in the meantime"
         raise Conflict("PRECONDITION_FAILED", message, "look at it with audit.key")
     await keys.replace(old, new)
-    return AuditKeyView(public_key=str(new.verifier), statements=await key_statements(platform))
+    for left in await keys.prepared():  # by processes that died before they stored a statement
+        await keys.discard(left)
+    return reply
 
 
 OPERATIONS: tuple[Capability, ...] = (audit_checkpoint, audit_checkpoints, audit_key, audit_rotate_key)

@@ -3,14 +3,13 @@
 The call goes through the gate again, as the principal that made it, with the authority that this principal has now. The
 gate checks directly before the effect that it is the call that was approved. Its idempotency key is derived from the
 run, so that a call whose outcome was lost is not made twice, even if a person decides to try again. If the process
-dies meanwhile, the next one reads in the store whether the call was made: its key is stored with its first change.
+dies meanwhile, the next one repeats the call with its key, as any caller would: the gate knows what was done.
 
 Above it: `app` performs the activities of held calls with `make_held_call`. Below it: the gate, `runs.held_calls`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -18,7 +17,7 @@ from msgspec import Meta
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, PenstockError
-from penstock.base.ids import id_for_callers, id_in_tenant
+from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.approvers import Identity, identity_of_vote, is_same_person
 from penstock.engine.records import commands, events
@@ -30,8 +29,7 @@ from penstock.governance.intents import ApprovalVote
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.catalogue.declaring import operation
-from penstock.operations.gate import idempotency
-from penstock.operations.gate.context import ApprovedCall, Context, Request, Services, Surface, WriteIntent
+from penstock.operations.gate.context import ApprovedCall, Context, Request, Surface, WriteIntent
 from penstock.operations.gate.holds import reach_in
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate, RefusedCall
@@ -47,12 +45,11 @@ from penstock.operations.runs.held_calls import (
     opened_arguments,
 )
 from penstock.operations.runs.results import ExecutionResult
-from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityInDoubt, ActivityOutcome
-from penstock.runtime.ports.platform import Finished, IdempotencyClaim, InFlight
+from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome
+from penstock.runtime.ports.platform import Finished, IdempotencyClaim
 
 __all__ = ["OPERATIONS", "WITHHELD", "define_through", "make_held_call", "withheld_result"]
 
-_LOOK_AGAIN_SECONDS = 0.25
 WITHHELD: JsonObject = {"withheld": True}
 """What stands in a history for an answer with a secret. Whoever made the call gets the answer with `draft.get`."""
 
@@ -92,11 +89,8 @@ def define_through(gate: Gate) -> Define:
     return define
 
 
-async def make_held_call(gate: Gate, run_id: str, attempt: int = 1) -> ActivityOutcome:
-    """Make the call that a run holds, and return what came of it.
-
-    An earlier process may have begun the first `attempt`; a person decided on every later one.
-    """
+async def make_held_call(gate: Gate, run_id: str) -> ActivityOutcome:
+    """Make the call that a run holds, and return what came of it. A process that died may have begun it."""
     services = gate.services
     state = await services.host.read(run_id)
     held = None if state is None else held_call_of(state, services.pepper)
@@ -109,45 +103,10 @@ async def make_held_call(gate: Gate, run_id: str, attempt: int = 1) -> ActivityO
         request = await _request(gate, state, held, principal)
     except PenstockError as error:
         return _failed(error)
-    if await _is_half_made(gate, held, request) and attempt == 1:
-        return ActivityInDoubt()
     outcome = await gate.call(request)
     if isinstance(outcome, RefusedCall):
         return _failed(outcome.error)
     return _done(outcome.reply)
-
-
-async def _is_half_made(gate: Gate, held: HeldCall, request: Request) -> bool:
-    """Whether a process that died made a change for the call, and nothing tells what more it would have done.
-
-    A call without a stored key was never made. One with an answer is answered with it, and the run that one started is
-    found by its id: the gate does both.
-    """
-    services, loop = gate.services, asyncio.get_running_loop()
-    deadline = loop.time() + 2 * limits.IDEMPOTENCY_IN_FLIGHT_MS / 1000
-    while isinstance(known := await services.platform.stored_call(_claim(services, held, request)), InFlight):
-        started = id_in_tenant(request.principal.tenant, f"r_{idempotency.derived_id(request.principal, request)}")
-        is_over = known.until < services.clock.now_ms()
-        if is_over and await services.store.row(started) is not None:
-            return False
-        if is_over or loop.time() > deadline:
-            return True
-        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-    return False
-
-
-def _claim(services: Services, held: HeldCall, request: Request) -> IdempotencyClaim:
-    """Return the claim that finds a held call in the store, whenever it was made."""
-    return IdempotencyClaim(
-        tenant=request.principal.tenant,
-        principal=request.principal.id,
-        operation=held.operation,
-        key=request.idempotency_key or "",
-        digest="",
-        now=0,
-        in_flight_until=0,
-        keep_until=0,
-    )
 
 
 async def _check_visit(gate: Gate, held: HeldCall) -> None:

@@ -30,6 +30,7 @@ from penstock.operations.catalogue.capability import Capability, Example, Reply,
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import document_name
 from penstock.operations.catalogue.reaching import argument
+from penstock.operations.executions.outside_work import OutsideWork, Submitted, take_outside_work
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.holds import runs_as_sent
@@ -48,10 +49,11 @@ from penstock.runtime.chains import BY_AGENT, SENT_LABEL
 from penstock.runtime.ports.runs import DefinitionRow
 
 if TYPE_CHECKING:
-    from penstock.runtime.control_plane import functions, hosts, views
+    from penstock.runtime.control_plane import functions, hosts, submits, views
 else:
     hosts = lazy_import("penstock.runtime.control_plane.hosts")
     functions = lazy_import("penstock.runtime.control_plane.functions")
+    submits = lazy_import("penstock.runtime.control_plane.submits")
     views = lazy_import("penstock.runtime.control_plane.views")
 
 __all__ = ["OPERATIONS"]
@@ -194,12 +196,29 @@ async def _called(context: Context, function: str) -> dict[str, Any]:
         note_decision(context, await services.host.read(named))
     if context.call.claim is not None and function in _FOLLOWED:
         await _answer_meanwhile(context, arguments.get("execution_id"))
+    work = await _take_outside_work(context, arguments) if function == "workflow_submit_activity" else None
+    if work is not None and work.refusal is not None:
+        arguments["outcome"] = {"ok": False, "error": work.refusal.message, "code": work.refusal.code}
     reply = refused or await plane.call(function, arguments)
+    if work is not None and isinstance(reply, functions.CallProblem) and not context.call.stored:
+        await work.give_back()
     match reply:
         case functions.CallResult(body=body):
             return _with_public_ids(tenant, body)
         case functions.CallProblem():
             raise _error(tenant, reply)
+
+
+async def _take_outside_work(context: Context, arguments: JsonObject) -> OutsideWork | None:
+    """Enter what the outcome of an activity says was spent, if the call makes sense."""
+    run_id, submit = arguments.get("execution_id"), submits.read_submit(arguments)
+    row = await context.services.host.row(run_id) if isinstance(run_id, str) else None
+    if row is None or row.tenant != context.tenant or isinstance(submit, Refused):
+        return None
+    outcome = Submitted(
+        node_id=submit.node_id, visit=submit.visit, ok=submit.ok, result=submit.result, usage=submit.extra.get("usage")
+    )
+    return await take_outside_work(context, row.run_id, outcome)
 
 
 async def _refuse_agent(context: Context, function: str, run_id: JsonValue) -> None:

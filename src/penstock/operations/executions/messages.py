@@ -29,6 +29,7 @@ from penstock.operations.executions.inputs import (
     SubmitActivity,
     UpdateExecution,
 )
+from penstock.operations.executions.outside_work import Submitted, take_outside_work
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.answering import answerer_of
@@ -252,21 +253,31 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     """Report what came of an activity.
 
     For activities that are done outside of the server (`waiting_for.activities` of execution.status lists them), and
-    for those whose outcome is in doubt. A result that does not fit the node's schema counts as a failed attempt.
+    for those whose outcome is in doubt. A result that does not fit the node's schema counts as a failed attempt. What a
+    model or agent used counts for the limits of the run and of all runs above it; beyond them, the activity fails.
     """
     row = await changeable_run(context, given.execution_id)
     refuse_settling(context, row)
-    error = None if given.ok else (given.error or "failed")
+    error, code = (None if given.ok else (given.error or "failed")), given.code
+    outcome = Submitted(node_id=given.node_id, visit=given.visit, ok=given.ok, result=given.result)
+    work = await take_outside_work(context, row.run_id, outcome)
+    if work is not None and work.refusal is not None:
+        error, code = work.refusal.message, work.refusal.code
     submitted = context.run(row.run_id).submit(
         given.node_id,
-        given.result if given.ok else None,
+        given.result if error is None else None,
         error=error,
-        code=given.code,
+        code=code,
         visit=given.visit,
         attempt=given.attempt,
         holder=_holder(context, given.holder) if given.holder else None,
     )
-    return await handle_after(context, row.run_id, submitted)
+    try:
+        return await handle_after(context, row.run_id, submitted)
+    except PenstockError:
+        if work is not None:
+            await work.give_back()
+        raise
 
 
 @operation(

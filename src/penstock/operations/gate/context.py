@@ -5,7 +5,7 @@ Above it: `pipeline` makes a context for each call, and handlers use it. Below i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -232,8 +232,17 @@ class AuditKeys(Protocol):
     def new_seed(self) -> bytes:
         """Return the secret part of a new key."""
 
+    async def prepare(self, new: SigningKey) -> None:
+        """Keep a key that may replace the current one, so that another process can finish that."""
+
+    async def prepared(self) -> Sequence[SigningKey]:
+        """Return the keys that were prepared and are not used yet."""
+
+    async def discard(self, new: SigningKey) -> None:
+        """Delete a key that was prepared and is not wanted any more."""
+
     async def replace(self, old: SigningKey, new: SigningKey) -> None:
-        """Sign with another key from now on; raise `Conflict` if the key is not the old one any more."""
+        """Sign with a prepared key from now on; raise `Conflict` if the key is neither the old nor the new one."""
 
 
 class CatalogueView(Protocol):

@@ -2,18 +2,20 @@
 
 The key is claimed in the transaction of the first change that the call makes (`CallRecord`). So a refused call leaves
 nothing to undo, and of two processes that make the same change at once, only one stores it. Within a process, a second
-call with a key that is in flight is refused at once.
+call with a key that is in flight is refused at once. If another process has the call, which may have died, a repeated
+call waits: for the answer, or until the claim times out and it can take over.
 
 The answer is stored with the change, too. A handler gives it beforehand (`answered`), or says how to make it from the
 decision of a run (`answered_by`). A call that first follows the run that it starts has its answer only after the
-change. If the process dies in between, the claim times out. The id of whatever the call started or signalled is derived
-from the key (`derived_id`), so a repeated call finds it.
+change. If the process dies in between, the claim times out, and a repeated call takes it over. The id of whatever the
+call started or signalled is derived from the key (`derived_id`), so the repeated call finds it.
 
 Above it: `pipeline`, handlers. Below it: the platform port.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,6 +45,7 @@ __all__ = [
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
+_LOOK_AGAIN_SECONDS = 0.1
 _Name: TypeAlias = tuple[str, str, str, str]
 
 
@@ -148,28 +151,40 @@ class IdempotentCalls:
         if not _is_valid(key, request):
             message = f"an idempotency key has 1 to {limits.IDEMPOTENCY_KEY_CHARACTERS_MAX} printable ASCII characters"
             raise Rejected("IDEMPOTENCY_KEY_INVALID", message, "use a UUID")
-        claim = _claim(services, capability, request, key)
-        under_way = self._under_way.get(_name_of(claim))
-        if under_way is not None and under_way.in_flight_until >= claim.now:
-            raise _reused() if under_way.digest != claim.digest else _in_flight()
-        self._under_way[_name_of(claim)] = claim
-        try:
-            return await self._found(services, capability, claim, request)
-        except BaseException:
-            self.end(claim)
-            raise
+        claim, deadline, waited = _claim(services, capability, request), _deadline(), False
+        while (found := await self._look_up(services, capability, request, claim, waited=waited)) is None:
+            if asyncio.get_running_loop().time() > deadline:
+                raise _in_flight()
+            waited = True
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            claim = _renew(services, claim)
+        return found
 
     async def knows(self, services: Services, capability: Capability, request: Request) -> bool:
-        """Whether a call repeats one that has its answer, or is under way, with the same key and arguments."""
+        """Whether a call repeats one with the same key and arguments that has its answer, is under way or lost it.
+
+        If another process has that call, this waits for its answer, or until the repetition can take over.
+        """
         key = request.idempotency_key
         if key is None or capability.annotations.read_only or not _is_valid(key, request):
             return False
-        claim = _claim(services, capability, request, key)
-        under_way = self._under_way.get(_name_of(claim))
-        if under_way is not None and under_way.in_flight_until >= claim.now:
-            return under_way.digest == claim.digest
-        known = await services.platform.stored_call(claim)
-        return known is not None and _is_of(known.digest, claim, request.arguments)
+        claim, deadline = _claim(services, capability, request), _deadline()
+        while True:
+            under_way = self._find_under_way(claim)
+            if under_way is not None:
+                return under_way.digest == claim.digest
+            known = await services.platform.stored_call(claim)
+            if known is None or not _is_of(known.digest, claim, request.arguments):
+                return False
+            if not _is_alive(known, claim) or asyncio.get_running_loop().time() > deadline:
+                return True
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            claim = _renew(services, claim)
+
+    def _find_under_way(self, claim: IdempotencyClaim) -> IdempotencyClaim | None:
+        """Return the call with this key that is in flight in this process, unless its claim timed out."""
+        found = self._under_way.get(_name_of(claim))
+        return found if found is not None and found.in_flight_until >= claim.now else None
 
     def refuse(self, claim: IdempotencyClaim | None) -> Conflict:
         """Return the refusal of a repetition whose first call has no answer any more, and give up its claim."""
@@ -177,9 +192,41 @@ class IdempotentCalls:
             self.end(claim)
         return _in_flight()
 
-    async def _found(
+    async def _look_up(
+        self,
+        services: Services,
+        capability: Capability,
+        request: Request,
+        claim: IdempotencyClaim,
+        *,
+        waited: bool,
+    ) -> IdempotencyClaim | Reply[Any] | None:
+        """Return the claim or the stored answer; None if another process has the call under way.
+
+        A call that has `waited` also waits for one of this process, which took over before it.
+        """
+        under_way = self._find_under_way(claim)
+        if under_way is not None and under_way.digest != claim.digest:
+            raise _reused()
+        if under_way is not None and waited:
+            return None
+        if under_way is not None:
+            raise _in_flight()
+        self._under_way[_name_of(claim)] = claim
+        try:
+            found = await self._read_stored(services, capability, claim, request)
+        except BaseException:
+            self.end(claim)
+            raise
+        if isinstance(found, IdempotencyClaim):
+            self._under_way[_name_of(claim)] = found
+        else:
+            self.end(claim)
+        return found
+
+    async def _read_stored(
         self, services: Services, capability: Capability, claim: IdempotencyClaim, request: Request
-    ) -> IdempotencyClaim | Reply[Any]:
+    ) -> IdempotencyClaim | Reply[Any] | None:
         known = await services.platform.stored_call(claim)
         match known:
             case None:
@@ -187,7 +234,7 @@ class IdempotentCalls:
             case InFlight(digest=digest) | Finished(digest=digest) if not _is_of(digest, claim, request.arguments):
                 raise _reused()
             case InFlight():
-                raise _in_flight()
+                return None if _is_alive(known, claim) else msgspec.structs.replace(claim, takes_over=True)
             case Finished(answer=answer):
                 self.end(claim)
                 reply = _repeated(services, capability, answer)
@@ -257,14 +304,26 @@ def _identity_of(request: Request, capability: Capability) -> JsonObject:
     return {"operation": capability.name, "arguments": request.arguments}
 
 
-def _claim(services: Services, capability: Capability, request: Request, key: str) -> IdempotencyClaim:
-    principal, now = request.principal, services.clock.now_ms()
-    return IdempotencyClaim(
+def _claim(services: Services, capability: Capability, request: Request) -> IdempotencyClaim:
+    principal = request.principal
+    claim = IdempotencyClaim(
         tenant=principal.tenant,
         principal=principal.id,
         operation=request.idempotency_scope or capability.name,
-        key=key,
+        key=request.idempotency_key or "",
         digest=digest_arguments(services.pepper, _identity_of(request, capability)),
+        now=0,
+        in_flight_until=0,
+        keep_until=0,
+    )
+    return _renew(services, claim)
+
+
+def _renew(services: Services, claim: IdempotencyClaim) -> IdempotencyClaim:
+    """Return a claim as it is made now."""
+    now = services.clock.now_ms()
+    return msgspec.structs.replace(
+        claim,
         now=now,
         in_flight_until=now + limits.IDEMPOTENCY_IN_FLIGHT_MS,
         keep_until=now + services.limits.idempotency_ttl_ms,
@@ -279,6 +338,19 @@ def _is_valid(key: str, request: Request) -> bool:
 
 def _is_plain(key: str) -> bool:
     return key.isascii() and key.isprintable() and " " not in key
+
+
+def _is_alive(known: InFlight | Finished, claim: IdempotencyClaim) -> bool:
+    """Whether another process may still be making a call that has no answer yet."""
+    return isinstance(known, InFlight) and known.until >= claim.now
+
+
+def _deadline() -> float:
+    """Return when to stop waiting for another process, by the clock of the event loop.
+
+    The claim times out before. This is for a clock of the machine that stands still or jumps back.
+    """
+    return asyncio.get_running_loop().time() + 2 * limits.IDEMPOTENCY_IN_FLIGHT_MS / 1000
 
 
 def _name_of(claim: IdempotencyClaim) -> _Name:

@@ -378,7 +378,7 @@ class Gate:
             claim = await self.idempotency.begin(self.services, capability, request)
             if isinstance(claim, Reply):
                 return claim
-            if decided is not None and decided.repeats:
+            if decided is not None and decided.repeats and not (claim is not None and claim.takes_over):
                 raise self.idempotency.refuse(claim)  # it was decided as a repetition, and not counted
             call.claim = claim
         if self.services.audited:

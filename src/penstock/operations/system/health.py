@@ -21,6 +21,7 @@ from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.listing import allowed_names
 
 __all__ = [
+    "EXECUTORS_CHECK",
     "FILE_ACCESS_CHECK",
     "GRAPHS_CHECK",
     "GRAPH_FILES_CHECK",
@@ -48,10 +49,20 @@ WORKFLOW_FILES_CHECK = "workflow_files"
 RETENTION_CHECK = "retention"
 FILE_ACCESS_CHECK = "file_access"
 """Files of the operator that other users of the machine can change."""
-_FOR_THE_OPERATOR = (RUNS_CHECK, STAMPS_CHECK, GRAPHS_CHECK, WORKFLOWS_CHECK, RETENTION_CHECK, FILE_ACCESS_CHECK)
+EXECUTORS_CHECK = "executors"
+"""Executors that cannot be made, so that the runs that need them wait."""
+_FOR_THE_OPERATOR = (
+    RUNS_CHECK,
+    STAMPS_CHECK,
+    GRAPHS_CHECK,
+    WORKFLOWS_CHECK,
+    RETENTION_CHECK,
+    FILE_ACCESS_CHECK,
+    EXECUTORS_CHECK,
+)
 """What does not affect readiness. Other runs than those that are stuck are served, checkpoints are made without stamps,
 everything else is served beside a graph or a workflow whose files have mistakes, what cannot be deleted only takes
-space, and files that others can change work; the operator has to know."""
+space, files that others can change work, and runs that need no broken executor continue; the operator has to know."""
 _FOR_EVERYBODY = ("store", RUNS_CHECK, STAMPS_CHECK)
 """What a probe without a key shows in full. The others name files."""
 _FAILING = "failing"
@@ -121,10 +132,10 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
 async def system_health(context: Context, given: Nothing) -> Health:
     """Ask whether the server is well.
 
-    Looks at the store, at runs that do not move although there is work to do for them, and at the operator's files:
-    policies, graphs and workflows that cannot be used as they are, and files that other users of the machine can
-    change. Tenants other than the default one see only what decides whether the server takes work. Probes of load
-    balancers use /healthz and /readyz, which need no key.
+    Looks at the store, at runs that do not move although there is work to do for them, at executors that cannot be
+    made, and at the operator's files: policies, graphs and workflows that cannot be used as they are, and files that
+    other users of the machine can change. Tenants other than the default one see only what decides whether the server
+    takes work. Probes of load balancers use /healthz and /readyz, which need no key.
     """
     checks = await context.services.checks()
     ready = is_ready(checks)

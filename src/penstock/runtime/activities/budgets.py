@@ -3,8 +3,8 @@
 `take` is called directly before a request that costs something, `settle` when it is known what it did cost. Both write
 to the store, and only for runs that have limits, or a run above them.
 
-Above it: the executors of `llm_call` and `agent_delegate`; hosts make the budget of an attempt. Below it: the run
-store's port.
+Above it: the executors of `llm_call` and `agent_delegate`, and what counts work that is done outside; hosts make the
+budget of an attempt. Below it: the run store's port.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.ids import id_for_callers
 from penstock.definitions.model import AgentLimits
-from penstock.runtime.spending import SpendingStore, Spent, SpentLimit
+from penstock.runtime.spending import PlacedRun, SpendingStore, Spent, SpentLimit, caller_of
 
-__all__ = ["BudgetRefusal", "RunBudget", "dollars_of", "nanodollars", "tokens_in"]
+__all__ = ["BudgetRefusal", "RunBudget", "budget_of", "dollars_of", "nanodollars", "tokens_in"]
 
 _LOGGER = logging.getLogger("penstock.budgets")
 _NANOS = 1_000_000_000
@@ -67,6 +67,15 @@ class RunBudget:
             await self.store.spend(self.run_id, change, at=self.clock.now_ms(), limits=self.limits)
         except PenstockError as error:
             _LOGGER.warning("what a model used counts as it was estimated for run %s: %s", self.run_id, error.code)
+
+
+def budget_of(row: PlacedRun, limits: AgentLimits | None, store: SpendingStore, clock: Clock) -> RunBudget | None:
+    """Return the budget of a run; None if nothing limits it, and no run above it counts what it spends."""
+    if limits is None and not row.labels and row.parent_run_id is None:
+        return None  # most activities, at no cost
+    if limits is None and caller_of(row.tenant, row.parent_run_id, row.labels) is None:
+        return None
+    return RunBudget(store=store, clock=clock, run_id=row.run_id, tenant=row.tenant, limits=limits)
 
 
 def _refusal(found: SpentLimit, tenant: str) -> BudgetRefusal:

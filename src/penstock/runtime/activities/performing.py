@@ -27,7 +27,6 @@ __all__ = [
     "ActivityDeferred",
     "ActivityDone",
     "ActivityError",
-    "ActivityInDoubt",
     "ActivityOutcome",
     "AsyncPerformer",
     "NodeAction",
@@ -76,11 +75,7 @@ class ActivityDeferred(msgspec.Struct, frozen=True):
     """The result will be reported later, from elsewhere."""
 
 
-class ActivityInDoubt(msgspec.Struct, frozen=True):
-    """Nobody knows whether an earlier attempt did the work, and it must not be done twice: a person decides."""
-
-
-ActivityOutcome: TypeAlias = ActivityDone | ActivityError | ActivityAsks | ActivityDeferred | ActivityInDoubt
+ActivityOutcome: TypeAlias = ActivityDone | ActivityError | ActivityAsks | ActivityDeferred
 
 
 def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inputs.Input:
@@ -119,10 +114,6 @@ def input_of(at: int, effect: PerformActivity, outcome: ActivityOutcome) -> inpu
                 answer_schema=schema,
                 resume=resume,
                 ask=ask,
-            )
-        case ActivityInDoubt():
-            return inputs.ReportOutcomeUnknown(
-                at=at, node_id=effect.node_id, visit=effect.visit, attempt=effect.attempt
             )
         case ActivityDeferred():
             raise TypeError("a deferred activity has no result yet")

@@ -104,7 +104,7 @@ class Driver:
     escalate: InitVar[Escalate | None] = None
     start_child: ChildStarter | None = None
     settles: Callable[[PerformActivity], bool] = lambda activity: False
-    """Whether the performer finds out by itself what came of an at-most-once activity that another process began."""
+    """Whether the performer may repeat an at-most-once activity that another process began: it is done once anyway."""
     _slots: FairSemaphore = field(default_factory=lambda: FairSemaphore(limits.ACTIVITIES_AT_ONCE_MAX))
     _only_waiting: set[str] = field(default_factory=set)  # effects whose attempts left their slots
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

@@ -36,7 +36,7 @@ from penstock.engine.effects import (
 )
 from penstock.engine.outcomes import Decision, Refused
 from penstock.engine.state import RunState
-from penstock.runtime.activities.budgets import RunBudget
+from penstock.runtime.activities.budgets import budget_of
 from penstock.runtime.activities.performing import (
     ActivityCall,
     ActivityError,
@@ -47,7 +47,7 @@ from penstock.runtime.activities.performing import (
 )
 from penstock.runtime.chains import child_labels, start_successor
 from penstock.runtime.ports.host import RunHost, RunSnapshot
-from penstock.runtime.spending import SpendingStore, caller_of
+from penstock.runtime.spending import SpendingStore
 
 __all__ = [
     "ChildRuns",
@@ -104,19 +104,9 @@ def activity_call(
         readers=readers,
         trace=run.row.labels.get(TRACE_LABEL) if run.row.labels else None,
         labels=run.row.labels,
-        budget=None if spending is None else _budget(run, spending),
+        budget=None if spending is None else budget_of(run.row, run.workflow.limits, spending.store, spending.clock),
         approved=approved_reach(state.starter),
     )
-
-
-def _budget(run: RunSnapshot, spending: SpendingClock) -> RunBudget | None:
-    """Return the budget of a run; None if nothing limits it, and no run above it counts what it spends."""
-    row, limits = run.row, run.workflow.limits
-    if limits is None and not row.labels and row.parent_run_id is None:
-        return None  # most activities, at no cost
-    if limits is None and caller_of(row.tenant, row.parent_run_id, row.labels) is None:
-        return None
-    return RunBudget(store=spending.store, clock=spending.clock, run_id=row.run_id, tenant=row.tenant, limits=limits)
 
 
 async def child_workflow(host: RunHost, parent: RunState, effect: StartChild) -> Workflow | Refused:

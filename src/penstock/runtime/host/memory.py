@@ -41,7 +41,6 @@ from penstock.runtime.activities.performing import (
     ActivityDeferred,
     ActivityDone,
     ActivityError,
-    ActivityInDoubt,
     ActivityOutcome,
     Performer,
     Unconfigured,
@@ -289,5 +288,5 @@ def _finished(at: int, child_id: str, outcome: ActivityOutcome) -> inputs.Finish
             )
         case ActivityError(error=error, code=code):
             return inputs.FinishChild(at=at, child_id=child_id, status="failed", error=error, code=code)
-        case ActivityDeferred() | ActivityAsks() | ActivityInDoubt():
+        case ActivityDeferred() | ActivityAsks():
             raise TypeError("a stand-in for a child run cannot defer or ask")

@@ -145,6 +145,8 @@ class IdempotencyClaim(msgspec.Struct, frozen=True, kw_only=True):
     in_flight_until: int
     """After this time an unfinished call counts as lost (its process died) and may be made again."""
     keep_until: int
+    takes_over: bool = False
+    """Whether the call continues one that was lost: that call changed something, and has no answer."""
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -152,7 +154,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class InFlight(msgspec.Struct, frozen=True):
-    """Another call with this key is in progress, or counts as such until a time. `digest` is of that call."""
+    """Another call with this key is in progress until a time; after it, the call is lost. `digest` is of that call."""
 
     digest: str
     until: int
@@ -376,7 +378,7 @@ class PlatformStore(UsageStore, Protocol):
     async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
         """Return what is known of another call with a key; None if the key is free.
 
-        An answer after its `keep_until`, or a call after its `in_flight_until`, does not count.
+        An answer after its `keep_until` does not count. A call that has none is `InFlight`, also after its time.
         """
 
     def record_call(self, call: CallRecord) -> Awaitable[ClaimOutcome]:

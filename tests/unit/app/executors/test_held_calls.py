@@ -22,7 +22,7 @@ class Tools:
         return ActivityDone("found")
 
 
-async def make(run_id: str, attempt: int) -> ActivityOutcome:
+async def make(run_id: str) -> ActivityOutcome:
     return ActivityDone(run_id)
 
 

@@ -2,20 +2,23 @@
 
 The request is asked durably, as a question of kind `sampling`. The run waits while a surface passes the request to that
 program and brings its answer back. The node then treats the answer like that of any model: it is validated against the
-schema, with one repair, and it is untrusted. The number of tokens is not reported and is stored as unknown.
+schema, with one repair, and it is untrusted. The number of tokens is not reported and is stored as unknown in the
+history. For the limits of the runs above, the client's model counts like an agent outside: each question is a request
+with estimated tokens, entered before it is asked, and its price is not known.
 
-Above it: `executor`. Below it: `answers`. It does no I/O: the surfaces talk to the client.
+Above it: `executor`. Below it: `answers`, the budget of the call. The surfaces talk to the client.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.templates import SECRET_REFERENCE
+from penstock.runtime.activities.budgets import tokens_in
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.llm.answers import (
     PreparedRequest,
@@ -26,8 +29,10 @@ from penstock.runtime.executors.llm.answers import (
     repair_text,
     schema_violation,
 )
-from penstock.runtime.executors.llm.port import LlmMessage, LlmReply
+from penstock.runtime.executors.llm.metering import request_tokens
+from penstock.runtime.executors.llm.port import LlmMessage, LlmReply, LlmRequest
 from penstock.runtime.executors.outbound.error_text import truncated
+from penstock.runtime.spending import Spent
 
 __all__ = ["CLIENT", "SAMPLING", "ask_client_model", "holds_secrets"]
 
@@ -61,8 +66,33 @@ def holds_secrets(call: ActivityCall) -> bool:
     return any(SECRET_REFERENCE.search(msgspec.json.encode(config.get(name)).decode()) for name in _PROMPTS)
 
 
-def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome:
-    """Ask the client, ask once more if the answer violates the schema, or continue with the answer."""
+async def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome:
+    """Ask the client, if the run and all runs above it have anything left, or continue with its answer."""
+    budget, answer = call.budget, call.activity.answer
+    # What the answer was is entered first, so that a question after it is compared with all that was used.
+    if budget is not None and answer is not None:
+        await budget.settle(Spent(output_tokens=tokens_in(len(_written_text(answer)))))
+    outcome = _continue_with(prepared, call)
+    if budget is not None and isinstance(outcome, _Question):
+        is_first = answer is None
+        refused = await budget.take(
+            Spent(turns=int(is_first), requests=1, input_tokens=request_tokens(outcome.request), unpriced=1)
+        )
+        if refused is not None:
+            return ActivityError(refused.message, refused.code, retryable=False)
+    return outcome.asked if isinstance(outcome, _Question) else outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What the client is to be asked."""
+
+    request: LlmRequest
+    asked: ActivityAsks
+
+
+def _continue_with(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome | _Question:
+    """Ask the client, ask once more if the answer violates the schema, or return what came of the answer."""
     answer, before = call.activity.answer, call.activity.resume
     first = before.get("first") if isinstance(before, dict) else None
     if answer is None:
@@ -88,15 +118,22 @@ def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityO
     return _question(replace(prepared, request=replace(prepared.request, messages=messages)), reply.text)
 
 
-def _question(prepared: PreparedRequest, first: str | None) -> ActivityAsks:
+def _question(prepared: PreparedRequest, first: str | None) -> _Question:
     request = prepared.request
     asked = request.messages[-1].text if request.messages else ""
-    return ActivityAsks(
+    question = ActivityAsks(
         question=truncated(asked) or "The model is asked.",
         answer_schema=_ANSWER,
         resume=None if first is None else {"first": first},
         ask={"kind": SAMPLING, "request": _wire(prepared)},
     )
+    return _Question(request, question)
+
+
+def _written_text(answer: JsonValue) -> str:
+    """Return what the client's model wrote, or all of an answer that is not as the protocol has it."""
+    reply = _reply(answer, _ANY_MODEL)
+    return reply.text if isinstance(reply, LlmReply) else msgspec.json.encode(answer).decode()
 
 
 def _wire(prepared: PreparedRequest) -> JsonObject:

@@ -110,7 +110,7 @@ class LlmExecutor:
         if prepared.turn is not None:
             return _misconfigured(call, "the model of a client cannot be given tools or a conversation")
         refused = await call.refusal(model_action(CLIENT, prepared.request.model))
-        return ask_client_model(prepared, call) if refused is None else refused
+        return await ask_client_model(prepared, call) if refused is None else refused
 
     async def close(self) -> None:
         """Close the connections of all providers."""

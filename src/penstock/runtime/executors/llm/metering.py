@@ -27,7 +27,7 @@ from penstock.runtime.executors.llm.port import (
 )
 from penstock.runtime.spending import Spent
 
-__all__ = ["MeteredProvider", "believable_reply"]
+__all__ = ["MeteredProvider", "believable_reply", "request_tokens"]
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class MeteredProvider:
     def _estimate(self, request: LlmRequest) -> Spent:
         wanted = request.settings.get("max_tokens")
         most = limits.LLM_OUTPUT_TOKENS_ESTIMATED
-        reads = _request_tokens(request)
+        reads = request_tokens(request)
         writes = min(wanted, most) if isinstance(wanted, int) else most
         cost = nanodollars(_price(self.provider, request.model, reads, writes))
         return Spent(turns=self.turns, requests=1, input_tokens=reads, output_tokens=writes, cost=cost)
@@ -97,7 +97,7 @@ def believable_reply(provider: LlmProvider, request: LlmRequest, reply: LlmReply
     written = len(reply.text) + _characters(reply.tool_calls)
     estimated = replace(
         reply,
-        input_tokens=reply.input_tokens if reads_known else _request_tokens(request),
+        input_tokens=reply.input_tokens if reads_known else request_tokens(request),
         output_tokens=reply.output_tokens if writes_known else tokens_in(written),
         tokens_known=True,
         estimated=True,
@@ -122,7 +122,8 @@ def _is_believable(tokens: int) -> bool:
     return 0 < tokens <= limits.LLM_TOKENS_BELIEVED_MAX
 
 
-def _request_tokens(request: LlmRequest) -> int:
+def request_tokens(request: LlmRequest) -> int:
+    """Estimate how many tokens a model reads."""
     said = sum(len(message.text) + _characters(message.tool_calls) for message in request.messages)
     described = len(msgspec.json.encode((request.tools, request.output_schema)))
     return tokens_in(len(request.system or "") + said + described)

@@ -96,9 +96,11 @@ class MemoryCallRecords:
     def stored(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
         """The state of another call with this key; None if the key is free."""
         kept = self._calls.get(_name(claim))
-        if kept is None or kept.until < claim.now:
+        if kept is None:
             return None
-        return InFlight(kept.digest, kept.until) if kept.answer is None else Finished(kept.digest, kept.answer)
+        if kept.answer is None:
+            return InFlight(kept.digest, kept.until)
+        return None if kept.until < claim.now else Finished(kept.digest, kept.answer)
 
     def release(self, claim: IdempotencyClaim) -> None:
         """Free the key of a call that did not happen."""

@@ -61,10 +61,12 @@ _ANSWER = msgspec.json.Decoder(dict[str, Any])
 def stored_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> InFlight | Finished | None:
     """The state of another call with this key; None if the key is free."""
     found = connection.execute(_READ_CALL, _names_of(claim)).fetchall()
-    if not found or found[0][1] < claim.now:
+    if not found:
         return None
     digest, until, answer = found[0]
-    return InFlight(digest, until) if answer is None else Finished(digest, decode_json(_ANSWER, answer))
+    if answer is None:
+        return InFlight(digest, until)
+    return None if until < claim.now else Finished(digest, decode_json(_ANSWER, answer))
 
 
 def record_call(connection: sqlite3.Connection, call: CallRecord) -> ClaimOutcome:
