@@ -191,8 +191,11 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     await _begin(gate, penstock, upstreams, pepper, parts)
     try:
         watching = penstock.upstream.watch_servers(upstreams)
-        async with _beside(gate, retention, deleting), operator.in_force(gate), watching, _scheduling(penstock, gate):
-            yield gate
+        async with _beside(gate, retention, deleting), operator.in_force(gate):
+            # Runs that were under way may go on at once: not before the policies and graphs of the files are in force.
+            _perform_through(gate, penstock, pepper)
+            async with watching, _scheduling(penstock, gate):
+                yield gate
     finally:
         hook_evaluator.close()
         _close(services, penstock)
@@ -268,11 +271,10 @@ async def _beside(gate: Gate, retention: Retention | None, status: RetentionStat
 
 
 def _governing(penstock: Penstock, gate: Gate) -> Gate:
-    """Let a gate decide what answers show, which children runs start, and whose versions have to be accepted."""
+    """Let a gate decide what answers show, and whose versions have to be accepted."""
     penstock.host.follow_authors(rules := gate.services.holds.authorship)
     penstock.models.authorship = rules
     gate.answers = HiddenFields(gate.services)
-    penstock.child_starts.attach(start_children_through(gate))
     return gate
 
 
@@ -323,17 +325,24 @@ async def _begin(
     gate.holds.desk = DraftDeskAtGate(parts.derived_grants)
     gate.holds.find = gate.exposed.find
     gate.holds.reach = partial(reach_of, services, gate.exposed)
+    upstreams.act = act
+    services.sign_ins.grants = GrantStore(
+        platform=services.platform, clock=services.clock, vault=TokenVault(pepper), act=act
+    )
+    await record_restores(gate)
+
+
+def _perform_through(gate: Gate, penstock: Penstock, pepper: bytes | None) -> None:
+    """Let runs start children, call tools and reach others through a gate, which decides about each."""
+    penstock.child_starts.attach(start_children_through(gate))
+    if pepper is None:
+        return
     penstock.held_calls.attach(
         partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
     )
     penstock.graph_queries.attach(partial(run_query_node, gate))
     penstock.nodes.attach(decide_nodes_through(gate), record_withdrawals_through(gate), check_approved_through(gate))
     penstock.upstream.lend = lend_models_through(gate)
-    upstreams.act = act
-    services.sign_ins.grants = GrantStore(
-        platform=services.platform, clock=services.clock, vault=TokenVault(pepper), act=act
-    )
-    await record_restores(gate)
 
 
 @asynccontextmanager
