@@ -190,12 +190,9 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     gate = _governing(penstock, _gate(penstock, catalogue, services, authenticator))
     await _begin(gate, penstock, upstreams, pepper, parts)
     try:
-        watching = penstock.upstream.watch_servers(upstreams)
-        async with _beside(gate, retention, deleting), operator.in_force(gate):
-            # Runs that were under way may go on at once: not before the policies and graphs of the files are in force.
-            _perform_through(gate, penstock, pepper)
-            async with watching, _scheduling(penstock, gate):
-                yield gate
+        performing = _performing(gate, penstock, upstreams, audited=pepper is not None)
+        async with _beside(gate, retention, deleting), operator.in_force(gate), performing:
+            yield gate
     finally:
         hook_evaluator.close()
         _close(services, penstock)
@@ -332,17 +329,26 @@ async def _begin(
     await record_restores(gate)
 
 
-def _perform_through(gate: Gate, penstock: Penstock, pepper: bytes | None) -> None:
-    """Let runs start children, call tools and reach others through a gate, which decides about each."""
+@asynccontextmanager
+async def _performing(
+    gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry, *, audited: bool
+) -> AsyncIterator[None]:
+    """Let runs start, call and reach others through a gate, which decides about each.
+
+    Runs that were under way go on at once, so the policies and graphs of the operator's files are in force before this.
+    """
     penstock.child_starts.attach(start_children_through(gate))
-    if pepper is None:
-        return
-    penstock.held_calls.attach(
-        partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
-    )
-    penstock.graph_queries.attach(partial(run_query_node, gate))
-    penstock.nodes.attach(decide_nodes_through(gate), record_withdrawals_through(gate), check_approved_through(gate))
-    penstock.upstream.lend = lend_models_through(gate)
+    if audited:
+        penstock.held_calls.attach(
+            partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
+        )
+        penstock.graph_queries.attach(partial(run_query_node, gate))
+        penstock.nodes.attach(
+            decide_nodes_through(gate), record_withdrawals_through(gate), check_approved_through(gate)
+        )
+        penstock.upstream.lend = lend_models_through(gate)
+    async with penstock.upstream.watch_servers(upstreams), _scheduling(penstock, gate):
+        yield
 
 
 @asynccontextmanager
