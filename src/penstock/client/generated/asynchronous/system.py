@@ -27,7 +27,8 @@ class AsyncSystem:
     async def info(self) -> Information:
         """Ask what the server is and who you are.
 
-        Version, configured executors, and the tenant and scopes of the key that asks.
+        Version, configured executors, the tenant and scopes of the key that asks, and which rules the operator has
+        chosen: the preset of held calls, and whether whoever made a key may approve for it.
         """
         return await self._caller.invoke("system.info", {}, Information)
 
