@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.app.gate import local_owner, open_gate
+from penstock.app.gate import local_owner
 from penstock.app.penstock import Penstock
 from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError
@@ -21,6 +21,7 @@ from penstock.operations.gate.context import HoldChoices, Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, Outcome, RefusedCall
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.ports.host import Committed
+from tests.surroundings import open_store
 from tests.waiting import SECONDS_MAX
 
 __all__ = ["ERASE", "Office", "in_office", "open_office", "staff"]
@@ -119,10 +120,7 @@ async def open_office(
     observe: Callable[[Committed], None] | None = None,
 ) -> AsyncIterator[Office]:
     """Open the office; a second time after the first is like a restart."""
-    async with (
-        Penstock.open(path / "penstock.db", clock=clock, executors=executors, observe=observe) as penstock,
-        open_gate(penstock, holds=holds) as gate,
-    ):
+    async with open_store(path, holds, clock=clock, executors=executors, observe=observe) as (penstock, gate):
         yield Office(gate, penstock)
 
 

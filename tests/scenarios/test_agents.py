@@ -189,14 +189,8 @@ def test_who_calls_an_agent_as_a_tool_learns_which_draft_its_call_waits_as(tmp_p
         await office.hire("clerk", "person", "*")
         document = {**agent("workflow:erase_customer"), "expose": {"tool": True}}
         await office.call(office.owner, "workflow.create", document=document)
-        # The same call every time, which finds its run by the key.
-        more = {"surface": "mcp", "idempotency_key": "once", "patience_seconds": 0.05}
-
-        async def held() -> Any:
-            told = await office.call("clerk", "workflow:support", prompt="Erase C-7.", request=more)
-            return told.get("held_calls")
-
-        [told] = await until_found(held)
+        more = {"surface": "mcp", "patience_seconds": 2}
+        [told] = (await office.call("clerk", "workflow:support", prompt="Erase C-7.", request=more))["held_calls"]
         [draft] = (await office.call("ada", "draft.list"))["items"]
         assert (told["draft_id"], told["approvers"]["group"]) == (draft["id"], "approvers")
 

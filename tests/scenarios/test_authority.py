@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from penstock.app.gate import local_owner, open_gate
-from penstock.app.penstock import Penstock
+from penstock.app.gate import local_owner
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.pipeline import AnsweredCall
+from tests.surroundings import open_store
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
 
@@ -28,7 +28,7 @@ HOOK = [{"id": "hook", "webhook": {"path": "/hooks/orders", "secret": "${secret:
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Caller]:
     """A gate on a new file, as its owner."""
-    async with Penstock.open(folder / "penstock.db") as penstock, open_gate(penstock) as gate:
+    async with open_store(folder) as (penstock, gate):
         yield Caller(gate, local_owner(), penstock)
 
 
@@ -85,7 +85,7 @@ def test_who_may_not_run_workflows_cannot_store_one_that_starts_by_itself(tmp_pa
             ):
                 refused = await author.refusal(operation, **given)
                 assert (refused.code, refused.details.get("scope")) == ("SCOPE_REQUIRED", "workflow:run")
-        assert (await owner.call("schedule.list"))["items"] == []
+        assert (await owner.call("schedule.list", workflow_id="greet"))["items"] == []
         # What the owner lets start by itself cannot be changed by the author either.
         await owner.call("workflow.update", workflow_id="greet", document={**GREET, "triggers": NIGHTLY})
         evil = {"id": "done", "type": "end", "output": "something else"}

@@ -34,7 +34,7 @@ def test_a_second_document_with_the_id_of_a_schedule_is_refused_and_names_the_fi
         assert refused.code == "NAME_TAKEN"
         await office.call(office.owner, "workflow.delete", workflow_id="first")
         await office.call(office.owner, "workflow.update", workflow_id="second", document=nightly("second"))
-        [schedule] = (await office.call(office.owner, "schedule.list"))["items"]
+        [schedule] = (await office.call(office.owner, "schedule.list", workflow_id="second"))["items"]
         assert (schedule["schedule_id"], schedule["workflow_id"]) == ("nightly", "second")
 
     in_office(tmp_path, test)

@@ -190,8 +190,8 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     )
     await _begin(gate := _gate(penstock, catalogue, services, authenticator), penstock, upstreams, pepper, parts)
     try:
-        watching = penstock.upstream.watch_servers(upstreams)
-        async with _beside(gate, retention, deleting), operator.in_force(gate), watching, _scheduling(penstock, gate):
+        performing = _performing(gate, penstock, upstreams, audited=pepper is not None)
+        async with _beside(gate, retention, deleting), operator.in_force(gate), performing:
             yield gate
     finally:
         hook_evaluator.close()
@@ -296,11 +296,10 @@ async def _beside(gate: Gate, retention: Retention | None, status: RetentionStat
 
 
 def _governing(penstock: Penstock, gate: Gate) -> Gate:
-    """Let a gate decide what answers show, which children runs start, and whose versions have to be accepted."""
+    """Let a gate decide what answers show, and whose versions have to be accepted."""
     penstock.host.follow_authors(rules := gate.services.holds.authorship)
     penstock.models.authorship = rules
     gate.answers = HiddenFields(gate.services)
-    penstock.child_starts.attach(start_children_through(gate))
     return gate
 
 
@@ -351,17 +350,33 @@ async def _begin(
     gate.holds.desk = DraftDeskAtGate(parts.derived_grants)
     gate.holds.find = gate.exposed.find
     gate.holds.reach = partial(reach_of, services, gate.exposed)
-    penstock.held_calls.attach(
-        partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
-    )
-    penstock.graph_queries.attach(partial(run_query_node, gate))
-    penstock.nodes.attach(decide_nodes_through(gate), record_withdrawals_through(gate), check_approved_through(gate))
-    penstock.upstream.lend = lend_models_through(gate)
     upstreams.act = act
     services.sign_ins.grants = GrantStore(
         platform=services.platform, clock=services.clock, vault=TokenVault(pepper), act=act
     )
     await record_restores(gate)
+
+
+@asynccontextmanager
+async def _performing(
+    gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry, *, audited: bool
+) -> AsyncIterator[None]:
+    """Let runs start, call and reach others through a gate, which decides about each.
+
+    Runs that were under way go on at once, so the policies and graphs of the operator's files are in force before this.
+    """
+    penstock.child_starts.attach(start_children_through(gate))
+    if audited:
+        penstock.held_calls.attach(
+            partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
+        )
+        penstock.graph_queries.attach(partial(run_query_node, gate))
+        penstock.nodes.attach(
+            decide_nodes_through(gate), record_withdrawals_through(gate), check_approved_through(gate)
+        )
+        penstock.upstream.lend = lend_models_through(gate)
+    async with penstock.upstream.watch_servers(upstreams), _scheduling(penstock, gate):
+        yield
 
 
 @asynccontextmanager

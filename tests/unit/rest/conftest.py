@@ -14,11 +14,11 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from penstock.app.gate import create_owner_key
-from penstock.app.penstock import Penstock
-from penstock.app.serving.server import ServerOptions, open_application
+from penstock.app.serving.server import ServerOptions
 from penstock.operations.gate.context import GateLimits
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.application import RestOptions
+from tests.surroundings import open_server
 from tests.waiting import SECONDS_MAX
 
 HELLO = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
@@ -103,10 +103,7 @@ class Client:
 @asynccontextmanager
 async def opened(folder: Path, options: ServerOptions, **more: Any) -> AsyncIterator[Client]:
     """A client of an application on a file in a folder; further arguments are those of `Penstock.open`."""
-    async with (
-        Penstock.open(folder / "penstock.db", **more) as penstock,
-        open_application(penstock, options) as (app, gate),
-    ):
+    async with open_server(folder, options, **more) as (_, app, gate):
         key = await create_owner_key(gate)
         assert key is not None
         yield Client(app, gate, key)

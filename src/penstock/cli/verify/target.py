@@ -174,9 +174,11 @@ class Traffic:
                 self._refused_since.pop(caller, None)
                 return answer
             now = time.monotonic()
-            if now - self._refused_since.setdefault(caller, now) > _REFUSED_SECONDS_MAX:
+            since = self._refused_since.setdefault(caller, now)
+            if now - since > _REFUSED_SECONDS_MAX:
                 return answer
-            self._not_before[caller] = now + min(wait, _WAIT_SECONDS_MAX)
+            # As long again as it was refused before: one request may need more of a limit than fills up in that time.
+            self._not_before[caller] = now + min(max(wait, now - since), _WAIT_SECONDS_MAX)
 
     async def send_once(self, http: httpx2.AsyncClient, request: httpx2.Request) -> Answer:
         """Send a request; fail the check if the answer shows a credential of the run."""

@@ -56,7 +56,8 @@ async def policy_load(context: Context, given: LoadPolicies) -> LoadedPolicies:
     unread = [PolicyProblem(message=file.problem, source=file.name) for file in given.files if file.problem]
     refuse_invalid(unread)
     read = await read_policies(context, texts, tenant=DEFAULT_TENANT, of_tenant=False)
-    refuse_invalid((*read.problems, *without_policies(texts)))
+    # A file without a policy is the cause of what the other files lack then, and so named first.
+    refuse_invalid((*without_policies(texts), *read.problems))
     policies = read.policies
     stage.replace_server_set(policies)
     version = PolicySet(policies).version if policies else None

@@ -150,9 +150,12 @@ async def system_health(context: Context, given: Nothing) -> Health:
 async def system_info(context: Context, given: Nothing) -> Information:
     """Ask what the server is and who you are.
 
-    Version, configured executors, and the tenant and scopes of the key that asks.
+    Version, configured executors, the tenant and scopes of the key that asks, and which rules the operator has chosen:
+    the preset of held calls, and whether whoever made a key may approve for it.
     """
-    details: JsonObject = dict(context.services.information)
+    chosen = context.services.holds
+    governance: JsonObject = {"preset": chosen.preset, "separate_duties": chosen.approval.not_requester}
+    details: JsonObject = {**context.services.information, "governance": governance}
     version = details.pop("version", "")
     return Information(
         name="penstock",

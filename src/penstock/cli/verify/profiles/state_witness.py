@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 from penstock.cli.verify.checks import CheckFailed, NotApplicable, Profile, expect
-from penstock.cli.verify.kit import LEDGER, App, Kit, digest_of, executed, high_risk_enabled
+from penstock.cli.verify.kit import API, LEDGER, App, Kit, digest_of, executed, high_risk_enabled
 from penstock.cli.verify.target import Answer, Json, Plane, expect_data, expect_refused
 
 __all__ = ["STATE_WITNESS"]
@@ -20,7 +20,6 @@ STATE_WITNESS = Profile("state-witness", "An action decided on one state is not 
 
 _DELETE, _UPDATE = "transaction.delete", "transaction.update"
 _FAILED = ("agent.precondition_failed",)
-_API = "/api/v0"
 _CONFLICT = 409
 _NOT_SERVED = (404, 405)
 _MADE = (200, 201, 202)
@@ -259,7 +258,8 @@ async def _payment(kit: Kit) -> _Payment:
     keys = (kit.target.admin_key, kit.target.approver_key)
     if None in keys:
         raise NotApplicable("no keys were given that store workflows and approve; pass --admin-key and --approver-key")
-    owner, approver = (kit.with_key(key, _API) for key in keys)
+    await kit.need_held_calls()
+    owner, approver = (kit.with_key(key, API) for key in keys)
     # Its own subject: otherwise it would stand for the owner, who also made the key of the approver.
     wanted: Json = {
         "name": "verify agent",
@@ -269,11 +269,9 @@ async def _payment(kit: Kit) -> _Payment:
     }
     made = await owner.request("POST", "/keys", wanted)
     if made.status in _NOT_SERVED:
-        raise NotApplicable(f"nothing makes keys at {_API}/keys")
+        raise NotApplicable(f"nothing makes keys at {API}/keys")
     expect(isinstance(made.body.get("secret"), str), "a key of an agent", made)
-    agent = Plane(
-        http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {made.body['secret']}"}
-    )
+    agent = kit.with_key(str(made.body["secret"]), API)
     name = f"verify_{token_hex(6)}"
     parent, child = f"{name}_parent", f"{name}_child"
     for document in (_child(child, paid=7), _parent(parent, child)):

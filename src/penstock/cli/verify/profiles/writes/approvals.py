@@ -7,7 +7,7 @@ import json
 from secrets import token_hex
 
 from penstock.cli.verify.checks import CheckFailed, NotApplicable, expect
-from penstock.cli.verify.kit import App, Kit
+from penstock.cli.verify.kit import API, App, Kit
 from penstock.cli.verify.profiles.writes.table import WRITES
 from penstock.cli.verify.target import Answer, Json, Plane, expect_data, expect_refused
 
@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 _CREATE = "transaction.create"
 _CREATED = 201
-_KEYS = "/api/v0/keys"
+_KEYS = f"{API}/keys"
 _FINAL = ("agent.draft_already_final",)
 _REVOKED = "Whoever was revoked must not act through an approval."
 
@@ -128,6 +128,7 @@ async def powerful_requester_does_not_approve(kit: Kit) -> None:
 async def key_maker_does_not_approve(kit: Kit) -> None:
     if kit.target.approver_key is None:
         raise NotApplicable("no approver's key was given, so that the keys are made by whoever approves")
+    await kit.need_separate_duties()
     _, draft, payload = await _waiting(kit)
     answer = await kit.admin.request("POST", f"/drafts/{draft}/approve", {})
     expect_refused(answer, 401, 403)
@@ -139,6 +140,7 @@ async def key_maker_does_not_approve(kit: Kit) -> None:
     "Duties are separated between people, and one person can have any number of keys.",
 )
 async def key_maker_does_not_approve_with_another_key(kit: Kit) -> None:
+    await kit.need_separate_duties()
     maker = await _person(kit, "maker")
     plane = kit.admin_with(str(maker["secret"]))
     wanted: Json = {"name": "verify made", "scope": "personal", "scopes": ["transaction.write"]}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from secrets import token_hex
 
 from penstock.cli.verify.checks import NotApplicable, expect
-from penstock.cli.verify.kit import Kit
+from penstock.cli.verify.kit import API, Kit
 from penstock.cli.verify.profiles.writes.table import WRITES
-from penstock.cli.verify.target import Json, Plane
+from penstock.cli.verify.target import Json
 
 __all__: list[str] = []
 
 
-_API = "/api/v0"
 _NOT_SERVED = (404, 405)
 _SCOPES = ["workflow:write", "workflow:run", "workflow:read"]
 
@@ -23,15 +22,14 @@ _SCOPES = ["workflow:write", "workflow:run", "workflow:read"]
 async def stored_workflow_waits(kit: Kit) -> None:
     if kit.target.admin_key is None:
         raise NotApplicable("no key was given that may make others; pass --admin-key")
-    owner = Plane(
-        http=kit.http, traffic=kit.traffic, path=_API, headers={"authorization": f"Bearer {kit.target.admin_key}"}
-    )
+    await kit.need_held_calls()
+    owner = kit.with_key(kit.target.admin_key, API)
     made = await owner.request("POST", "/keys", {"name": "verify agent", "kind": "agent", "scopes": _SCOPES})
     if made.status in _NOT_SERVED:
-        raise NotApplicable(f"nothing makes keys at {_API}/keys")
+        raise NotApplicable(f"nothing makes keys at {API}/keys")
     secret = made.body.get("secret")
     expect(isinstance(secret, str), "a key of an agent", made)
-    agent = kit.with_key(secret, _API)
+    agent = kit.with_key(secret, API)
     name = f"verify_{token_hex(6)}"
     document: Json = {"penstock": "v1", "name": name, "nodes": [{"id": "done", "type": "end", "output": "ran"}]}
     stored = await agent.request("POST", "/workflows", {"document": document})
