@@ -282,7 +282,11 @@ def _write_note(copy: Path, note: JsonObject) -> None:
     try:
         if _has_table(connection, "marks"):
             known = stored_mark(connection, RESTORED_MARK)
-            set_mark(connection, RESTORED_MARK, encode_json([*(known if isinstance(known, list) else []), note]))
+            notes = encode_json([*(known if isinstance(known, list) else []), note])
+            if _has_column(connection, "marks", "checksum"):
+                set_mark(connection, RESTORED_MARK, notes)
+            else:
+                connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES (?,?)", (RESTORED_MARK, notes))
     except sqlite3.Error as error:
         raise explain(error, str(copy)) from error
     finally:
@@ -310,6 +314,10 @@ def _trail_ends(path: Path) -> JsonObject:
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
+def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool:
+    return any(name == column for _, name, *_ in connection.execute(f"PRAGMA table_info({table})"))
 
 
 # --- replacing a file ----------------------------------------------------------------------------
