@@ -332,6 +332,7 @@ REASONS: dict[str, Reason] = {
     "STORE_INCONSISTENT": Reason(CorruptHistory, "The store has rows that belong to nothing."),
     "AUDIT_CHAIN_BROKEN": Reason(CorruptHistory, "Audit records do not follow from each other."),
     "STORE_LOG_MISSING": Reason(Unavailable, "The write-ahead log of the store is gone, with what was only in it."),
+    "STORE_LOG_CUT": Reason(Unavailable, "The write-ahead log was cut or changed; acknowledged commits are lost."),
     "STORE_MOVED": Reason(Unavailable, "The file of the store was moved or replaced while it was in use."),
     "STORE_CLOSED": Reason(Unavailable, "The store is closed; the process is about to end."),
     "STORE_UNSUITABLE": Reason(Unavailable, "The file system or the SQLite of this Python cannot hold a store."),
