@@ -17,7 +17,7 @@ from tests.scenarios.test_hanging_up import APPROVE, BOTH, NAP, STEPS, WORK, mod
 from tests.waiting import SECONDS_MAX
 
 ERA: Final = "2025-11-25"
-CLIENT: Final = {
+CLIENT: Final[dict[str, Any]] = {
     "protocolVersion": ERA,
     "capabilities": {"elicitation": {}},
     "clientInfo": {"name": "t", "version": "1"},
@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[LiveServer]:
         yield running
 
 
-def message(method: str, number: int | None = 1, **params: Any) -> dict[str, Any]:
+def message(method: str, number: int | None = 1, /, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": method, "params": params, **({} if number is None else {"id": number})}
 
 

@@ -147,5 +147,6 @@ def test_equal_values_have_equal_digests(value: dict[str, Any]) -> None:
 
 @given(value=VALUES)
 def test_a_boolean_is_no_number_and_a_number_no_text(value: Any) -> None:
-    digests = [digest_arguments(b"pepper", {"a": item, "b": value}) for item in (1, True, "1", 1.5, [1], None)]
+    items: tuple[Any, ...] = (1, True, "1", 1.5, [1], None)
+    digests = [digest_arguments(b"pepper", {"a": item, "b": value}) for item in items]
     assert len(set(digests)) == len(digests)

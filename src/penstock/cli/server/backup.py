@@ -111,7 +111,7 @@ def check_command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the database: the file itself, that every run is what its history says, and that no stored row was changed.
+    """Check the database: the file itself, the history of every run, and that no stored row was changed.
 
     It may be in use meanwhile. Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be read.
 
