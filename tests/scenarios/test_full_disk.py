@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from penstock.base import limits
+from penstock.governance.webhook_signatures import sign_request
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.system import SystemClock
 from tests.live.rest.servers import LiveServer, serving
 from tests.scenarios.test_audited_changes import opened
+from tests.scenarios.test_hanging_up import BOTH, modern
 from tests.scenarios.test_repeated_calls import call, outcome
 from tests.waiting import SECONDS_MAX, wait_until
 
@@ -69,6 +74,73 @@ def test_with_a_full_disk_reads_are_answered_and_changes_refused_with_few_lines_
         server.start()
         listed = server.call("GET", "audit?operation=key.list&limit=10")
         assert sum(item["count"] for item in listed["items"]) == TIMES, "every answered read is on record"
+
+
+HOOKED: dict[str, Any] = {
+    **DOCUMENT,
+    "name": "hooked",
+    "triggers": [{"webhook": {"path": "hooked", "secret": "${secret:HOOK_SECRET}"}}],
+    "secrets": ["HOOK_SECRET"],
+    "expose": {"tool": True},
+}
+AGENT = {"penstock": "v1", "name": "helper", "agent": {"model": "m", "instructions": "Help."}, "expose": {"a2a": True}}
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+SECRET = "hook-secret-1234"
+PAGES = ("", "/runs", "/workflows", "/approvals", "/audit", "/keys", "/schedules")
+
+
+def shown(server: LiveServer, path: str, body: Any = None, **headers: str) -> Any:
+    """The status and the text of an answer."""
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = server.request("GET" if body is None else "POST", path, body, headers=sent)
+    return answer.status, answer.body.decode()
+
+
+def test_with_a_full_disk_every_surface_answers_reads_and_refuses_changes(tmp_path: Path) -> None:
+    with serving(tmp_path, PENSTOCK_SECRET_HOOK_SECRET=SECRET) as server:
+        server.call("POST", "models", {"id": "m", "provider": "mock", "model": "m", "replies": ["hello"]})
+        for document in (HOOKED, AGENT):
+            server.call("POST", "workflows", {"document": document})
+        form = urlencode({"key": server.key}).encode()
+        kind = {"Content-Type": "application/x-www-form-urlencoded", "Origin": server.url}
+        signed_in = server.request("POST", "/console/sign-in", form, headers=kind, key="")
+        cookie = signed_in.headers["set-cookie"].split(";")[0]
+        listed, listing = modern("tools/list")
+        called, calling = modern("tools/call", name="hooked", arguments={})
+        both = {"Accept": BOTH}
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+        send = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        with full_disk(server):
+            for number in range(TIMES):
+                reads = [
+                    shown(server, "/mcp", listing, **both, **listed),
+                    shown(server, "/mcp", INITIALIZE, **both),
+                    shown(server, "/a2a/helper/.well-known/agent-card.json"),
+                    *(shown(server, f"/console{page}", Cookie=cookie) for page in PAGES),
+                ]
+                assert [answer for answer in reads if answer[0] != 200] == []
+                hook = json.dumps({"n": number}).encode()
+                changes = [
+                    shown(server, "/mcp", calling, **both, **called),
+                    shown(server, "/a2a/helper", {**send, "id": number}, A2A_Version="1.0"),
+                    shown(
+                        server,
+                        "/hooks/hooked",
+                        hook,
+                        X_Penstock_Signature=sign_request(SECRET, hook, now_ms=SystemClock().now_ms()),
+                    ),
+                ]
+                assert [answer for answer in changes if "STORE_FULL" not in answer[1]] == []
+        wait_until(lambda: is_ready(server))
+        server.stop()
+        loud = [entry for entry in server.rest_of_log() if entry["event"] == "log" or "traceback" in entry]
+        assert len(loud) <= LINES_MAX, loud
+        assert not any("traceback" in entry for entry in loud), loud
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 A group is a table from names to references; its help shows the sentence that the table has for each command and imports
 none of them. A test compares each sentence with the first one of the command's own help.
 
-This is the only module that builds on how Typer works inside, for two things that Typer offers no option for:
+This is the only module that builds on how Typer works inside, for three things that Typer offers no option for:
 
 - Typer imports a command to list it. `lazy_group` hands out placeholders while help is printed.
+- Typer lists the words of a choice. `_SkipAbsent` names the nearest one to a mistyped word.
 - Typer imports pydantic, which takes longer than the rest of a command's start, to convert options that were not even
   given. `_SkipAbsent` converts only what was given.
 
@@ -20,11 +21,19 @@ import gc
 import importlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from enum import Enum
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from penstock.base.lazy_import import lazy_import
+
+if TYPE_CHECKING:
+    from penstock.base import choices
+else:
+    choices = lazy_import("penstock.base.choices")
 
 __all__ = [
     "LazyCommand",
@@ -150,9 +159,22 @@ class _SkipAbsent:
         """Convert a value; without one, give what Typer gives then."""
         parameter = self.parameter
         if value is not None or parameter.required:
-            return self.convert(ctx, value)
+            try:
+                return self.convert(ctx, value)
+            except typer.BadParameter as error:
+                words = _words_of(parameter.type_descriptor.annotation)
+                if words and isinstance(value, str):
+                    error.message = choices.refuse_choice(value, words)
+                raise
         absent = () if parameter.multiple or parameter.nargs == -1 else None
         return absent if parameter.callback is None else parameter.callback(ctx, parameter, absent)
+
+
+def _words_of(annotation: Any) -> tuple[str, ...]:
+    """The words that an option takes; none if it takes any text."""
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return tuple(str(member.value) for member in annotation)
+    return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
 
 
 def _imported(module: str) -> ModuleType:

@@ -129,7 +129,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "check": LazyCommand(
         "penstock.cli.server.backup",
         "check_command",
-        "Check the database: the file itself, and that every run is what its history says.",
+        "Check the database: the file itself, the history of every run, and that no stored row was changed.",
         _SERVER,
     ),
     "vacuum": LazyCommand(

@@ -31,11 +31,11 @@ class Choice(NamedTuple):
 def choices(capability: Capability) -> Iterator[Choice]:
     """Every place of an operation's input where the schema lists words, however deep."""
     schema = capability.input_schema
-    for path, words in _listed(schema, object_or_empty(schema.get("$defs")), (), _DEPTH_MAX):
+    for path, words in listed_choices(schema, object_or_empty(schema.get("$defs")), (), _DEPTH_MAX):
         yield Choice(capability.name, path, words)
 
 
-def _listed(
+def listed_choices(
     schema: JsonObject, definitions: JsonObject, path: tuple[str, ...], depth: int
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     if depth == 0:
@@ -47,10 +47,10 @@ def _listed(
         yield path, words
     for part in parts:
         for name, member in object_or_empty(part.get("properties")).items():
-            yield from _listed(object_or_empty(member), definitions, (*path, name), depth - 1)
+            yield from listed_choices(object_or_empty(member), definitions, (*path, name), depth - 1)
         for keyword, name in (("items", "0"), ("additionalProperties", "any")):
             if isinstance(inner := part.get(keyword), dict):
-                yield from _listed(inner, definitions, (*path, name), depth - 1)
+                yield from listed_choices(inner, definitions, (*path, name), depth - 1)
 
 
 def _parts(schema: JsonObject, definitions: JsonObject) -> Iterator[JsonObject]:

@@ -28,6 +28,7 @@ __all__ = [
     "STORE_CHECK_SECONDS",
     "STORE_FREE_PAGES_KEPT",
     "STORE_FREE_PAGES_KEPT_PART",
+    "STORE_LOG_END_NOTED_SECONDS",
     "STORE_LOOP_CACHE_KILOBYTES",
     "STORE_PAGES_RETURNED_MAX",
     "STORE_PROBE_SECONDS",
@@ -76,6 +77,9 @@ STORE_FREE_PAGES_KEPT_PART = 20
 # Pages in the write-ahead log before they are copied into the file: ten times what SQLite would wait for, since a page
 # that changes often is then copied once instead of many times (40 % less is written); the log has some 40 MB then.
 STORE_CHECKPOINT_PAGES = 10_000
+# How long after a commit the end of the log is noted at the latest. Noting it with every commit takes the writer's
+# thread a tenth of a millisecond under load, because each look at the log releases Python's lock.
+STORE_LOG_END_NOTED_SECONDS = 0.05
 # Pages that the connection for reads on the event loop keeps, in kilobytes. SQLite's own 2,000 hold hardly more than
 # the upper pages of the tables of a large graph; with these, two hops in it take a fifth less. More helps little.
 STORE_LOOP_CACHE_KILOBYTES = 8_000

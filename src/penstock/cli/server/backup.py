@@ -111,12 +111,13 @@ def check_command(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the database: the file itself, and that every run is what its history says.
+    """Check the database: the file itself, the history of every run, and that no stored row was changed.
 
     It may be in use meanwhile. Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be read.
 
-    With --json: ok, complete, runs, records, definitions, unchecked_pages (of earlier releases, without a checksum),
-    problems (each with code, message and run_id) and file (sizes and numbers; null when it is too damaged to tell).
+    With --json: ok, complete, runs, records, definitions, unchecked_pages and unchecked_rows (of earlier releases,
+    without a checksum), problems (each with code, message and run_id) and file (sizes and numbers; null when it is too
+    damaged to tell).
     """
 
     async def work() -> int:

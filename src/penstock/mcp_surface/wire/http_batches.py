@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from penstock.asgi import Headers, read_messages, replayed, send_body
@@ -58,9 +59,11 @@ class HttpMessages:
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request of the handshake era whose body is a message or a batch; refuse any other."""
         received, body = await read_messages(receive, self.bytes_max)
+        if received[-1]["type"] == "http.disconnect":
+            raise ClientDisconnect  # the SDK would take it for an error of its own, and answer nobody with 500
         is_json, value = decoded(body) if body is not None else (False, None)
         if not is_json:
-            # Too large, incomplete, or not JSON: the SDK answers with the error.
+            # Too large, or not JSON: the SDK answers with the error.
             await self.dispatch(scope, replayed(received, receive), send)
             return
         if isinstance(value, list) and value and self.takes_lists:

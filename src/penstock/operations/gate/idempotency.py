@@ -25,7 +25,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, PenstockError, Rejected
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.base.keyed_digests import keyed_digest
 from penstock.engine.outcomes import Accepted
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 _encode = msgspec.json.Encoder(order="sorted").encode
+_EXACT_MAX = 2**53
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
 _LOOK_AGAIN_SECONDS = 0.1
 _Name: TypeAlias = tuple[str, str, str, str]
@@ -54,7 +55,22 @@ def digest_arguments(pepper: bytes, arguments: JsonObject) -> str:
 
     With a plain hash, anybody who has the file could guess a short argument, such as a PIN.
     """
-    return keyed_digest(pepper, b"arguments\0" + _encode(arguments))
+    encoded = _encode(arguments)
+    if b".0" in encoded:  # perhaps a whole number, which is the same number without these digits
+        encoded = _encode(_with_whole_numbers(arguments))
+    return keyed_digest(pepper, b"arguments\0" + encoded)
+
+
+def _with_whole_numbers(value: JsonValue) -> JsonValue:
+    """The same value, with whole numbers as integers. JSON has one kind of numbers: 1.0 is 1.
+
+    Above `_EXACT_MAX`, a float does not say which integer was meant.
+    """
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _EXACT_MAX else value
+    if isinstance(value, dict):
+        return {name: _with_whole_numbers(member) for name, member in value.items()}
+    return [_with_whole_numbers(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _is_of(digest: str, claim: IdempotencyClaim, arguments: JsonObject) -> bool:

@@ -15,6 +15,7 @@ from penstock.base.errors import CorruptHistory
 from penstock.engine.records import Record
 from penstock.governance.authorship import Author
 from penstock.runtime.ports.runs import DEFAULT_TENANT, DefinitionRow, RunRow
+from penstock.runtime.stores.sqlite.checksums import CHECKED, row_checksum
 
 __all__ = [
     "RUN_COLUMNS",
@@ -170,14 +171,16 @@ class RowCodec(Generic[R]):
     """Reads and writes rows of a table whose columns are named like the fields of a struct.
 
     `read` maps the columns that are not stored as they are to their readers: `bool`, or the result of `json_column`.
+    The table is in `CHECKED`: every row is written with its checksum.
     """
 
-    def __init__(self, row_type: type[R], **read: Callable[[Any], Any]) -> None:
+    def __init__(self, table: str, row_type: type[R], **read: Callable[[Any], Any]) -> None:
         names = row_type.__struct_fields__
         self.columns = ", ".join(names)
         """The columns, in the order of the fields."""
-        self.insert = f"({self.columns}) VALUES ({','.join('?' * len(names))})"
+        self.insert = f"({self.columns}, checksum) VALUES ({','.join('?' * (len(names) + 1))})"
         self._names = names
+        self._checked = [names.index(name) for name in CHECKED[table]]
         # Generated as one call, as dataclasses do it: every request reads an API key, and `dict(zip(...))` would take
         # several times as long. The names are those of our own structs.
         given = ", ".join(
@@ -189,7 +192,8 @@ class RowCodec(Generic[R]):
 
     def values(self, row: R, **encoded: str | bytes | None) -> list[object]:
         """The column values of a row. `encoded` holds the JSON columns, which callers encode before the transaction."""
-        values: list[object] = list(msgspec.structs.astuple(row))
+        values = [int(value) if isinstance(value, bool) else value for value in msgspec.structs.astuple(row)]
         for name, value in encoded.items():
             values[self._names.index(name)] = value
+        values.append(row_checksum([values[place] for place in self._checked]))
         return values

@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import struct
 import threading
-from bisect import bisect_left
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +21,7 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.group_commit import Gathered, GroupCommitWriter
 from penstock.runtime.stores.sqlite.schema.files import Synchronous, connect, open_for_writing
+from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd, count_frames, forget_end
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 from penstock.runtime.stores.sqlite.set_aside import SetAside
 
@@ -32,10 +31,6 @@ T = TypeVar("T")
 _READERS = 4
 # Queries of graphs may take seconds. They have threads of their own, so that reads of runs never wait for them.
 _SLOW_READERS = 4
-# The beginning of the write-ahead log: the size of a page, and the salt of its present contents. Each frame begins with
-# a header that repeats the salt, and is followed by a page.
-_LOG_HEADER = struct.Struct(">8xI4x8s8x")
-_LOG_FRAME_HEADER = struct.Struct(">8x8s8x")
 
 
 class SqliteDatabase:
@@ -100,6 +95,8 @@ class SqliteDatabase:
             busy_timeout_ms=self._busy_timeout_ms,
             gathered=gathered,
             note_damage=self.note_damage,
+            # With other settings, commits are lost in a power failure, as the operator chose.
+            log_end=LogEnd(self.path) if self._synchronous == "FULL" else None,
         )
 
     async def close(self) -> None:
@@ -157,7 +154,7 @@ class SqliteDatabase:
         except OSError:
             return 0
         try:
-            return _frames(log)
+            return count_frames(log)
         finally:
             os.close(log)
 
@@ -179,7 +176,9 @@ class SqliteDatabase:
             try:
                 connection = connect(self.path, mode="rw", busy_timeout_ms=self._busy_timeout_ms)
                 try:
+                    forget_end(self.path)
                     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    forget_end(self.path)
                 finally:
                     connection.close()
             except sqlite3.Error as error:
@@ -244,19 +243,3 @@ class SqliteDatabase:
         except sqlite3.Error:
             self._unknown_marks -= 1  # unknown: a number that was never returned before makes every caller look
             return self._unknown_marks
-
-
-def _frames(log: int) -> int:
-    """The number of frames of the log's present contents. Behind them there may be frames of earlier contents."""
-    header = os.pread(log, _LOG_HEADER.size, 0)
-    if len(header) < _LOG_HEADER.size:
-        return 0
-    page_bytes, salt = _LOG_HEADER.unpack(header)
-    frame_bytes = _LOG_FRAME_HEADER.size + page_bytes
-
-    def is_present(number: int) -> bool:
-        frame = os.pread(log, _LOG_FRAME_HEADER.size, _LOG_HEADER.size + number * frame_bytes)
-        return len(frame) == _LOG_FRAME_HEADER.size and _LOG_FRAME_HEADER.unpack(frame)[0] == salt
-
-    numbers = range((os.fstat(log).st_size - _LOG_HEADER.size) // frame_bytes)
-    return bisect_left(numbers, True, key=lambda number: not is_present(number))

@@ -18,14 +18,17 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.ports.commits import Commit
 from penstock.runtime.stores.sqlite.errors import explain
+from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd
 
 __all__ = ["Gathered", "GroupCommitWriter", "NotTogetherError"]
 
@@ -97,8 +100,11 @@ class GroupCommitWriter:
         busy_timeout_ms: int,
         gathered: Gathered | None = None,
         note_damage: Callable[[Unavailable], Unavailable] | None = None,
+        log_end: LogEnd | None = None,
     ) -> None:
         self._connection = connection
+        self._log_end = log_end
+        self._is_end_noted, self._noted_at = True, 0.0
         self._note_damage = note_damage or (lambda error: error)
         self._gathered: Gathered = gathered or _Nothing()
         self._path = path
@@ -167,6 +173,8 @@ class GroupCommitWriter:
     def close(self) -> None:
         """Close the file. The last connection to close it merges the log into the main file."""
         self._connection.close()
+        if self._log_end is not None:
+            self._log_end.close()
 
     def _next(self) -> None:
         """Start the next batch, or become idle."""
@@ -180,7 +188,7 @@ class GroupCommitWriter:
 
     def _work(self) -> None:
         """Commit the batches that are handed over, one by one. Runs on the writer's thread until it gets None."""
-        while (handed := self._handed.get()) is not None:
+        while (handed := self._next_handed()) is not None:
             commit, batch = handed
             try:
                 commit(batch)
@@ -188,6 +196,18 @@ class GroupCommitWriter:
                 self._fail(batch, error)
             with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
                 self._loop.call_soon_threadsafe(self._delivered, batch)
+
+    def _next_handed(self) -> tuple[Callable[[list[_AnyJob]], None], list[_AnyJob]] | None:
+        """Wait for the next batch. If the end of the log was noted long enough ago, note it again before."""
+        if self._log_end is None or self._is_end_noted:
+            return self._handed.get()
+        left = self._noted_at + limits.STORE_LOG_END_NOTED_SECONDS - time.monotonic()
+        if left > 0:
+            with suppress(Empty):
+                return self._handed.get(timeout=left)
+        self._log_end.note()
+        self._is_end_noted, self._noted_at = True, time.monotonic()
+        return self._handed.get()
 
     def _has_long(self, batch: list[_AnyJob]) -> bool:
         if not self._long_jobs:
@@ -294,6 +314,7 @@ class GroupCommitWriter:
             interrupted = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
             if not interrupted or self._connection.in_transaction:
                 raise
+        self._is_end_noted = False
 
     def _begin(self) -> None:
         self._gathered.clear()

@@ -31,6 +31,7 @@ from penstock.runtime.ports.graphs import (
     Lost,
     Stamp,
 )
+from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Branch,
     StoredSchema,
@@ -57,9 +58,10 @@ def create_graph(
     if find_graph(connection, ref) is not None:
         return GraphExists()
     statement = (
-        "INSERT INTO graphs (tenant, name, next_seq, schema_version, created_at, created_by) VALUES (?,?,2,1,?,?)"
+        f"INSERT INTO graphs ({checked_columns('graphs')}, checksum, next_seq, schema_version) VALUES (?,?,?,?,?,2,1)"
     )
-    graph = connection.execute(statement, (ref.tenant, ref.name, stamp.at, stamp.actor)).lastrowid
+    given = (ref.tenant, ref.name, stamp.at, stamp.actor)
+    graph = connection.execute(statement, (*given, row_checksum(given))).lastrowid
     assert graph is not None
     layout = new_layout(f"g{graph}", schema)
     insert_schema(connection, graph, StoredSchema(1, 1, source, schema, layout))
@@ -70,10 +72,11 @@ def create_graph(
 
 def _insert_branch(connection: sqlite3.Connection, graph: int, name: str, head_seq: int, stamp: Stamp) -> Branch:
     statement = (
-        "INSERT INTO graph_branches (graph, name, head_seq, created_at, created_by, updated_at) VALUES (?,?,?,?,?,?)"
+        f"INSERT INTO graph_branches ({checked_columns('graph_branches')}, checksum, head_seq, updated_at)"
+        " VALUES (?,?,?,?,?,?,?)"
     )
-    given = (graph, name, head_seq, stamp.at, stamp.actor, stamp.at)
-    number = connection.execute(statement, given).lastrowid
+    given = (graph, name, stamp.at, stamp.actor)
+    number = connection.execute(statement, (*given, row_checksum(given), head_seq, stamp.at)).lastrowid
     assert number is not None
     return Branch(
         branch=number,

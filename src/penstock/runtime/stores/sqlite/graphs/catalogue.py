@@ -29,6 +29,7 @@ from penstock.runtime.ports.graphs import (
     Stamp,
     View,
 )
+from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 
 __all__ = [
@@ -203,16 +204,17 @@ class Catalogue:
 
 def insert_schema(connection: sqlite3.Connection, graph: int, stored: StoredSchema) -> None:
     """Store a schema."""
+    columns = (
+        graph,
+        stored.version,
+        stored.seq,
+        stored.source,
+        encode_json(schema_to_json(stored.schema)),
+        encode_json(layout_to_json(stored.layout)),
+    )
     connection.execute(
-        "INSERT INTO graph_schemas (graph, version, seq, source, schema, layout) VALUES (?,?,?,?,?,?)",
-        (
-            graph,
-            stored.version,
-            stored.seq,
-            stored.source,
-            encode_json(schema_to_json(stored.schema)),
-            encode_json(layout_to_json(stored.layout)),
-        ),
+        f"INSERT INTO graph_schemas ({checked_columns('graph_schemas')}, checksum) VALUES (?,?,?,?,?,?,?)",
+        (*columns, row_checksum(columns)),
     )
 
 
@@ -331,21 +333,21 @@ def add_commit(
     merged_seq: int | None = None,
 ) -> CommitRow:
     """Store a commit as the new head of a branch."""
+    columns = (
+        branch.graph,
+        seq,
+        stamp.commit_id,
+        branch.branch,
+        kind,
+        branch.head_seq or None,
+        merged_seq,
+        stamp.actor,
+        stamp.message,
+        stamp.at,
+    )
     connection.execute(
-        "INSERT INTO graph_commits (graph, seq, commit_id, branch, kind, parent_seq, merged_seq, actor, message, at)"
-        " VALUES (?,?,?,?,?,?,?,?,?,?)",
-        (
-            branch.graph,
-            seq,
-            stamp.commit_id,
-            branch.branch,
-            kind,
-            branch.head_seq or None,
-            merged_seq,
-            stamp.actor,
-            stamp.message,
-            stamp.at,
-        ),
+        f"INSERT INTO graph_commits ({checked_columns('graph_commits')}, checksum) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        (*columns, row_checksum(columns)),
     )
     connection.execute(
         "UPDATE graph_branches SET head_seq = ?, updated_at = ? WHERE branch = ?", (seq, stamp.at, branch.branch)

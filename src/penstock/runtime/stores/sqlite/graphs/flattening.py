@@ -13,7 +13,13 @@ from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible
 from penstock.graph.sql.layout import OPEN, Table
 from penstock.runtime.stores.sqlite.graphs.staging import Staged, require
-from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, in_order, insert_rows, row_columns
+from penstock.runtime.stores.sqlite.graphs.versions import (
+    chain_parameters,
+    in_order,
+    insert_rows,
+    row_columns,
+    with_checksums,
+)
 
 __all__ = ["copy_piece", "cut_lineage", "end_dead"]
 
@@ -30,8 +36,9 @@ def copy_piece(
         f" AND {visible(SQLITE, 'n', table, len(chain))} ORDER BY n.id LIMIT :most",
         {**chain_parameters(chain), "after_id": after_id, "most": limit},
     ).fetchall()
-    names = ", ".join((*row_columns(table), "br", "c_from", "c_to", "dead"))
-    insert_rows(connection, f"INSERT INTO {table.name} ({names})", found, f"{staged.branch},{staged.seq},{OPEN},0")
+    names = ", ".join((*row_columns(table), "checksum", "br", "c_from", "c_to", "dead"))
+    rows, tail = with_checksums(table, found), f"{staged.branch},{staged.seq},{OPEN},0"
+    insert_rows(connection, f"INSERT INTO {table.name} ({names})", rows, tail)
     return len(found), found[-1][0] if found else after_id
 
 

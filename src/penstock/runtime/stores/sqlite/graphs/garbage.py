@@ -17,6 +17,7 @@ from functools import partial
 
 from penstock.graph.sql.layout import OPEN
 from penstock.runtime.ports.graphs import Collected, GarbagePolicy, GraphNotFound, GraphRef
+from penstock.runtime.stores.sqlite.checksums import renew_checksums
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain, find_graph
 from penstock.runtime.stores.sqlite.graphs.searching.indexes import build_piece
 from penstock.runtime.stores.sqlite.graphs.type_tables import drop_table
@@ -177,7 +178,10 @@ def _sweep_one(connection: sqlite3.Connection, table: str, column: str, limit: i
         removed = _empty(connection, table, limit)
     else:
         chosen = f"SELECT rid FROM {table} WHERE {column} IS NOT NULL LIMIT ?"
-        removed = connection.execute(f"UPDATE {table} SET {column} = NULL WHERE rid IN ({chosen})", (limit,)).rowcount
+        rids = [rid for (rid,) in connection.execute(chosen, (limit,)).fetchall()]
+        connection.executemany(f"UPDATE {table} SET {column} = NULL WHERE rid = ?", [(rid,) for rid in rids])
+        renew_checksums(connection, table, rids)
+        removed = len(rids)
     if removed < limit:
         statement = "DELETE FROM graph_garbage WHERE table_name = ? AND column_name = ?"
         connection.execute(statement, (table, column))

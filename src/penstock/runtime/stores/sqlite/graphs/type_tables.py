@@ -45,7 +45,7 @@ def _create_table(connection: sqlite3.Connection, table: Table) -> None:
     columns = "".join(f", {column}" for column in table.columns.values())
     connection.execute(
         f"CREATE TABLE {name} (rid INTEGER PRIMARY KEY, id TEXT NOT NULL, {ends}br INTEGER NOT NULL,"
-        f" c_from INTEGER NOT NULL, c_to INTEGER NOT NULL, dead INTEGER NOT NULL{columns})"
+        f" c_from INTEGER NOT NULL, c_to INTEGER NOT NULL, dead INTEGER NOT NULL, checksum INTEGER{columns})"
     )
     connection.execute(f"CREATE INDEX {name}_by_id ON {name} (id, br, c_from)")
     connection.execute(f"CREATE INDEX {name}_begun ON {name} (br, c_from)")

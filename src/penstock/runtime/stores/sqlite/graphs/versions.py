@@ -12,16 +12,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible, visible_edges
 from penstock.graph.sql.layout import OPEN, Table
+from penstock.runtime.stores.sqlite.checksums import cells_checksum
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain
 
-__all__ = ["StoredRow", "VersionWriter", "chain_parameters", "in_order", "insert_rows", "row_columns"]
+__all__ = [
+    "StoredRow",
+    "VersionWriter",
+    "chain_parameters",
+    "in_order",
+    "insert_rows",
+    "row_columns",
+    "with_checksums",
+]
 
 # Rows of one statement: more make it no faster. SQLite allows 32,766 parameters since 3.32.
 _ROWS_PER_STATEMENT = 250
@@ -35,6 +44,20 @@ def row_columns(table: Table) -> tuple[str, ...]:
     """The columns of a `StoredRow`."""
     ends = () if table.is_node else ("src", "dst")
     return ("id", *ends, *table.columns.values())
+
+
+def with_checksums(table: Table, rows: Iterable[StoredRow]) -> list[StoredRow]:
+    """Rows with their checksums behind them. Rows without properties, of what is hidden, may be shorter."""
+    ends = 1 if table.is_node else 3
+    columns = row_columns(table)[ends:]
+    # Columns in the order of their names, whichever the layout has: later schemas may have another.
+    places = sorted(range(len(columns)), key=columns.__getitem__)
+    named = [(columns[place], place + ends) for place in places]
+
+    def checksum(row: StoredRow) -> int:
+        return cells_checksum(row[:ends], [(name, row[place]) for name, place in named] if len(row) > ends else ())
+
+    return [(*row, checksum(row)) for row in rows]
 
 
 def chain_parameters(chain: Chain, prefix: str = "") -> dict[str, int]:
@@ -122,9 +145,9 @@ class VersionWriter:
         """Store entities that are known to be new on this branch."""
         columns = row_columns(table)
         later = self._later and not table.is_node
-        names = ", ".join((*columns, "br", "c_from", "c_to", "dead", *(["later"] if later else [])))
+        names = ", ".join((*columns, "checksum", "br", "c_from", "c_to", "dead", *(["later"] if later else [])))
         tail = f"{self._branch},{self._seq},{OPEN},0{',1' if later else ''}"
-        insert_rows(self._connection, f"INSERT INTO {table.name} ({names})", rows, tail)
+        insert_rows(self._connection, f"INSERT INTO {table.name} ({names})", with_checksums(table, rows), tail)
 
     def put(
         self, table: Table, rows: Sequence[StoredRow], own: Mapping[str, tuple[int, int, int]] | None = None
@@ -136,9 +159,10 @@ class VersionWriter:
         last = {row[0]: row for row in rows}
         if own is None:
             own = self.own(table, list(last))
-        in_place = [(*row[1:], own[row[0]][0]) for row in last.values() if self._is_new(own.get(row[0]))]
+        changed = with_checksums(table, [row for row in last.values() if self._is_new(own.get(row[0]))])
+        in_place = [(*row[1:], own[row[0]][0]) for row in changed]
         if in_place:
-            columns = row_columns(table)[1:]
+            columns = (*row_columns(table)[1:], "checksum")
             changes = ", ".join([*(f"{column} = ?" for column in columns), "dead = 0"])
             self._connection.executemany(f"UPDATE {table.name} SET {changes} WHERE rid = ?", in_place)
         self._end(table, [rid for rid, c_from, _ in own.values() if c_from != self._seq])
@@ -205,7 +229,7 @@ class VersionWriter:
     def _hide(self, table: Table, rows: list[StoredRow]) -> None:
         self._override(table, [row[0] for row in rows])
         ends = "" if table.is_node else "src, dst, "
-        marks = "?" if table.is_node else "?,?,?"
+        marks = "?,?" if table.is_node else "?,?,?,?"
         tail = f"{self._branch},{self._seq},{OPEN},1"
-        statement = f"INSERT INTO {table.name} (id, {ends}br, c_from, c_to, dead) VALUES ({marks},{tail})"
-        self._connection.executemany(statement, rows)
+        statement = f"INSERT INTO {table.name} (id, {ends}checksum, br, c_from, c_to, dead) VALUES ({marks},{tail})"
+        self._connection.executemany(statement, with_checksums(table, rows))

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
@@ -29,13 +30,14 @@ from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityReport
 from penstock.runtime.stores.sqlite.platform.resources import read_mark as stored_mark
 from penstock.runtime.stores.sqlite.platform.resources import set_mark
 from penstock.runtime.stores.sqlite.schema.files import connect
-from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_missing
+from penstock.runtime.stores.sqlite.schema.log_ends import NOTE_SUFFIX
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_loss
 from penstock.runtime.stores.sqlite.schema.migrations import identify
 
 __all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "read_mark", "restore", "stats"]
 
-# Beside the main file: the write-ahead log and its index, or the journal of a file that is not in use.
-_COMPANIONS = ("-wal", "-shm", "-journal")
+# Beside the main file: the write-ahead log, its index and its noted end, or the journal of a file that is not in use.
+_COMPANIONS = ("-wal", "-shm", "-journal", NOTE_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +124,9 @@ def restore(
 def check_integrity(path: str | Path) -> IntegrityReport:
     """Find every problem of a store: damage to the file, and runs whose history and index row disagree."""
     _must_exist(Path(path))
-    if is_log_missing(str(path)):
-        return damaged_report(log_missing(str(path)))
+    loss = log_loss(str(path))
+    if loss is not None:
+        return damaged_report(loss)
     connection = _connect_to_read(path)
     try:
         _version(connection, path)
@@ -257,11 +260,15 @@ def _connect_to_read(path: str | Path) -> sqlite3.Connection:
     """A connection that is only used for reading.
 
     It is not opened read-only: such a connection may not remove the log and would leave an empty one behind. A file
-    that lost its log keeps the note of that.
+    that lost its log, or a part of it, keeps the note of that.
     """
     is_missing = is_log_missing(str(path))
+    # A connection that can write would merge what is left of a log that was cut, and remove it.
+    mode: Literal["ro", "rw"] = "ro" if not is_missing and log_loss(str(path)) is not None else "rw"
     try:
-        connection = connect(str(path), mode="rw", factory=sqlite3.Connection if is_missing else NotedConnection)
+        connection = connect(
+            str(path), mode=mode, factory=NotedConnection if mode == "rw" and not is_missing else sqlite3.Connection
+        )
         connection.execute("PRAGMA query_only = ON")
         return connection
     except sqlite3.Error as error:
@@ -282,7 +289,11 @@ def _write_note(copy: Path, note: JsonObject) -> None:
     try:
         if _has_table(connection, "marks"):
             known = stored_mark(connection, RESTORED_MARK)
-            set_mark(connection, RESTORED_MARK, encode_json([*(known if isinstance(known, list) else []), note]))
+            notes = encode_json([*(known if isinstance(known, list) else []), note])
+            if _has_column(connection, "marks", "checksum"):
+                set_mark(connection, RESTORED_MARK, notes)
+            else:
+                connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES (?,?)", (RESTORED_MARK, notes))
     except sqlite3.Error as error:
         raise explain(error, str(copy)) from error
     finally:
@@ -310,6 +321,10 @@ def _trail_ends(path: Path) -> JsonObject:
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
+def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool:
+    return any(name == column for _, name, *_ in connection.execute(f"PRAGMA table_info({table})"))
 
 
 # --- replacing a file ----------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from penstock.runtime.stores.sqlite.codec import definition_of, run_columns, run
 from penstock.runtime.stores.sqlite.history.payloads import altered_payloads, has_payloads
 from penstock.runtime.stores.sqlite.history.reader import PAGES, HistoryReader
 from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, altered_shapes
+from penstock.runtime.stores.sqlite.maintenance.checksums import RowChecks
 from penstock.runtime.stores.sqlite.platform.audit.records import broken_links
 from penstock.runtime.stores.sqlite.runs.text_index import is_indexed
 
@@ -83,6 +84,8 @@ class IntegrityReport:
     complete: bool = True
     unchecked_pages: int = 0
     """Pages of history that an earlier release wrote without a checksum."""
+    unchecked_rows: int = 0
+    """Rows of other tables that an earlier release wrote without a checksum."""
 
     @property
     def ok(self) -> bool:
@@ -98,12 +101,14 @@ class IntegrityReport:
             "records": self.records,
             "definitions": self.definitions,
             "unchecked_pages": self.unchecked_pages,
+            "unchecked_rows": self.unchecked_rows,
             "problems": [problem.to_json() for problem in self.problems],
         }
 
 
 @dataclass(slots=True)
 class _Seen:
+    rows: RowChecks
     runs: int = 0
     records: int = 0
     definitions: int = 0
@@ -123,7 +128,7 @@ def damaged_report(error: PenstockError) -> IntegrityReport:
 
 def audit(connection: sqlite3.Connection) -> IntegrityReport:
     """Check everything, inside the transaction that the caller has started."""
-    seen = _Seen()
+    seen = _Seen(RowChecks(connection))
     problems: list[IntegrityProblem] = []
     complete = True
     try:
@@ -140,6 +145,7 @@ def audit(connection: sqlite3.Connection) -> IntegrityReport:
         problems=tuple(problems),
         complete=complete,
         unchecked_pages=seen.unchecked,
+        unchecked_rows=seen.rows.unchecked,
     )
 
 
@@ -152,7 +158,9 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
         (count,) = connection.execute(statement).fetchone()
         if count:
             yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {message}")
-    for code, message in chain(altered_payloads(connection), altered_shapes(connection), broken_links(connection)):
+    for code, message in chain(
+        altered_payloads(connection), altered_shapes(connection), broken_links(connection), seen.rows.problems()
+    ):
         yield IntegrityProblem(code=code, message=message)
     documents = "SELECT hash, name, version, document, created_at, NULL, NULL, NULL FROM definitions"
     for columns in connection.execute(documents):
@@ -180,6 +188,17 @@ def _definition_problems(columns: tuple[object, ...]) -> Iterator[IntegrityProbl
         yield IntegrityProblem(
             code="DEFINITION_CHANGED", message=f"{name} is not the document that its hash stands for"
         )
+    elif (definition.name, definition.version) != _name_and_version(definition.document):
+        message = f"table definitions: {name} has another name or version than its document"
+        yield IntegrityProblem(code="INDEX_DIFFERS", message=message)
+
+
+def _name_and_version(document: JsonObject) -> tuple[str, str]:
+    """The name and the version that a document gives itself, as its workflow has them."""
+    about = document.get("document")
+    if isinstance(about, dict):  # the published format
+        return str(about.get("name", "")), str(about.get("version", ""))
+    return str(document.get("name", "")), str(document.get("version", "0.0.0"))
 
 
 def _run_problems(
@@ -208,6 +227,8 @@ def _run_problems(
         ("end", row.terminal, state.terminal),
         ("next timer", row.wake_at, next_wake_up_at(state)),
         ("definition", row.definition_hash, state.definition_hash),
+        ("workflow", row.workflow_name, state.workflow_name),
+        ("version", row.workflow_version, state.workflow_version),
         ("parent", row.parent_run_id, state.parent_run_id),
         ("tenant", row.tenant, state.tenant),
         *((("starter", row.started_by, state.started_by),) if seen.has_starters else ()),

@@ -29,6 +29,7 @@ from penstock.runtime.ports.memory import (
 )
 from penstock.runtime.stores.rules.listings import cut_page, id_cursor, id_position, platform_page_size
 from penstock.runtime.stores.rules.memory import entry_bytes, entry_words, no_room, query_words, ranked
+from penstock.runtime.stores.sqlite.checksums import CHECKED, row_checksum
 from penstock.runtime.stores.sqlite.codec import decode_json
 from penstock.runtime.stores.sqlite.set_aside import SetAside
 
@@ -55,8 +56,8 @@ _UNINDEX = (
 _INDEX = "INSERT INTO memory_text (rowid, place, words) SELECT entry, place, words FROM memory_entries WHERE entry = ?"
 _INSERT = (
     "INSERT INTO memory_entries (tenant, scope, owner, session, name, value, size, created_at, updated_at, updated_by,"
-    " expires_at, untrusted, place, words) VALUES (:tenant, :scope, :owner, :session, :name, :value, :size,"
-    " :created_at, :updated_at, :updated_by, :expires_at, :untrusted, :place, :words)"
+    " expires_at, untrusted, place, words, checksum) VALUES (:tenant, :scope, :owner, :session, :name, :value, :size,"
+    " :created_at, :updated_at, :updated_by, :expires_at, :untrusted, :place, :words, :checksum)"
 )
 _SIZES = f"SELECT count(*), coalesce(sum(size), 0) FROM memory_entries WHERE {_IN_SPACE} AND {_LIVE} AND name <> :name"
 _TENANT_SIZE = f"SELECT coalesce(sum(size), 0) FROM memory_entries WHERE tenant = :tenant AND {_LIVE}"
@@ -127,6 +128,7 @@ def put_entry(
         place=_place(space),
         words=_tokens(entry_words(entry.key, entry.value)),
     )
+    given["checksum"] = row_checksum([given[name] for name in CHECKED["memory_entries"]])
     number = connection.execute(_INSERT, given).lastrowid
     connection.execute(_INDEX, (number,))
     return MemoryPut(created=not live), bool(rows)

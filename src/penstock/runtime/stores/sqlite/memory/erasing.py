@@ -42,7 +42,7 @@ def erase_remains(connection: sqlite3.Connection) -> None:
 
 def leave_remains(connection: sqlite3.Connection) -> None:
     """Note that something is left to be overwritten."""
-    connection.execute("INSERT INTO marks VALUES (?, ?) ON CONFLICT DO NOTHING", (ERASURE_MARK, b"true"))
+    connection.execute("INSERT INTO marks (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", (ERASURE_MARK, b"true"))
 
 
 def is_left(connection: sqlite3.Connection) -> bool:

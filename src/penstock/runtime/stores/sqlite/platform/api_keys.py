@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _KEYS = RowCodec(
+    "api_keys",
     KeyRow,
     scopes=json_column(tuple[str, ...]),
     groups=json_column(tuple[str, ...]),
@@ -36,7 +37,8 @@ _PUT_KEY = (
     " revoked_at = coalesce(revoked_at, excluded.revoked_at),"
     " last_used_at = coalesce(max(last_used_at, excluded.last_used_at), last_used_at, excluded.last_used_at),"
     " replaces = excluded.replaces, toolset = excluded.toolset, kind = excluded.kind,"
-    " groups = excluded.groups, subject = excluded.subject, lineage = excluded.lineage, first_key = excluded.first_key"
+    " groups = excluded.groups, subject = excluded.subject, lineage = excluded.lineage, first_key = excluded.first_key,"
+    " checksum = excluded.checksum"
 )
 _READ_KEY = f"SELECT {_KEYS.columns} FROM api_keys WHERE key_id = ?"
 _TOUCH_KEY = (

@@ -27,6 +27,7 @@ from penstock.runtime.ports.platform import (
     InFlight,
 )
 from penstock.runtime.stores.rules.writes import claim_lost, is_refusal
+from penstock.runtime.stores.sqlite.checksums import row_checksum
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 from penstock.runtime.stores.sqlite.group_commit import GroupCommitWriter
 from penstock.runtime.stores.sqlite.platform.audit.records import append_audit
@@ -37,10 +38,10 @@ T = TypeVar("T")
 
 _NAMED = "tenant = :tenant AND principal = :principal AND operation = :operation AND key = :key"
 _INSERT_CALL = (
-    "INSERT INTO calls (tenant, principal, operation, key, digest, until, answer)"
-    " VALUES (:tenant, :principal, :operation, :key, :digest, :until, :answer)"
+    "INSERT INTO calls (tenant, principal, operation, key, digest, until, answer, checksum)"
+    " VALUES (:tenant, :principal, :operation, :key, :digest, :until, :answer, :checksum)"
     " ON CONFLICT (tenant, principal, operation, key) DO UPDATE SET"
-    " digest = excluded.digest, until = excluded.until, answer = excluded.answer"
+    " digest = excluded.digest, until = excluded.until, answer = excluded.answer, checksum = excluded.checksum"
 )
 _OWN = "answer IS NULL AND until = :own"
 # Rows of the same claim: in flight, or already answered by it. A later answer replaces an earlier one.
@@ -102,6 +103,7 @@ def _hold(connection: sqlite3.Connection, claim: IdempotencyClaim, call: CallRec
     until = claim.in_flight_until if call.answer is None else claim.keep_until
     answer = None if call.answer is None else encode_json(call.answer)
     given = {**_names_of(claim), "digest": claim.digest, "until": until, "answer": answer}
+    given["checksum"] = row_checksum([*given.values()])
     if call.stored:
         same = {"own": claim.in_flight_until, "kept": claim.keep_until}
         return bool(connection.execute(_COMPLETE_CALL, {**given, **same}).fetchall())

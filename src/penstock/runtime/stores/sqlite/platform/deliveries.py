@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.runtime.ports.platform import DeliveryPage, DeliveryRow
 from penstock.runtime.stores.rules.listings import cut_page, number_cursor, number_position, platform_page_size
+from penstock.runtime.stores.sqlite.checksums import checked_columns
 from penstock.runtime.stores.sqlite.codec import RowCodec, json_column
 from penstock.runtime.stores.sqlite.set_aside import SetAside
 
@@ -26,12 +27,16 @@ __all__ = [
     "save_delivery",
 ]
 
-_DELIVERIES = RowCodec(DeliveryRow, event=json_column(dict[str, Any]))
+_DELIVERIES = RowCodec("deliveries", DeliveryRow, event=json_column(dict[str, Any]))
 _COLUMNS = _DELIVERIES.columns
 _DUE_AT = "coalesce(next_at, created_at)"
 _INSERT = f"INSERT INTO deliveries {_DELIVERIES.insert} ON CONFLICT DO NOTHING"
 _SAVE = (
     "UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, updated_at = ?, last_status = ?, last_error = ?"
+    " WHERE tenant = ? AND delivery_id = ?"
+)
+_CHECK = (
+    f"UPDATE deliveries SET checksum = row_checksum({checked_columns('deliveries')})"
     " WHERE tenant = ? AND delivery_id = ?"
 )
 _DUE = (
@@ -78,6 +83,7 @@ def save_delivery(connection: sqlite3.Connection, delivery: DeliveryRow) -> None
         delivery.delivery_id,
     )
     connection.execute(_SAVE, columns)
+    connection.execute(_CHECK, (delivery.tenant, delivery.delivery_id))
 
 
 def read_delivery(connection: sqlite3.Connection, tenant: str, delivery_id: str) -> DeliveryRow | None:

@@ -24,6 +24,7 @@ from penstock.runtime.ports.platform import (
 )
 from penstock.runtime.stores.rules.listings import cut_page, id_cursor, id_position, platform_page_size
 from penstock.runtime.stores.rules.writes import resource_conflict
+from penstock.runtime.stores.sqlite.checksums import row_checksum
 from penstock.runtime.stores.sqlite.codec import RowCodec, author_column, author_of_column, decode_json, json_column
 
 __all__ = [
@@ -38,13 +39,13 @@ __all__ = [
     "set_mark",
 ]
 
-_RESOURCES = RowCodec(ResourceRow, body=json_column(dict[str, Any]), author=author_of_column)
+_RESOURCES = RowCodec("resources", ResourceRow, body=json_column(dict[str, Any]), author=author_of_column)
 _COLUMNS = _RESOURCES.columns
 _NAMED = "kind = ? AND tenant = ? AND resource_id = ?"
 _PUT = (
     f"INSERT INTO resources {_RESOURCES.insert} ON CONFLICT (kind, tenant, resource_id) DO UPDATE SET"
     " body = excluded.body, etag = excluded.etag, updated_at = excluded.updated_at, updated_by = excluded.updated_by,"
-    " author = excluded.author"
+    " author = excluded.author, checksum = excluded.checksum"
 )
 
 _VALUE: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
@@ -123,7 +124,11 @@ def read_mark(connection: sqlite3.Connection, name: str) -> JsonValue:
 
 def set_mark(connection: sqlite3.Connection, name: str, value: bytes) -> None:
     """Store a small value under a name."""
-    connection.execute("INSERT INTO marks VALUES (?,?) ON CONFLICT DO UPDATE SET value = excluded.value", (name, value))
+    statement = (
+        "INSERT INTO marks (name, value, checksum) VALUES (?,?,?)"
+        " ON CONFLICT DO UPDATE SET value = excluded.value, checksum = excluded.checksum"
+    )
+    connection.execute(statement, (name, value, row_checksum((name, value))))
 
 
 def drop_mark(connection: sqlite3.Connection, name: str) -> bool:

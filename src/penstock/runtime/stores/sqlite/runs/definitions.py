@@ -37,6 +37,7 @@ from penstock.runtime.stores.rules.listings import (
     number_position,
 )
 from penstock.runtime.stores.rules.writes import definition_conflict
+from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
 from penstock.runtime.stores.sqlite.codec import author_column, author_of_column, decode_json, definition_of
 from penstock.runtime.stores.sqlite.runs.claimed_names import release_names, take_names
 
@@ -112,9 +113,10 @@ def put_definition(
     )
     if signs:
         connection.execute("UPDATE definitions SET document = ? WHERE hash = ?", (document, definition.hash))
+    version = (*place, definition.hash, definition.created_at, definition.created_by, author_column(definition.author))
     number = connection.execute(
-        "INSERT INTO definition_versions (tenant, name, hash, created_at, created_by, author) VALUES (?,?,?,?,?,?)",
-        (*place, definition.hash, definition.created_at, definition.created_by, author_column(definition.author)),
+        f"INSERT INTO definition_versions ({checked_columns('definition_versions')}, checksum) VALUES (?,?,?,?,?,?,?)",
+        (*version, row_checksum(version)),
     ).lastrowid
     connection.execute(
         "INSERT INTO workflows (tenant, name, hash, number) VALUES (?,?,?,?)"

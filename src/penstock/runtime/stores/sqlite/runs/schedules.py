@@ -10,7 +10,7 @@ from penstock.runtime.stores.sqlite.codec import RowCodec, json_column
 
 __all__ = ["delete_schedule", "put_schedule", "schedules"]
 
-_SCHEDULES = RowCodec(ScheduleRow, paused=bool, spec=json_column(dict[str, Any]))
+_SCHEDULES = RowCodec("schedules", ScheduleRow, paused=bool, spec=json_column(dict[str, Any]))
 _ROWS = f"SELECT {_SCHEDULES.columns} FROM schedules"
 
 

@@ -15,7 +15,8 @@ from typing import Literal
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.runtime.stores.sqlite.errors import is_busy
-from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_missing, note_log
+from penstock.runtime.stores.sqlite.schema.log_ends import forget_end
+from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, log_loss, note_log
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, identify, migrate
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 
@@ -56,14 +57,17 @@ def open_for_writing(
     A file that lost its log is not opened: it lacks what was acknowledged last.
     """
     _make_private(path)
-    if is_log_missing(path):
-        raise log_missing(path)
+    loss = log_loss(path)
+    if loss is not None:
+        raise loss
     connection = connect(path, mode="rwc", busy_timeout_ms=busy_timeout_ms, factory=NotedConnection)
     try:
         if identify(connection, path) == 0:
             # Only possible while the file has no tables; see `vacuum`.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         _use_write_ahead_log(connection, path, busy_timeout_ms)
+        if not _has_log(path):
+            forget_end(path)  # of a log that another program merged
         connection.execute(f"PRAGMA wal_autocheckpoint = {limits.STORE_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
@@ -76,6 +80,13 @@ def open_for_writing(
         connection.close()
         raise
     return connection
+
+
+def _has_log(path: str) -> bool:
+    """Whether there is a log with contents."""
+    with suppress(OSError):
+        return os.stat(f"{os.path.realpath(path)}-wal").st_size > 0
+    return False
 
 
 def _make_private(path: str) -> None:

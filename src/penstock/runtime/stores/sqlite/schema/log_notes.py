@@ -7,9 +7,11 @@ behind, and the next start reads it.
 
 Releases before this left the note in the header. A mark in the file says that it was opened by one that does not.
 
+What was cut off the end of a log is noticed too; see `log_ends`.
+
 The header is only read through SQLite: closing the file in another way would drop this process's locks on it.
 
-Above it: `files`, `maintenance`. Below it: sqlite3.
+Above it: `files`, `maintenance`. Below it: `log_ends`, sqlite3.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from penstock.base.errors import Unavailable
+from penstock.runtime.stores.sqlite.schema.log_ends import forget_end, is_log_cut, remove_end
 
-__all__ = ["NotedConnection", "accept_missing_log", "is_log_missing", "log_missing", "note_log"]
+__all__ = ["NotedConnection", "accept_missing_log", "is_log_missing", "log_loss", "note_log"]
 
 _MARK = "log_noted"
 _CLOSING = "log_closing"
@@ -48,6 +51,7 @@ class NotedConnection(sqlite3.Connection):
         super().close()
 
     def _take_back(self) -> None:
+        ((_, _, path), *_) = self.execute("PRAGMA database_list").fetchall()
         # SQLite removes the log before it changes the header. A process that is killed in between leaves a mark.
         is_marked = _is_noted(self)
         if is_marked:
@@ -56,7 +60,9 @@ class NotedConnection(sqlite3.Connection):
             (mode,) = self.execute("PRAGMA journal_mode = DELETE").fetchone()
         except sqlite3.Error:
             mode = "wal"
-        if is_marked and mode == "wal":
+        if mode != "wal":
+            remove_end(path)
+        elif is_marked:
             self.execute(_REMOVE_MARK, (_CLOSING,))
 
 
@@ -71,6 +77,22 @@ def log_missing(path: str) -> Unavailable:
         " sqlite3 closed it last and merged the log, run `penstock check --accept-missing-log`"
     )
     return Unavailable("STORE_LOG_MISSING", message, hint)
+
+
+def log_loss(path: str) -> Unavailable | None:
+    """The error of a file that misses its log or a part of it; None if it has all of it."""
+    if is_log_missing(path):
+        return log_missing(path)
+    if not is_log_cut(path):
+        return None
+    message = (
+        f"{path}: its log {Path(path).name}-wal was cut or changed; commits that were acknowledged are no longer in it"
+    )
+    hint = (
+        "put the whole log back, or restore a backup; to go on with what is left, run"
+        " `penstock check --accept-missing-log`"
+    )
+    return Unavailable("STORE_LOG_CUT", message, hint)
 
 
 def is_log_missing(path: str) -> bool:
@@ -112,7 +134,10 @@ def note_log(connection: sqlite3.Connection) -> None:
 
 
 def accept_missing_log(path: str) -> bool:
-    """Take back the note of a file that misses its log. False if it misses none."""
+    """Take back the note of a file that misses its log or a part of it. False if it misses nothing."""
+    if is_log_cut(path):
+        forget_end(path)
+        return True
     if not is_log_missing(path):
         return False
     address = f"{Path(path).absolute().as_uri()}?mode=rw"

@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Callable
 
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.stores.sqlite.checksums import graph_tables_of
 from penstock.runtime.stores.sqlite.schema.current import new_file_statements
 from penstock.runtime.stores.sqlite.schema.edge_tables import add_hop_tables, add_override_tables
 from penstock.runtime.stores.sqlite.schema.graph_tables import GRAPH_TABLES, TEXT_INDEX_TABLE
@@ -23,7 +24,7 @@ from penstock.runtime.stores.sqlite.schema.starters import add_starters
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
-SCHEMA_VERSION = 24
+SCHEMA_VERSION = 26
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -387,6 +388,8 @@ MIGRATIONS: dict[int, str] = {
     22: "",
     23: _AUTHOR_COLUMNS,
     24: "",
+    25: "",
+    26: "",
 }
 
 
@@ -396,6 +399,34 @@ def _add_checksums(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE history ADD COLUMN checksum INTEGER")
 
 
+_CHECKED_TABLES = (
+    "resources",
+    "schedules",
+    "deliveries",
+    "calls",
+    "api_keys",
+    "definition_versions",
+    "marks",
+    "audit",
+    "audit_heads",
+    "audit_removed",
+    "memory_entries",
+    "memory_staging",
+    "graphs",
+    "graph_schemas",
+    "graph_branches",
+    "graph_commits",
+)
+
+
+def _add_row_checksums(connection: sqlite3.Connection) -> None:
+    """Let rows of other tables have a checksum. Those that are there get one when they are written again."""
+    for table in (*_CHECKED_TABLES, *graph_tables_of(connection)):
+        known = [name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")]
+        if known and "checksum" not in known:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
+
+
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     16: add_hop_tables,
@@ -403,6 +434,7 @@ _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     20: add_starters,
     22: _add_checksums,
     24: add_subjects,
+    26: _add_row_checksums,
 }
 
 

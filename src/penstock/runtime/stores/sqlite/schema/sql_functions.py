@@ -14,6 +14,7 @@ import msgspec
 from penstock.base.ids import RUN_ID_TIME_CHARACTERS
 from penstock.definitions.claims import claimed_names
 from penstock.runtime.stores.rules.search import generated_id_in, run_words, search_words, text_matches
+from penstock.runtime.stores.sqlite.checksums import row_checksum
 from penstock.runtime.stores.sqlite.codec import encode_json, labels_of
 from penstock.runtime.stores.sqlite.schema.graph_functions import register_graph_functions
 
@@ -40,6 +41,7 @@ def register_functions(connection: sqlite3.Connection) -> None:
     connection.create_function("text_matches", 5, matches, deterministic=True)
     connection.create_function("indexed_text", 4, indexed, deterministic=True)
     connection.create_function("claimed_names", 2, claimed, deterministic=True)
+    connection.create_function("row_checksum", -1, lambda *values: row_checksum(values), deterministic=True)
     register_graph_functions(connection)
 
 

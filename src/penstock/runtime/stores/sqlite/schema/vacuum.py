@@ -18,7 +18,7 @@ from penstock.base import limits
 from penstock.base.errors import Conflict, NotFound
 from penstock.runtime.stores.sqlite.errors import explain, is_busy
 from penstock.runtime.stores.sqlite.schema.files import connect
-from penstock.runtime.stores.sqlite.schema.log_notes import is_log_missing, log_missing
+from penstock.runtime.stores.sqlite.schema.log_notes import log_loss
 from penstock.runtime.stores.sqlite.schema.migrations import identify
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 
@@ -54,8 +54,9 @@ def vacuum(path: str | Path) -> VacuumResult:
     place = Path(path)
     if not place.is_file():
         raise NotFound("STORE_NOT_FOUND", f"there is no file {place}", "name the file of a store")
-    if is_log_missing(str(place)):
-        raise log_missing(str(place))
+    loss = log_loss(str(place))
+    if loss is not None:
+        raise loss
     connection = connect(str(place), mode="rw", busy_timeout_ms=0)
     began, before = time.perf_counter(), place.stat().st_size
     try:

@@ -43,7 +43,8 @@ def test_keys_of_an_older_file_stand_for_the_first_key_before_them_or_for_their_
         )
     for name, at, limit in (("key:root", 5, 1), ("key:root3", 9, 3), ("key:alone", 7, 7), ("tenant", 1, 1)):
         connection.execute(
-            "INSERT INTO resources VALUES ('quota', 'default', ?, ?, '', ?, ?, NULL, NULL)",
+            "INSERT INTO resources (kind, tenant, resource_id, body, etag, created_at, updated_at)"
+            " VALUES ('quota', 'default', ?, ?, '', ?, ?)",
             (name, json.dumps({"runs_per_day": limit}), at, at),
         )
     connection.execute("PRAGMA user_version = 23")

@@ -16,16 +16,18 @@ import msgspec
 
 from penstock.governance.audit.chain import GENESIS_HASH, ChainHead
 from penstock.runtime.ports.platform import AuditChains, Seal
+from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
 
 __all__ = ["broken_heads", "end_after_gap", "move_first", "read_chains", "read_head", "sealed_end", "write_last"]
 
 _COUNT_MARK, _UNSEALED_MARK = "audit_chains", "audit_unsealed"
 _READ = "SELECT first_seq, first_previous_hash, last_seq, last_hash, seal FROM audit_heads WHERE tenant = ?"
-_WRITE = "INSERT OR REPLACE INTO audit_heads VALUES (?,?,?,?,?,?)"
+_COLUMNS = checked_columns("audit_heads")
+_WRITE = f"INSERT OR REPLACE INTO audit_heads ({_COLUMNS}, checksum) VALUES (?,?,?,?,?,?,?)"
 _FIRST = "SELECT seq, previous_hash FROM audit WHERE tenant = ? ORDER BY seq LIMIT 1"
 _LAST = "SELECT seq, hash FROM audit WHERE tenant = ? ORDER BY seq DESC LIMIT 1"
 _MARK = "SELECT value FROM marks WHERE name = ?"
-_KEEP_MARK = "INSERT OR REPLACE INTO marks (name, value) VALUES (?, ?)"
+_KEEP_MARK = "INSERT OR REPLACE INTO marks (name, value, checksum) VALUES (?, ?, ?)"
 _IS_THERE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'audit_heads'"
 _COUNT = msgspec.json.Decoder(tuple[int, str])
 
@@ -96,7 +98,8 @@ def move_first(connection: sqlite3.Connection, tenant: str, seal: Seal) -> None:
 
 
 def _write(connection: sqlite3.Connection, tenant: str, head: ChainHead) -> None:
-    connection.execute(_WRITE, (tenant, *msgspec.structs.astuple(head)))
+    columns = (tenant, *msgspec.structs.astuple(head))
+    connection.execute(_WRITE, (*columns, row_checksum(columns)))
 
 
 def _seal_all(connection: sqlite3.Connection, seal: Seal) -> None:
@@ -118,7 +121,7 @@ def _count(connection: sqlite3.Connection, seal: Seal, more: int) -> None:
     if known.seal is not None and known.seal != seal.count(sealed):
         return
     kept = msgspec.json.encode((sealed + more, seal.count(sealed + more)))
-    connection.execute(_KEEP_MARK, (_COUNT_MARK, kept))
+    connection.execute(_KEEP_MARK, (_COUNT_MARK, kept, row_checksum((_COUNT_MARK, kept))))
 
 
 def broken_heads(connection: sqlite3.Connection) -> Iterator[str]:
@@ -129,7 +132,9 @@ def broken_heads(connection: sqlite3.Connection) -> Iterator[str]:
         "SELECT DISTINCT tenant FROM audit WHERE tenant NOT IN (SELECT tenant FROM audit_heads)"
     ):
         yield f"the audit trail of {tenant!r} has lost its head"
-    for tenant, first_seq, first_hash, last_seq, last_hash, _ in connection.execute("SELECT * FROM audit_heads"):
+    for tenant, first_seq, first_hash, last_seq, last_hash, _ in connection.execute(
+        f"SELECT {_COLUMNS} FROM audit_heads"
+    ):
         if connection.execute(_FIRST, (tenant,)).fetchone() != (first_seq, first_hash):
             yield f"the audit trail of {tenant!r} does not begin with its record {first_seq}: its beginning is missing"
         if connection.execute(_LAST, (tenant,)).fetchone() != (last_seq, last_hash):

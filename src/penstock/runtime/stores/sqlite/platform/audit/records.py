@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,6 +22,7 @@ from penstock.runtime.ports.audit import AuditRecordUnreadable
 from penstock.runtime.ports.platform import AuditEntry, AuditHold, AuditPage, AuditQuery, AuditRecord, Seal
 from penstock.runtime.stores.rules.listings import platform_page_size
 from penstock.runtime.stores.rules.writes import audit_unavailable
+from penstock.runtime.stores.sqlite.checksums import CHECKED, row_checksum
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 from penstock.runtime.stores.sqlite.errors import is_busy
 from penstock.runtime.stores.sqlite.platform.audit.heads import broken_heads, end_after_gap, sealed_end, write_last
@@ -46,7 +47,8 @@ _plain_of = attrgetter(*_PLAIN)
 _encoded_of = attrgetter(*_ENCODED)
 _COLUMN_NAMES = (*_PLAIN, *_ENCODED, "seq", "previous_hash", "hash")
 COLUMNS = ", ".join(_COLUMN_NAMES)
-_INSERT = f"INSERT INTO audit ({COLUMNS}) VALUES ({','.join('?' * len(_COLUMN_NAMES))})"
+_INSERT = f"INSERT INTO audit ({COLUMNS}, checksum) VALUES ({','.join('?' * (len(_COLUMN_NAMES) + 1))})"
+_checked_of = itemgetter(*(_COLUMN_NAMES.index(name) for name in CHECKED["audit"]))
 # Skips from tenant to tenant in the index instead of reading all records.
 _TENANTS = (
     "WITH RECURSIVE found (tenant) AS (SELECT min(tenant) FROM audit"
@@ -112,7 +114,7 @@ def _append_after(connection: sqlite3.Connection, entries: Sequence[AuditEntry],
     try:
         connection.executemany(_INSERT, rows)
     except sqlite3.IntegrityError:
-        own = [(entry.tenant, *columns[-3::2]) for entry, columns in zip(entries, rows, strict=True)]
+        own = [(entry.tenant, columns[-4], columns[-2]) for entry, columns in zip(entries, rows, strict=True)]
         connection.executemany("DELETE FROM audit WHERE tenant = ? AND seq = ? AND hash = ?", own)
         raise
     for tenant, head in heads.items():
@@ -127,7 +129,8 @@ def _as_store_error(error: sqlite3.Error) -> Exception:
 
 def _columns_of(entry: AuditEntry, seq: int, previous_hash: str, sealed: str) -> tuple[object, ...]:
     encoded = (encode_json(value) if value else None for value in _encoded_of(entry))
-    return (*_plain_of(entry), *encoded, seq, previous_hash, sealed)
+    columns = (*_plain_of(entry), *encoded, seq, previous_hash, sealed)
+    return (*columns, row_checksum(_checked_of(columns)))
 
 
 def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> AuditPage:

@@ -21,6 +21,7 @@ from penstock.governance.audit.leaves import entry_leaf, redact_entry
 from penstock.governance.audit.redactions import removable
 from penstock.governance.audit.tree import HASH_BYTES
 from penstock.runtime.ports.audit import AuditEntry, AuditHold, AuditRecord, Seal
+from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
 from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.errors import concerns_row
 from penstock.runtime.stores.sqlite.platform.audit.heads import move_first
@@ -41,7 +42,8 @@ _ENDING_AT = (
     " WHERE tenant = ? AND last_seq = ?"
 )
 _EXISTS = "SELECT 1 FROM audit WHERE tenant = ? AND seq = ?"
-_KEEP = "INSERT OR REPLACE INTO audit_removed VALUES (?,?,?,?,?,?,?)"
+_KEEP = f"INSERT OR REPLACE INTO audit_removed ({checked_columns('audit_removed')}, checksum) VALUES (?,?,?,?,?,?,?,?)"
+_CHECK = f"UPDATE audit SET checksum = row_checksum({checked_columns('audit')}) WHERE tenant = ? AND seq = ?"
 _ERASE = (
     "UPDATE audit SET principal = :principal, principal_name = :principal_name, acting_for = :acting_for,"
     " remote = :remote, client = :client, subject = :subject, salt = NULL, redacted = :redacted"
@@ -128,7 +130,8 @@ def _keep(connection: sqlite3.Connection, tenant: str, removed: RemovedRecords, 
                 previous_hash=before.previous_hash,
                 leaves=before.leaves + removed.leaves,
             )
-    connection.execute(_KEEP, (tenant, *msgspec.structs.astuple(seal.removed(tenant, removed))))
+    columns = (tenant, *msgspec.structs.astuple(seal.removed(tenant, removed)))
+    connection.execute(_KEEP, (*columns, row_checksum(columns)))
 
 
 def read_removed(connection: sqlite3.Connection, tenant: str, after_seq: int, limit: int) -> tuple[RemovedRecords, ...]:
@@ -164,3 +167,4 @@ def _erase(connection: sqlite3.Connection, seq: int, entry: AuditEntry) -> None:
     encoded = None if entry.acting_for is None else encode_json(entry.acting_for)
     values = {**msgspec.structs.asdict(entry), "acting_for": encoded, "redacted": encode_json(entry.redacted)}
     connection.execute(_ERASE, {**values, "seq": seq})
+    connection.execute(_CHECK, (entry.tenant, seq))

@@ -1,0 +1,125 @@
+"""Compares rows with their checksums, and indexes with what they were made of. Yields what is wrong and where.
+
+Files of earlier releases have rows without checksums, which are counted, or no checksums at all.
+
+Above it: `integrity`. Below it: `checksums`, sqlite3.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock.definitions.claims import claimed_names
+from penstock.runtime.stores.sqlite.checksums import CHECKED, cells_checksum, graph_rows, graph_tables_of, row_checksum
+from penstock.runtime.stores.sqlite.schema.edge_tables import ENDS, HOP_COLUMNS
+
+__all__ = ["ROW_CHANGED", "RowChecks"]
+
+ROW_CHANGED = "ROW_CHANGED"
+_DOCUMENT = msgspec.json.Decoder(dict[str, Any])
+_OTHER_VERSIONS = (
+    "SELECT w.tenant, w.name FROM workflows AS w LEFT JOIN definition_versions AS v ON v.number = w.number"
+    " WHERE (v.tenant, v.name, v.hash) IS NOT (w.tenant, w.name, w.hash)"
+)
+_NEWEST = "SELECT w.tenant, w.name, d.document FROM workflows AS w JOIN definitions AS d ON d.hash = w.hash"
+
+
+@dataclass(slots=True)
+class RowChecks:
+    """The checks of one connection. `unchecked` counts the rows that have no checksum."""
+
+    connection: sqlite3.Connection
+    unchecked: int = 0
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Every row that is not what was written, as codes and messages."""
+        factory = self.connection.text_factory
+        # A changed byte may leave a text that is not UTF-8. It has to be read to be compared.
+        self.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        try:
+            for table in CHECKED:
+                yield from self._changed_rows(table)
+            for table in graph_tables_of(self.connection):
+                yield from self._changed_graph_rows(table)
+                yield from self._changed_hops(table)
+            yield from self._changed_names()
+        finally:
+            self.connection.text_factory = factory
+
+    def _columns(self, table: str) -> list[str]:
+        return [str(name) for _, name, *_ in self.connection.execute(f"PRAGMA table_info({table})").fetchall()]
+
+    def _changed_rows(self, table: str) -> Iterator[tuple[str, str]]:
+        if "checksum" not in self._columns(table):
+            return
+        keys = [str(row[1]) for row in self.connection.execute(f"PRAGMA table_info({table})").fetchall() if row[5]]
+        names = CHECKED[table]
+        statement = f"SELECT checksum, {', '.join((*keys, *names))} FROM {table}"
+        for checksum, *values in self.connection.execute(statement):
+            if checksum is None:
+                self.unchecked += table != "marks"  # some marks only have to be there
+            elif not _is_unchanged(values[len(keys) :], checksum):
+                place = ", ".join(f"{name} {value!r}" for name, value in zip(keys, values, strict=False))
+                yield ROW_CHANGED, f"table {table}, {place}: the row is not what was written"
+
+    def _changed_graph_rows(self, table: str) -> Iterator[tuple[str, str]]:
+        if "checksum" not in self._columns(table):
+            return
+        for row in graph_rows(self.connection, table):
+            if row.checksum is None:
+                self.unchecked += 1
+                continue
+            try:
+                same = cells_checksum(row.identity, row.cells) == row.checksum
+            except UnicodeEncodeError:
+                same = False
+            if not same:
+                yield (
+                    ROW_CHANGED,
+                    f"table {table}, rid {row.rid}, id {row.identity[0]!r}: the row is not what was written",
+                )
+
+    def _changed_hops(self, table: str) -> Iterator[tuple[str, str]]:
+        """Entries of edges at their ends that differ from the edges."""
+        for near, far, suffix in ENDS:
+            hops = f"{table}_{suffix}"
+            if not self._columns(hops):
+                continue
+            names = (near, far, *(name.strip() for name in HOP_COLUMNS.split(",")))
+            differs = " OR ".join(f"h.{name} IS NOT e.{name}" for name in names)
+            statement = f"SELECT h.rid FROM {hops} AS h LEFT JOIN {table} AS e ON e.rid = h.rid WHERE {differs}"
+            for (rid,) in self.connection.execute(statement):
+                yield "INDEX_DIFFERS", f"table {hops}, rid {rid}: it differs from the edge in {table}"
+
+    def _changed_names(self) -> Iterator[tuple[str, str]]:
+        """Names that differ from the versions and documents that they were taken from."""
+        if "number" not in self._columns("workflows"):
+            return  # a format without versions
+        for tenant, name in self.connection.execute(_OTHER_VERSIONS):
+            place = f"table workflows, tenant {tenant!r}, name {name!r}"
+            yield "INDEX_DIFFERS", f"{place}: it differs from its newest version"
+        if not self._columns("claimed_names"):
+            return
+        claimed: set[tuple[str, str, str, str]] = set()
+        for tenant, workflow, document in self.connection.execute(_NEWEST):
+            with suppress(ValueError, TypeError):  # a document that was changed is named for itself
+                found = claimed_names(workflow, _DOCUMENT.decode(document))
+                claimed.update((tenant, kind, name, workflow) for kind, name in found)
+        for row in self.connection.execute("SELECT tenant, kind, name, workflow FROM claimed_names"):
+            if row not in claimed:
+                tenant, kind, name, _ = row
+                place = f"table claimed_names, tenant {tenant!r}, {kind} {name!r}"
+                yield "INDEX_DIFFERS", f"{place}: its workflow does not claim it"
+
+
+def _is_unchanged(values: list[object], checksum: int) -> bool:
+    try:
+        return row_checksum(values) == checksum
+    except UnicodeEncodeError:
+        return False
