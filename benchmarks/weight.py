@@ -49,8 +49,24 @@ _TARGETS = {
     "first_mcp_answer_cpu_ms": ("at_most", 600.0),
 }
 # Libraries that some command imports, with the name of their module.
-_LIBRARIES = ("typer", "rich.console", "pydantic", "mcp", "starlette.routing", "uvicorn", "httpx2", "cryptography.x509")
-_LIBRARIES += ("cedarpy", "jsonschema_rs", "jinja2", "joserfc.jws", "prometheus_client", "uvloop", "yaml", "jq")
+_LIBRARIES = (
+    "typer",
+    "rich.console",
+    "pydantic",
+    "mcp",
+    "starlette.routing",
+    "uvicorn",
+    "httpx2",
+    "cryptography.x509",
+    "cedarpy",
+    "jsonschema_rs",
+    "jinja2",
+    "joserfc.jws",
+    "prometheus_client",
+    "uvloop",
+    "yaml",
+    "jq",
+)
 _REQUESTS: tuple[dict[str, Any], ...] = (
     {
         "id": 1,
