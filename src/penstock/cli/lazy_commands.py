@@ -11,7 +11,7 @@ This is the only module that builds on how Typer works inside, for two things th
 
 `tests/unit/cli/test_lazy_commands.py` compares both with what Typer does by itself: it fails when an upgrade differs.
 
-Above it: `main`, the groups. Below it: Typer.
+Above it: `application`, the groups. Below it: `references`, Typer.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from penstock.cli.references import LazyCommand
+
 __all__ = [
     "LazyCommand",
     "WithTrailingArguments",
     "build_command",
+    "command_placeholder",
     "command_tree",
     "lazy_group",
+    "load_command",
     "new_group",
     "trailing_arguments",
 ]
@@ -39,31 +43,19 @@ __all__ = [
 _TRAILING = "penstock.trailing"
 
 
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
-    """Where a command is: a function, a Typer application, or (with `argument`) a factory of one of the two."""
+def load_command(name: str, reference: LazyCommand) -> Any:
+    """Import a command and build it."""
+    found = getattr(_imported(reference.module), reference.attribute)
+    command = build_command(name, found if reference.argument is None else found(reference.argument))
+    command.rich_help_panel = reference.panel
+    command.hidden = reference.alias
+    return command
 
-    module: str
-    attribute: str
-    help: str
-    panel: str | None = None
-    argument: str | None = None
-    hidden: bool = False
-    """Whether help leaves it out, because it is for developers of Penstock."""
-    alias: bool = False
-    """Whether it is another name of a command; help and the reference have it under the first one."""
 
-    def load(self, name: str) -> Any:
-        """Import the command and build it."""
-        found = getattr(_imported(self.module), self.attribute)
-        command = build_command(name, found if self.argument is None else found(self.argument))
-        command.rich_help_panel = self.panel
-        command.hidden = self.alias
-        return command
-
-    def placeholder(self, name: str) -> TyperCommand:
-        """A stand-in for the command in a list of commands."""
-        return TyperCommand(name, help=self.help, rich_help_panel=self.panel, hidden=self.hidden or self.alias)
+def command_placeholder(name: str, reference: LazyCommand) -> TyperCommand:
+    """A stand-in for a command in a list of commands."""
+    is_hidden = reference.hidden or reference.alias
+    return TyperCommand(name, help=reference.help, rich_help_panel=reference.panel, hidden=is_hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +168,7 @@ class _Commands(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         spelt = name if name in self.references else name.replace("_", "-")
         if spelt not in self._loaded:
-            self._loaded[spelt] = self.references[spelt].load(spelt)
+            self._loaded[spelt] = load_command(spelt, self.references[spelt])
         return self._loaded[spelt]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -214,7 +206,7 @@ def lazy_group(table: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGrou
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             if self._prints_help:
-                return self._lazy.references[cmd_name].placeholder(cmd_name)
+                return command_placeholder(cmd_name, self._lazy.references[cmd_name])
             return self._lazy.get(cmd_name)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
