@@ -20,7 +20,6 @@ app = typer.Typer(
     cls=lazy_group(lambda: COMMANDS),
     help=SUMMARY,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )

@@ -5,7 +5,7 @@ none of them. A test compares each sentence with the first one of the command's 
 
 This is the only module that builds on how Typer works inside, for two things that Typer offers no option for:
 
-- Typer imports a command to list it. `lazy_group` hands out placeholders while help is printed.
+- Typer imports a command to list it. `lazy_group` hands out placeholders while help or completions are listed.
 - Typer imports pydantic, which takes longer than the rest of a command's start, to convert options that were not even
   given. `_SkipAbsent` converts only what was given.
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import gc
 import importlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -191,7 +192,7 @@ def lazy_group(table: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGrou
     class LazyGroup(TyperGroup):
         """A group that imports a command when it is called."""
 
-        _prints_help = False
+        _lists = False
 
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
@@ -205,15 +206,24 @@ def lazy_group(table: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGrou
             return list(self._lazy)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if self._prints_help:
+            if self._lists:
                 return command_placeholder(cmd_name, self._lazy.references[cmd_name])
             return self._lazy.get(cmd_name)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
-            self._prints_help = True
-            try:
+            with self._only_listing():
                 super().format_help(ctx, formatter)
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+            with self._only_listing():
+                return super().shell_complete(ctx, incomplete)
+
+        @contextmanager
+        def _only_listing(self) -> Iterator[None]:
+            self._lists = True
+            try:
+                yield
             finally:
-                self._prints_help = False
+                self._lists = False
 
     return LazyGroup

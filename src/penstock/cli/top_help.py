@@ -24,7 +24,13 @@ _COLUMNS_DEFAULT = 80
 _COLUMNS_MIN = 60
 # Typer reads these itself. The last one asks for completions in a shell.
 _FOR_TYPER = ("TERMINAL_WIDTH", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "_PENSTOCK_COMPLETE")
-_OPTIONS = {"--version": "Print the version and exit.", "--help": "Show this message and exit."}
+_OPTIONS = {
+    "--version": "Print the version and exit.",
+    # The next two are Typer's, in its words.
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Show completion for the current shell, to copy it or customize the installation.",
+    "--help": "Show this message and exit.",
+}
 _FLAG = "<bool>"
 _BOLD, _CYAN, _YELLOW, _DIM = "1", "1;36", "33", "2"
 
