@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema, violations
-from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.server import INSTRUCTIONS
+from penstock.mcp_surface.options import INSTRUCTIONS, McpOptions
 from penstock.mcp_surface.tools.registry import ToolRegistry, build_tool_list
 from penstock.mcp_surface.tools.tool_list import ToolList
 from penstock.operations.builtin import builtin_operations

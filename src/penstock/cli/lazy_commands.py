@@ -5,14 +5,14 @@ none of them. A test compares each sentence with the first one of the command's 
 
 This is the only module that builds on how Typer works inside, for three things that Typer offers no option for:
 
-- Typer imports a command to list it. `lazy_group` hands out placeholders while help is printed.
+- Typer imports a command to list it. `lazy_group` hands out placeholders while help or completions are listed.
 - Typer lists the words of a choice. `_SkipAbsent` names the nearest one to a mistyped word.
 - Typer imports pydantic, which takes longer than the rest of a command's start, to convert options that were not even
   given. `_SkipAbsent` converts only what was given.
 
 `tests/unit/cli/test_lazy_commands.py` compares both with what Typer does by itself: it fails when an upgrade differs.
 
-Above it: `main`, the groups. Below it: Typer.
+Above it: `application`, the groups. Below it: `references`, Typer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import gc
 import importlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
@@ -29,6 +30,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from penstock.base.lazy_import import lazy_import
+from penstock.cli.references import LazyCommand
 
 if TYPE_CHECKING:
     from penstock.base import choices
@@ -39,8 +41,10 @@ __all__ = [
     "LazyCommand",
     "WithTrailingArguments",
     "build_command",
+    "command_placeholder",
     "command_tree",
     "lazy_group",
+    "load_command",
     "new_group",
     "trailing_arguments",
 ]
@@ -48,31 +52,19 @@ __all__ = [
 _TRAILING = "penstock.trailing"
 
 
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
-    """Where a command is: a function, a Typer application, or (with `argument`) a factory of one of the two."""
+def load_command(name: str, reference: LazyCommand) -> Any:
+    """Import a command and build it."""
+    found = getattr(_imported(reference.module), reference.attribute)
+    command = build_command(name, found if reference.argument is None else found(reference.argument))
+    command.rich_help_panel = reference.panel
+    command.hidden = reference.alias
+    return command
 
-    module: str
-    attribute: str
-    help: str
-    panel: str | None = None
-    argument: str | None = None
-    hidden: bool = False
-    """Whether help leaves it out, because it is for developers of Penstock."""
-    alias: bool = False
-    """Whether it is another name of a command; help and the reference have it under the first one."""
 
-    def load(self, name: str) -> Any:
-        """Import the command and build it."""
-        found = getattr(_imported(self.module), self.attribute)
-        command = build_command(name, found if self.argument is None else found(self.argument))
-        command.rich_help_panel = self.panel
-        command.hidden = self.alias
-        return command
-
-    def placeholder(self, name: str) -> TyperCommand:
-        """A stand-in for the command in a list of commands."""
-        return TyperCommand(name, help=self.help, rich_help_panel=self.panel, hidden=self.hidden or self.alias)
+def command_placeholder(name: str, reference: LazyCommand) -> TyperCommand:
+    """A stand-in for a command in a list of commands."""
+    is_hidden = reference.hidden or reference.alias
+    return TyperCommand(name, help=reference.help, rich_help_panel=reference.panel, hidden=is_hidden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +190,7 @@ class _Commands(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         spelt = name if name in self.references else name.replace("_", "-")
         if spelt not in self._loaded:
-            self._loaded[spelt] = self.references[spelt].load(spelt)
+            self._loaded[spelt] = load_command(spelt, self.references[spelt])
         return self._loaded[spelt]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -221,7 +213,7 @@ def lazy_group(table: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGrou
     class LazyGroup(TyperGroup):
         """A group that imports a command when it is called."""
 
-        _prints_help = False
+        _lists = False
 
         def __init__(self, **settings: Any) -> None:
             super().__init__(**settings)
@@ -235,15 +227,24 @@ def lazy_group(table: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGrou
             return list(self._lazy)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if self._prints_help:
-                return self._lazy.references[cmd_name].placeholder(cmd_name)
+            if self._lists:
+                return command_placeholder(cmd_name, self._lazy.references[cmd_name])
             return self._lazy.get(cmd_name)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
-            self._prints_help = True
-            try:
+            with self._only_listing():
                 super().format_help(ctx, formatter)
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+            with self._only_listing():
+                return super().shell_complete(ctx, incomplete)
+
+        @contextmanager
+        def _only_listing(self) -> Iterator[None]:
+            self._lists = True
+            try:
+                yield
             finally:
-                self._prints_help = False
+                self._lists = False
 
     return LazyGroup

@@ -1,20 +1,26 @@
 """The `penstock` command: a table of commands, each in a module that is imported when it is called.
 
-Exit codes mean the same everywhere; `terminal.exits` lists them.
+`penstock --help` is printed from the table, without Typer. Everything else goes to `application`. Exit codes mean the
+same everywhere; `terminal.exits` lists them.
+
+Above it: the script of the package. Below it: `references`, `top_help`; `application` is imported when it is needed.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 import time
-from typing import Annotated
-
-import typer
+from typing import Any
 
 from penstock import __version__
-from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.cli.operations.resources import RESOURCES
+from penstock.cli.references import LazyCommand
+from penstock.cli.top_help import print_top_help
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "SUMMARY", "main"]
+
+_APPLICATION = "penstock.cli.application"
 
 _RUNS = "Runs"
 _DOCUMENTS = "Workflow files"
@@ -171,34 +177,19 @@ COMMANDS.update(
     }
 )
 
-app = typer.Typer(
-    name="penstock",
-    cls=lazy_group(lambda: COMMANDS),
-    help="Workflows as tools that an assistant can safely call.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-
-
-def _print_version(value: bool) -> None:
-    if value:
-        typer.echo(f"penstock {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    *,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Workflows as tools that an assistant can safely call."""
+SUMMARY = "Workflows as tools that an assistant can safely call."
 
 
 def main() -> None:
     """Run the command line; the entry point of the package."""
     # Commands report how long they took to start. They count from here, so that their own imports are included.
-    app(obj=time.perf_counter())
+    began = time.perf_counter()
+    if not print_top_help(sys.argv[1:], COMMANDS, SUMMARY, __version__):
+        importlib.import_module(_APPLICATION).app(obj=began)
+
+
+def __getattr__(name: str) -> Any:
+    """Give out `app`, the Typer application, to programs that need it; the command line may not."""
+    if name == "app":
+        return importlib.import_module(_APPLICATION).app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ Above it: the clients. Below it: the environment.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import random
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 from penstock.base.errors import Rejected
 from penstock.client.retries import RETRIES_DEFAULT, RetryPolicy
 
-__all__ = ["KEY_VARIABLE", "SERVER_DEFAULT", "SERVER_VARIABLE", "ClientOptions"]
+__all__ = ["KEY_VARIABLE", "SERVER_DEFAULT", "SERVER_VARIABLE", "ClientOptions", "is_loopback"]
 
 SERVER_VARIABLE = "PENSTOCK_SERVER"
 KEY_VARIABLE = "PENSTOCK_API_KEY"
@@ -70,3 +71,11 @@ def _base_url(address: str) -> str:
         message = "the address of a server has no user, password, query or fragment"
         raise Rejected("SERVER_ADDRESS_INVALID", message, "give the key as `key` or in PENSTOCK_API_KEY")
     return address if parts.path else address + _BASE_PATH
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

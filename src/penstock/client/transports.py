@@ -5,15 +5,14 @@ Above it: the clients. Below it: httpx2.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from penstock.client.options import ClientOptions
+from penstock.client.options import ClientOptions, is_loopback
 
-__all__ = ["http_settings", "is_loopback", "was_sent"]
+__all__ = ["http_settings", "was_sent"]
 
 # Errors raised before the request was sent: the server has not seen anything of it.
 _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
@@ -32,14 +31,6 @@ def http_settings(options: ClientOptions) -> dict[str, Any]:
         # A proxy cannot reach the loopback of this machine.
         "trust_env": not is_loopback(parts.hostname or ""),
     }
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine itself."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def was_sent(error: httpx2.TransportError) -> bool:

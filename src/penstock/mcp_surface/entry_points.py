@@ -24,12 +24,10 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.origins import SdkOrigin
 from penstock.mcp_surface.rates import RequestRates, called_tool, error_data, retry_headers
 from penstock.mcp_surface.server import build_mcp_server
-from penstock.mcp_surface.tools.graph_tools import graph_of
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.wire.messages import error_message
-from penstock.mcp_surface.wire.pipe import Pipe
+from penstock.mcp_surface.wire.pipe import Pipe, PipeHandover
 from penstock.operations.catalogue.errors import mapping_of
-from penstock.operations.gate.context import Principal
 from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["open_http_backend", "serve_stdio"]
@@ -73,16 +71,19 @@ async def open_http_backend(gate: Gate, options: McpOptions) -> McpBackend:
 
 
 async def serve_stdio(
-    gate: Gate, options: McpOptions, principal: Callable[[], Principal], new_request_id: Callable[[], str], pipe: Pipe
+    gate: Gate,
+    options: McpOptions,
+    registry: ToolRegistry,
+    new_caller: Callable[[], Caller],
+    pipe: Pipe,
+    handover: PipeHandover,
 ) -> None:
-    """Serve the client at the other end of the pipe, as the principal that the operator chose for it."""
+    """Serve the client at the other end of the pipe, whose first messages may have been answered already."""
 
     def caller_of(context: Context) -> Caller:
-        return Caller(principal=principal(), request_id=new_request_id(), origin=SdkOrigin(context), toolset=only_graph)
-
-    # A client of one graph sees the resources of that graph only, as on the endpoint of the graph.
-    only_graph = options.toolset if graph_of(options.toolset) is not None else None
+        return structs.replace(new_caller(), origin=SdkOrigin(context))
 
     # A client that disconnects has not cancelled anything: its executions continue on the next host.
     ended = gate.services.open_streams.end
-    await serve_pipe(build_mcp_server(gate, options, caller_of), pipe, ended, options.protocol_version)
+    server = build_mcp_server(gate, options, caller_of, registry=registry)
+    await serve_pipe(server, pipe, ended, options.protocol_version, handover)

@@ -7,7 +7,14 @@ from typing import Literal
 
 from penstock.base import limits
 
-__all__ = ["GRAPH_PATH", "MESSAGES_PATH", "SSE_PATH", "McpOptions"]
+__all__ = ["GRAPH_PATH", "INSTRUCTIONS", "MESSAGES_PATH", "SSE_PATH", "McpOptions"]
+
+INSTRUCTIONS = (
+    "Penstock runs durable workflows. Workflows are tools of their own: calling one starts an execution and waits for"
+    " its result. If it takes longer, or a person has to answer something, the answer says so and names the tools to go"
+    " on with; the execution goes on meanwhile and survives restarts."
+)
+"""What clients are told about the server when they connect."""
 
 SSE_PATH = "/sse"
 """Where clients of revision 2024-11-05 open a stream, relative to `path`."""

@@ -8,6 +8,7 @@ batch, on an event stream that has begun or on a pipe has no status of its own: 
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 from starlette.types import Message
@@ -22,6 +23,7 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rates.limiter import RATE_CODES
 
 __all__ = [
+    "COUNTED",
     "TOO_MANY",
     "RequestRates",
     "called_tool",
@@ -33,6 +35,8 @@ __all__ = [
 ]
 
 TOO_MANY = 429
+COUNTED: ContextVar[bool] = ContextVar("penstock_mcp_counted", default=False)
+"""Whether the message that is dispatched was counted before: it was answered while the SDK was not loaded yet."""
 _RETRY_STATE = "mcp_retry_after"
 
 

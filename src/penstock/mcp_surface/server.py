@@ -26,8 +26,8 @@ from penstock.mcp_surface.calls.methods import ToolMethods
 from penstock.mcp_surface.eras.log_messages import refuse_unknown_level, set_level
 from penstock.mcp_surface.handlers import CallerOf, Context, Handler, Requests, is_on_record, known_error, reason_for
 from penstock.mcp_surface.metrics import McpMetrics
-from penstock.mcp_surface.options import McpOptions
-from penstock.mcp_surface.rates import RequestRates, note_rate_limit
+from penstock.mcp_surface.options import INSTRUCTIONS, McpOptions
+from penstock.mcp_surface.rates import COUNTED, RequestRates, note_rate_limit
 from penstock.mcp_surface.resources.contents import Contents
 from penstock.mcp_surface.resources.methods import ContentMethods
 from penstock.mcp_surface.subscriptions.changes import ChangeWatcher
@@ -39,12 +39,6 @@ from penstock.mcp_surface.tools.tool_list import Tool
 from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["McpServer", "build_mcp_server"]
-
-INSTRUCTIONS = (
-    "Penstock runs durable workflows. Workflows are tools of their own: calling one starts an execution and waits for"
-    " its result. If it takes longer, or a person has to answer something, the answer says so and names the tools to go"
-    " on with; the execution goes on meanwhile and survives restarts."
-)
 
 
 class McpServer(Server[Any]):
@@ -104,6 +98,8 @@ class _Assembly:
 
         A notification cannot be refused; it only leaves less for the requests after it.
         """
+        if COUNTED.get():
+            return await call_next(ctx)
         try:
             self._rates.charge(self._caller_of(ctx), ctx.method)
         except LimitExceeded as error:

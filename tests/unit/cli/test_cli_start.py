@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +78,35 @@ def test_a_server_starts_with_what_it_needs(imported: frozenset[str]) -> None:
         "penstock.app.serving.server",
         "penstock.runtime.stores.sqlite.runs.store",
     } <= imported
+
+
+def test_a_pipe_gives_its_first_answers_without_the_sdk(tmp_path: Path) -> None:
+    program = (
+        "import atexit, json, sys\n"
+        "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
+        "sys.argv = ['penstock', 'mcp']\n"
+        "from penstock.cli.main import main\n"
+        "main()\n"
+    )
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages = (
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        input="".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in messages),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS_MAX,
+        cwd=tmp_path,
+    )
+    assert [json.loads(line)["id"] for line in finished.stdout.splitlines()] == [1, 2]
+    loaded = json.loads(finished.stderr.splitlines()[-1])
+    heavy = ("cryptography", "httpx2", "jinja2", "mcp", "mcp_types", "prometheus_client", "pydantic", "rich", "uvicorn")
+    assert [name for name in heavy if name in loaded] == []
 
 
 def test_a_command_without_options_converts_nothing() -> None:

@@ -73,6 +73,29 @@ def test_a_command_that_does_not_exist_is_answered_with_one_that_does() -> None:
     assert "workflow" in result.output
 
 
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [("wor", ["worker", "workflow"]), ("workflow li", ["list"]), ("workflow list --ser", ["--server"])],
+)
+def test_a_shell_completes_commands_and_options(words: str, completions: list[str]) -> None:
+    typed = f"penstock {words}"
+    environment = {
+        "_PENSTOCK_COMPLETE": "complete_bash",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(words.split())),
+    }
+    result = CliRunner().invoke(app, [], prog_name="penstock", env=environment)
+    assert result.output.split() == completions
+
+
+def test_completing_the_name_of_a_command_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_PENSTOCK_COMPLETE", "complete_bash"), ("COMP_WORDS", "penstock "), ("COMP_CWORD", "1")):
+        monkeypatch.setenv(name, value)
+    loaded = loaded_by()
+    assert [name for name in SERVER if name in loaded] == []
+    assert "penstock.cli.run.command" not in loaded
+
+
 def test_underscores_are_taken_for_dashes() -> None:
     result = CliRunner().invoke(app, ["schedule", "run_now", "--help"])
     assert result.exit_code == 0

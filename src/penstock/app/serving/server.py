@@ -11,11 +11,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
-from itertools import count
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -33,9 +30,11 @@ from penstock.app.observability.opened import export_numbers
 from penstock.app.penstock import Penstock
 from penstock.app.retention import Retention
 from penstock.app.serving.checkpoints import CheckpointChoices, keep_checkpoints
+from penstock.app.serving.gate_limits import gate_limits, milliseconds
 from penstock.app.serving.health import health_checks
 from penstock.app.serving.mcp import McpMount, mcp_options
 from penstock.app.serving.metrics import export_metrics
+from penstock.app.serving.request_ids import new_request_id
 from penstock.app.serving.shutdown import StoppableServer
 from penstock.app.serving.stamping import StampChoices, StampStatus, with_stamp_check
 from penstock.app.serving.webhooks import open_dispatcher
@@ -47,16 +46,13 @@ from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.console.one_time_links import OneTimeLinks
 from penstock.console.surface import console_routes
-from penstock.governance.quotas import QuotaLimits
 from penstock.mcp_surface.options import McpOptions
 from penstock.openwop.surface import OpenwopOptions, OpenwopSurface
 from penstock.operations.agent_profile.handles import app_grants
 from penstock.operations.agent_profile.policies import app_policies
 from penstock.operations.builtin import profile_operations
-from penstock.operations.gate.chosen_limits import MemoryLimits
-from penstock.operations.gate.context import CapabilityLimit, GateLimits, HoldChoices, ServerParts, WebhookChoices
+from penstock.operations.gate.context import GateLimits, HoldChoices, ServerParts, WebhookChoices
 from penstock.operations.gate.pipeline import Gate
-from penstock.operations.gate.quotas import QuotaChoices
 from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.application import RestOptions, build_application
@@ -122,7 +118,7 @@ class ServerOptions:
     @classmethod
     def of(cls, settings: Settings) -> ServerOptions:
         """The options of the settings."""
-        server, per_key = settings.server, settings.limits
+        server = settings.server
         return cls(
             host=server.host,
             port=server.port,
@@ -148,32 +144,7 @@ class ServerOptions:
             agent_profile=AgentProfileOptions(
                 enabled=server.agent_profile.enabled, fixtures=server.agent_profile.fixtures
             ),
-            gate=GateLimits(
-                read_per_minute=per_key.read_per_minute,
-                write_per_minute=per_key.write_per_minute,
-                admin_per_minute=per_key.admin_per_minute,
-                concurrent_per_key=per_key.concurrent_per_key,
-                quotas=_quotas(settings),
-                memory=_memory(settings),
-                unauthenticated_per_minute=per_key.unauthenticated_per_minute,
-                failed_logins_per_minute=per_key.failed_logins_per_minute,
-                tenant_read_per_minute=per_key.tenant.read_per_minute,
-                tenant_write_per_minute=per_key.tenant.write_per_minute,
-                tenant_admin_per_minute=per_key.tenant.admin_per_minute,
-                capabilities={
-                    name: CapabilityLimit(per_minute=of_one.per_minute, tenant_per_minute=of_one.tenant_per_minute)
-                    for name, of_one in per_key.capabilities.items()
-                },
-                idempotency_ttl_ms=int(settings.idempotency.ttl.total_seconds() * 1000),
-                sync_wait_seconds=server.sync_wait_seconds,
-                sync_wait_max_seconds=server.sync_wait_max_seconds,
-                stream_heartbeat_seconds=server.streams.heartbeat_seconds,
-                stream_retry_ms=int(server.streams.retry_seconds * 1000),
-                streams_max=server.streams.max,
-                streams_per_key=server.streams.per_key,
-                key_expiry_ms=_milliseconds(settings.auth.keys.default_expiry),
-                standing_authority_ms=round(settings.auth.oauth.standing_authority.total_seconds() * 1000),
-            ),
+            gate=gate_limits(settings),
             policy_files=settings.policy.files,
             graphs=settings.declared_graphs,
             holds=hold_choices(settings.governance),
@@ -191,52 +162,12 @@ class ServerOptions:
         )
 
 
-def _quotas(settings: Settings) -> QuotaChoices:
-    of_tenant, of_key = settings.quotas.tenant, settings.quotas.key
-    return QuotaChoices(
-        tenant=QuotaLimits(
-            runs_at_once=of_tenant.runs_at_once,
-            runs_per_day=of_tenant.runs_per_day,
-            tokens_per_day=of_tenant.tokens_per_day,
-            cost_per_day=_micros(of_tenant.cost_per_day),
-            storage_bytes=of_tenant.storage_bytes,
-        ),
-        key=QuotaLimits(
-            runs_at_once=of_key.runs_at_once,
-            runs_per_day=of_key.runs_per_day,
-            tokens_per_day=of_key.tokens_per_day,
-            cost_per_day=_micros(of_key.cost_per_day),
-        ),
-    )
-
-
 def _retention(settings: Settings) -> Retention:
     return Retention(
-        runs_ms=_milliseconds(settings.retention.runs),
-        audit_ms=_milliseconds(settings.audit.retention),
-        deliveries_ms=_milliseconds(settings.webhooks.retention),
+        runs_ms=milliseconds(settings.retention.runs),
+        audit_ms=milliseconds(settings.audit.retention),
+        deliveries_ms=milliseconds(settings.webhooks.retention),
     )
-
-
-def _memory(settings: Settings) -> MemoryLimits:
-    chosen = settings.memory
-    return MemoryLimits(
-        value_bytes_max=chosen.value_bytes,
-        entries_max=chosen.entries,
-        bytes_max=chosen.space_bytes,
-        tenant_bytes_max=chosen.tenant_bytes,
-        session_ttl_seconds=_seconds(chosen.session_ttl),
-        ttl_default_seconds=_seconds(chosen.default_ttl),
-        ttl_max_seconds=_seconds(chosen.max_ttl),
-    )
-
-
-def _seconds(time: timedelta | None) -> int | None:
-    return None if time is None else round(time.total_seconds())
-
-
-def _micros(dollars: float | None) -> int | None:
-    return None if dollars is None else round(dollars * 1_000_000)
 
 
 def _checkpoints(settings: Settings) -> CheckpointChoices:
@@ -256,19 +187,6 @@ def _timestamp(settings: Settings) -> StampChoices | None:
     if chosen.url is None:
         return None
     return StampChoices(url=chosen.url, certificates=None if chosen.certificates is None else Path(chosen.certificates))
-
-
-def _milliseconds(duration: timedelta | None) -> int | None:
-    return None if duration is None else int(duration.total_seconds() * 1000)
-
-
-_PROCESS = token_hex(8)
-_NUMBERS = count(1)
-
-
-def new_request_id() -> str:
-    """A new request id: a prefix for this process and a request number. No other process uses the same prefix."""
-    return f"{_PROCESS}{next(_NUMBERS):08x}"
 
 
 @asynccontextmanager

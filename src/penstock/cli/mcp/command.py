@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.app.files.trusted import list_trusted_files
-from penstock.app.gate import open_gate
+from penstock.app.gate import hold_choices, open_gate
 from penstock.app.pipe_principal import PipePrincipal
+from penstock.app.serving.gate_limits import gate_limits
 from penstock.app.serving.mcp import load_mcp, mcp_options
-from penstock.app.serving.server import ServerOptions, new_request_id
+from penstock.app.serving.request_ids import new_request_id
 from penstock.base.lazy_import import lazy_import
 from penstock.cli.lazy_commands import LazyCommand, lazy_group
 from penstock.cli.mcp.servers import AsOwnerOption, GraphOption, ManagementOption, ToolsetOption, chosen_toolset
@@ -30,6 +31,7 @@ from penstock.cli.terminal.conversation import can_ask
 from penstock.cli.terminal.event_loop import exit_with_async, until_interrupted
 from penstock.cli.terminal.exits import exit_with
 from penstock.cli.terminal.values import UsageError
+from penstock.mcp_surface.pipe_entry import serve_pipe_client
 from penstock.mcp_surface.wire.pipe import Pipe, standard_pipe
 from penstock.operations.gate.context import ServerParts
 
@@ -149,19 +151,18 @@ def _raise_usage(message: str) -> int:
 
 
 async def _serve(workspace: Workspace, pipe: Pipe, trusted: tuple[Path, ...]) -> None:
-    module, settings = load_mcp(), workspace.settings
+    settings = workspace.settings
     files = workflow_files(settings)
-    options = ServerOptions.of(settings)
     pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     async with (
         open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock,
         open_gate(
             penstock,
-            chosen=options.gate,
+            chosen=gate_limits(settings),
             pepper_file=pepper,
-            policy_files=options.policy_files,
-            graphs=options.graphs,
-            holds=options.holds,
+            policy_files=settings.policy.files,
+            graphs=settings.declared_graphs,
+            holds=hold_choices(settings.governance),
             workflow_files=files,
             server=ServerParts(trusted_files=trusted),
         ) as gate,
@@ -169,7 +170,7 @@ async def _serve(workspace: Workspace, pipe: Pipe, trusted: tuple[Path, ...]) ->
         try:
             principal = PipePrincipal(gate, settings)
             await principal.prepare()
-            await module.serve_stdio(gate, mcp_options(settings), principal, new_request_id, pipe)
+            await serve_pipe_client(gate, mcp_options(settings), principal, new_request_id, pipe, load_mcp)
         finally:
             gate.services.open_streams.end()
             if penstock.driver is not None:

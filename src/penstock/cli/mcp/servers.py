@@ -35,8 +35,7 @@ from penstock.cli.targets.selection import (
 )
 from penstock.cli.targets.settings import command_settings, is_store
 from penstock.cli.terminal.values import UsageError
-from penstock.client.options import KEY_VARIABLE
-from penstock.client.transports import is_loopback
+from penstock.client.options import KEY_VARIABLE, is_loopback
 
 __all__ = [
     "ERAS",

@@ -13,16 +13,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 from urllib.parse import urlsplit
 
 import typer
 
+from penstock.base.lazy_import import lazy_import
 from penstock.cli.targets.profiles import PROFILE_VARIABLE, Profiles, profiles_path, read_profiles
 from penstock.cli.terminal.values import UsageError
-from penstock.client.options import KEY_VARIABLE, SERVER_VARIABLE
-from penstock.client.sync.connection import Connection
-from penstock.client.transports import is_loopback
+from penstock.client.options import KEY_VARIABLE, SERVER_VARIABLE, is_loopback
+
+if TYPE_CHECKING:
+    from penstock.client.sync import connection
+else:
+    connection = lazy_import("penstock.client.sync.connection")
 
 __all__ = [
     "FileTarget",
@@ -116,7 +120,7 @@ def _of_profile(profiles: Profiles, name: str) -> ServerTarget:
     return ServerTarget(profile.server, key)
 
 
-def connect(target: ServerTarget, *, patient: bool) -> Connection:
+def connect(target: ServerTarget, *, patient: bool) -> connection.Connection:
     """A connection to a server, with a warning when the key is sent without encryption.
 
     `patient`: keep trying for as long as a server takes to restart. Otherwise give up soon, because a person waits.
@@ -124,4 +128,4 @@ def connect(target: ServerTarget, *, patient: bool) -> Connection:
     parts = urlsplit(target.server)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         typer.echo(f"warning: the key goes to {parts.hostname} without encryption; use https", err=True)
-    return Connection(target.server, target.key, retries=_RETRIES_PATIENT if patient else _RETRIES)
+    return connection.Connection(target.server, target.key, retries=_RETRIES_PATIENT if patient else _RETRIES)

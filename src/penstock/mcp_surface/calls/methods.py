@@ -14,12 +14,9 @@ from penstock.mcp_surface.handlers import COMPLETE, Context, Handler, Requests, 
 from penstock.mcp_surface.methods import CALL
 from penstock.mcp_surface.tasks.tasks import Tasks
 from penstock.mcp_surface.tools.registry import ToolRegistry
-from penstock.mcp_surface.tools.tool_list import catalogue_size
+from penstock.mcp_surface.tools.tool_list import tool_listing
 
 __all__ = ["ToolMethods"]
-
-CATALOGUE_META = "penstock/catalogue"
-"""The key in a tool list's metadata that holds the size of the catalogue."""
 
 
 class ToolMethods:
@@ -44,8 +41,7 @@ class ToolMethods:
         tools = tool_list.tools
         if takes_apps(context):
             tools = tuple(with_view(tool) for tool in tools)
-        size = {CATALOGUE_META: catalogue_size(tools)}
-        return {"tools": [tool.listed for tool in tools], "_meta": size, **COMPLETE}
+        return {**tool_listing(tools), **COMPLETE}
 
     async def _call(self, context: Context, params: types.CallToolRequestParams) -> Any:
         caller, client = self._requests.caller_of(context), self._requests.client(context, params)

@@ -6,7 +6,7 @@ SDK's own loop would refuse them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -19,7 +19,14 @@ from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCMessage, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import (
+    CONNECTION_CLOSED,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from penstock.mcp_surface.eras.sdk_internals import (
@@ -27,51 +34,96 @@ from penstock.mcp_surface.eras.sdk_internals import (
     has_modern_envelope,
     without_server_requests,
 )
+from penstock.mcp_surface.rates import COUNTED
 from penstock.mcp_surface.wire.codes import UNSUPPORTED_VERSION
-from penstock.mcp_surface.wire.pipe import Pipe
+from penstock.mcp_surface.wire.pipe import Pipe, PipeHandover
 from penstock.mcp_surface.wire.pipe_batches import PipeMessages, unreadable
 from penstock.mcp_surface.wire.versions import is_modern, only_message, pinned_initialize, unsupported
 
 __all__ = ["serve_pipe"]
 
 
-async def serve_pipe(server: Server[Any], pipe: Pipe, ended: Callable[[], None], only: str | None = None) -> None:
+async def serve_pipe(
+    server: Server[Any],
+    pipe: Pipe,
+    ended: Callable[[], None],
+    only: str | None = None,
+    handover: PipeHandover | None = None,
+) -> None:
     """Serve one client until it closes its end of the pipe.
 
     `ended` is called as soon as it does, before the calls in flight end, so that these do not count as cancelled.
-    `only` is the only revision of the protocol that the operator allows; None for all of them.
+    `only` is the only revision of the protocol that the operator allows; None for all of them. `handover` has the
+    messages that were answered before; the server reads them, and what it answers is dropped.
     """
     incoming_writer, incoming = create_context_streams[SessionMessage | Exception](0)
     outgoing, outgoing_reader = create_context_streams[SessionMessage](0)
+    messages = _Messages(pipe, PipeMessages(only), handover)
+    async with server.lifespan(server) as state, anyio.create_task_group() as tasks:
+        tasks.start_soon(messages.read_all, incoming_writer, ended)
+        tasks.start_soon(messages.write_all, outgoing_reader)
+        await _serve_streams(server, state, incoming, outgoing, only)
 
-    frames = PipeMessages(only)
-    closed = anyio.Event()
 
-    async def read() -> None:
-        async with incoming_writer:
-            async for line in pipe.lines():
-                messages, text = frames.taken(line)
-                for message in messages:
-                    try:
-                        await incoming_writer.send(SessionMessage(_read_message(message)))
-                    except ValidationError:
-                        text = unreadable()
-                if text is not None:
-                    await pipe.write(text)
-            closed.set()
+class _Messages:
+    """The messages of one pipe, in both directions."""
+
+    def __init__(self, pipe: Pipe, frames: PipeMessages, handover: PipeHandover | None) -> None:
+        self._pipe = pipe
+        self._frames = frames
+        self._handover = handover
+        self._answered_ids: set[str | int] = set()
+        """The requests that were answered before, and that the server has not answered yet."""
+        self._closed = False
+
+    async def read_all(self, server: Any, ended: Callable[[], None]) -> None:
+        """Hand messages to the server until the client closes its end."""
+        async with server:
+            if self._handover is not None:
+                await self._read_again(server, self._handover.handshake)
+            async for line in self._pipe.lines() if self._handover is None else self._handover.lines:
+                await self._read_line(server, line)
+            self._closed = True
             ended()
 
-    async def write() -> None:
-        async with outgoing_reader:
-            async for item in outgoing_reader:
-                line = _written_message(item.message, frames, is_closed=closed.is_set())
-                if line is not None:
-                    await pipe.write(line)
+    async def _read_again(self, server: Any, lines: Sequence[bytes]) -> None:
+        counted = COUNTED.set(True)
+        for line in lines:
+            self._frames.taken(line)
+            message = _read_message(line)
+            if isinstance(message, JSONRPCRequest):
+                self._answered_ids.add(message.id)
+            await server.send(SessionMessage(message))
+        COUNTED.reset(counted)
 
-    async with server.lifespan(server) as state, anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
-        tasks.start_soon(write)
-        await _serve_streams(server, state, incoming, outgoing, only)
+    async def _read_line(self, server: Any, line: bytes) -> None:
+        messages, text = self._frames.taken(line)
+        for message in messages:
+            try:
+                await server.send(SessionMessage(_read_message(message)))
+            except ValidationError:
+                text = unreadable()
+        if text is not None:
+            await self._pipe.write(text)
+
+    async def write_all(self, server: Any) -> None:
+        """Write what the server sends, but no second answer to a request."""
+        async with server:
+            async for item in server:
+                if self._handover is not None and _takes_id(item.message, self._answered_ids):
+                    await self._handover.settled()
+                    continue
+                line = _written_message(item.message, self._frames, is_closed=self._closed)
+                if line is not None:
+                    await self._pipe.write(line)
+
+
+def _takes_id(message: JSONRPCMessage, ids: set[str | int]) -> bool:
+    """Return whether a message answers one of these requests, and take its id out."""
+    if not isinstance(message, JSONRPCResponse | JSONRPCError) or message.id not in ids:
+        return False
+    ids.remove(message.id)
+    return True
 
 
 def _written_message(message: JSONRPCMessage, frames: PipeMessages, *, is_closed: bool) -> bytes | None:

@@ -16,12 +16,14 @@ from penstock.operations.runs.tool_schemas import or_standing
 __all__ = [
     "BYTES_PER_TOKEN",
     "CATALOGUE",
+    "CATALOGUE_META",
     "Tool",
     "ToolList",
     "catalogue_bytes",
     "catalogue_size",
     "listed_tool",
     "pinned_version",
+    "tool_listing",
 ]
 
 BYTES_PER_TOKEN = 4
@@ -29,6 +31,9 @@ BYTES_PER_TOKEN = 4
 
 CATALOGUE = "catalogue"
 """The populator of tools that the surface itself answers."""
+
+CATALOGUE_META = "penstock/catalogue"
+"""The key in a tool list's metadata that holds the size of the catalogue."""
 
 _META = "penstock/"
 # Who makes capabilities whose calls start executions.
@@ -111,6 +116,11 @@ def catalogue_size(tools: Sequence[Tool]) -> JsonObject:
     """Return the size of a list of these tools: how many, and about how many tokens."""
     size = catalogue_bytes(tools)
     return {"tools": len(tools), "bytes": size, "tokens": -(-size // BYTES_PER_TOKEN)}
+
+
+def tool_listing(tools: Sequence[Tool]) -> JsonObject:
+    """Return the members of a `tools/list` result that every revision of the protocol has."""
+    return {"tools": [tool.listed for tool in tools], "_meta": {CATALOGUE_META: catalogue_size(tools)}}
 
 
 def pinned_version(capability: Capability) -> JsonObject:

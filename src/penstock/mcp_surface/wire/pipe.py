@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import msgspec
@@ -20,7 +21,7 @@ from penstock.base import limits
 from penstock.mcp_surface.wire.codes import INVALID_REQUEST
 from penstock.mcp_surface.wire.messages import error_message
 
-__all__ = ["Pipe", "standard_pipe"]
+__all__ = ["Pipe", "PipeHandover", "standard_pipe"]
 
 _LINE_BYTES_MAX = limits.REQUEST_BYTES_MAX
 _WAITING_MAX = 64
@@ -75,6 +76,18 @@ class Pipe:
         with suppress(BrokenPipeError):
             self._outgoing.write(line + b"\n")
             self._outgoing.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class PipeHandover:
+    """What the SDK's server takes over: a pipe whose first messages were answered without it."""
+
+    lines: AsyncIterator[bytes]
+    """The messages to come."""
+    handshake: tuple[bytes, ...]
+    """The messages of the handshake, which the server has to read too."""
+    settled: Callable[[], Awaitable[None]]
+    """Called when the server has read the handshake and reports changes by itself."""
 
 
 @contextmanager
