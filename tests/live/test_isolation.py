@@ -366,7 +366,7 @@ def test_how_the_server_does_as_a_whole_is_for_the_default_tenant(
     own = tenant.call("GET", "metrics")["metrics"]
     assert {name.partition("_tenant_")[0] for name in own} == {"penstock"}
     assert own["penstock_tenant_runs_open"] == 1
-    assert tenant.call("GET", "health") == {"ready": True, "checks": {"store": "ok"}}
+    assert tenant.call("GET", "health") == {"ready": True, "checks": {"store": "ok"}, "last_backup_at": None}
     page = tenant.request("GET", "/metrics").body.decode()
     assert "penstock_tenant_runs_open 1\n" in page
     assert {line.split()[0] for line in page.splitlines() if not line.startswith("#")} == own.keys()

@@ -17,7 +17,9 @@ from penstock.app.penstock import Penstock
 from penstock.app.pepper import FINGERPRINT_MARK
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.runtime.ports.backups import BackupFile
 from penstock.runtime.ports.platform import RESTORED_MARK
+from penstock.runtime.stores.sqlite.maintenance.backup_folder import SqliteBackupFolder
 from penstock.runtime.stores.sqlite.maintenance.backups import (
     BackupResult,
     RestoreResult,
@@ -35,6 +37,7 @@ from penstock.runtime.stores.sqlite.schema.vacuum import VacuumResult, vacuum
 from penstock.runtime.system import SystemClock
 
 __all__ = [
+    "BackupFile",
     "BackupResult",
     "IntegrityProblem",
     "IntegrityReport",
@@ -43,6 +46,7 @@ __all__ = [
     "VacuumResult",
     "accept_missing_log",
     "back_up_store",
+    "backup_files",
     "check_store",
     "restore_on_record",
     "store_fingerprint",
@@ -54,6 +58,11 @@ __all__ = [
 def back_up_store(path: Path, target: Path, *, overwrite: bool = False) -> BackupResult:
     """Copy the file while it is in use. The copy is verified before this returns."""
     return backup(path, target, overwrite=overwrite)
+
+
+async def backup_files(path: Path, folder: str) -> tuple[BackupFile, ...]:
+    """The files in the folder of a server that are named like backups, the newest first. None is opened."""
+    return await SqliteBackupFolder(path, folder).files()
 
 
 async def restore_on_record(

@@ -29,6 +29,7 @@ from penstock.app.identity import token_choices
 from penstock.app.observability.opened import export_numbers
 from penstock.app.penstock import Penstock
 from penstock.app.retention import Retention
+from penstock.app.serving.backups import BackupChoices, BackupStatus, backup_choices, keep_backups, with_backup_check
 from penstock.app.serving.checkpoints import CheckpointChoices, keep_checkpoints
 from penstock.app.serving.gate_limits import gate_limits, milliseconds
 from penstock.app.serving.health import health_checks
@@ -114,6 +115,8 @@ class ServerOptions:
     tokens: TokenChoices | None = None
     """Whose access tokens are accepted; None for keys only."""
     checkpoints: CheckpointChoices = field(default_factory=CheckpointChoices)
+    backups: BackupChoices | None = None
+    """When backups are made; None if the settings have no schedule."""
 
     @classmethod
     def of(cls, settings: Settings) -> ServerOptions:
@@ -157,6 +160,7 @@ class ServerOptions:
             delivery_timeout_seconds=settings.webhooks.deliver_timeout_seconds,
             delivery_attempts_max=settings.webhooks.max_attempts,
             checkpoints=_checkpoints(settings),
+            backups=backup_choices(settings),
             retention=_retention(settings),
             tokens=token_choices(settings),
         )
@@ -192,9 +196,11 @@ def _timestamp(settings: Settings) -> StampChoices | None:
 @asynccontextmanager
 async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncIterator[tuple[ASGIApp, Gate]]:
     """The ASGI application on an open store, and its gate."""
-    checks, telemetry, stamps = health_checks(penstock), Telemetry(), StampStatus()
+    checks, telemetry, stamps, backups = health_checks(penstock), Telemetry(), StampStatus(), BackupStatus()
     if options.checkpoints.timestamp is not None:
         checks = with_stamp_check(checks, stamps)
+    if options.backups is not None:
+        checks = with_backup_check(checks, backups)
     metrics, profile = Metrics(telemetry), options.agent_profile
     opening = open_gate(
         penstock,
@@ -240,7 +246,11 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
             gate, timeout_seconds=options.delivery_timeout_seconds, attempts_max=options.delivery_attempts_max
         )
         numbers = export_numbers(penstock.observability, telemetry, gate.services.clock)
-        async with sending, keep_checkpoints(gate, options.checkpoints, stamps), mcp, openwop or nullcontext(), numbers:
+        signing, saving = (
+            keep_checkpoints(gate, options.checkpoints, stamps),
+            keep_backups(gate, options.backups, backups),
+        )
+        async with sending, signing, saving, mcp, openwop or nullcontext(), numbers:
             with export_metrics(penstock, gate.services):
                 app = build_application(gate, options.rest, new_request_id=new_request_id, pages=pages, busy=busy)
                 yield app, gate

@@ -49,6 +49,7 @@ from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS
 __all__ = [
     "AuthKeySettings",
     "AuthSettings",
+    "BackupSettings",
     "CorsSettings",
     "HttpSettings",
     "IdempotencySettings",
@@ -278,6 +279,28 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     agent_profile: AgentProfileSettings = AgentProfileSettings()
 
 
+class BackupSettings(Struct, frozen=True, kw_only=True):
+    """Backups that the server makes by itself, in `storage.backup_folder`."""
+
+    every: Annotated[
+        timedelta | None,
+        Field("How often the server makes a backup, such as `24h`; null means only when it is asked to.", minimum=60),
+    ] = None
+    keep: Annotated[
+        int,
+        Field(
+            "How many scheduled backups stay; the server deletes older ones after each new one. Backups that somebody "
+            "asked for are not counted, and never deleted.",
+            minimum=1,
+            maximum=limits.BACKUPS_SCHEDULED_MAX // 2,
+        ),
+    ] = limits.BACKUPS_KEPT
+    keep_for: Annotated[
+        timedelta | None,
+        Field("How long scheduled backups stay at least, however many there are; null lets `keep` decide.", minimum=60),
+    ] = None
+
+
 class StorageSettings(Struct, frozen=True, kw_only=True):
     """Where everything is kept."""
 
@@ -293,10 +316,12 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     backup_folder: Annotated[
         str | None,
         Field(
-            "The folder for backups that the server makes when it is asked to (`backup.create`); null means none.",
+            "The folder for backups that the server makes, on a schedule (`storage.backups`) or when it is asked to "
+            "(`backup.create`); null means none.",
             format=PATH,
         ),
     ] = None
+    backups: BackupSettings = BackupSettings()
 
 
 class WorkflowSettings(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from penstock.app.settings.formats import SECURE_URL, TOOL_PREFIX
 from penstock.app.settings.model import Settings
 from penstock.app.settings.secrets import SecretReference
 from penstock.app.sockets import is_loopback
+from penstock.base import limits
 from penstock.definitions.jq.templates import SECRET_REFERENCE
 from penstock.definitions.source.findings import suggestion
 from penstock.governance.secret_hosts import fits_host
@@ -53,6 +54,7 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
             message=message,
             hint="listen on 127.0.0.1, or leave the seam off",
         )
+    yield from _backup_problems(settings)
     yield from _approval_problems(settings)
     yield from _issuer_problems(settings)
     yield from _server_problems(settings)
@@ -120,6 +122,26 @@ def _texts_of(item: Struct, *members: str) -> _Texts:
 
 def _known(address: str | None) -> tuple[str, ...]:
     return () if address is None else (address,)
+
+
+def _backup_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Check that scheduled backups have a place, and that the folder can hold those that stay."""
+    chosen, every = settings.storage.backups, "storage.backups.every"
+    if chosen.every is None:
+        return
+    if settings.storage.backup_folder is None:
+        message = f"`{every}` needs `storage.backup_folder`: the server does not choose a folder"
+        yield SettingsProblem(
+            paths=(every, "storage.backup_folder"), message=message, hint="name a folder, best on another disk"
+        )
+    most = limits.BACKUPS_SCHEDULED_MAX // 2
+    if chosen.keep_for is not None and chosen.keep_for / chosen.every > most:
+        message = f"`storage.backups.keep_for` keeps more than {most:,} backups with one each {chosen.every}"
+        yield SettingsProblem(
+            paths=("storage.backups.keep_for", every),
+            message=message,
+            hint="make them less often, or keep them shorter",
+        )
 
 
 def _approval_problems(settings: Settings) -> Iterator[SettingsProblem]:

@@ -1,7 +1,11 @@
 """Stores: pages of listings, files, and how old data is forgotten."""
 
 __all__ = [
+    "BACKUPS_KEPT",
     "BACKUPS_MAX",
+    "BACKUPS_SCHEDULED_MAX",
+    "BACKUP_LOOK_SECONDS",
+    "BACKUP_RETRY_MS",
     "BACKUP_UNFINISHED_SECONDS",
     "DEFINITIONS_KEPT_MAX",
     "DEFINITIONS_PAGE_MAX",
@@ -35,9 +39,18 @@ __all__ = [
     "STORE_VACUUM_BYTES_PER_SECOND",
 ]
 
-# Backups in the folder of a server. None is deleted by the server, so that there must be an end; three months of daily
-# ones fit.
+# Backups in the folder of a server that somebody asked for. The server deletes none of them, so there must be an end;
+# three months of daily ones fit.
 BACKUPS_MAX = 100
+# Scheduled backups in the folder: hourly ones for more than two weeks. They are counted apart, so that no caller can
+# keep the schedule from making the next one.
+BACKUPS_SCHEDULED_MAX = 400
+# Scheduled backups that are kept if the settings do not say: a week of daily ones.
+BACKUPS_KEPT = 7
+# How often a server looks whether a scheduled backup is due: it reads one row.
+BACKUP_LOOK_SECONDS = 10.0
+# How long a server waits after a scheduled backup failed, or was claimed by a process that then ended.
+BACKUP_RETRY_MS = 600_000
 # After this long nobody goes on with an unfinished backup: a copy of even a large store takes minutes.
 BACKUP_UNFINISHED_SECONDS = 86_400.0
 # Records in one row of a store; a decision with more, as a long loop makes, is stored as several. Whoever reads some of

@@ -14,7 +14,7 @@ from penstock.app.settings.model import Settings
 from penstock.app.settings.sources import InvalidSettings, load_settings
 from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
 from penstock.cli.doctor.project import executor_checks, file_access_checks, workflow_checks
-from penstock.cli.doctor.store import permission_checks, secret_checks, stamp_checks, store_checks
+from penstock.cli.doctor.store import backup_checks, permission_checks, secret_checks, stamp_checks, store_checks
 from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption
@@ -29,10 +29,10 @@ def doctor_command(
 ) -> None:
     """Look at the whole installation, part by part, and say what to do.
 
-    Settings, store, its secret, permissions, workflows, steps, secrets, models, MCP servers, port, the server that
-    answers there, clock, disk, and the entries of assistants. Nothing is changed and nothing is made; step modules of
-    the settings are imported. With --json: ok and checks (each with name, status, message and what_to_do). Exits with 1
-    when something failed.
+    Settings, store, its secret, permissions, backups, workflows, steps, secrets, models, MCP servers, port, the server
+    that answers there, clock, disk, and the entries of assistants. Nothing is changed and nothing is made; step modules
+    of the settings are imported. With --json: ok and checks (each with name, status, message and what_to_do). Exits
+    with 1 when something failed.
     """
 
     def work() -> int:
@@ -73,6 +73,7 @@ def _parts(settings: Settings, settings_file: str | None) -> Iterator[Check]:
     yield from permission_checks(path, secret)
     yield from file_access_checks(settings, settings_file)
     yield from stamp_checks(path, settings.audit.checkpoints.timestamp)
+    yield from backup_checks(path, settings.storage)
     yield from workflow_checks(settings)
     yield from executor_checks(settings)
     yield from port_checks(settings.server.host, settings.server.port)

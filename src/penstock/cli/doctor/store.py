@@ -5,22 +5,26 @@ Above it: `command`. Below it: `app.maintenance`, `app.pepper`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.app.audit_files import stamp_ages
-from penstock.app.maintenance import store_fingerprint, store_stats
+from penstock.app.maintenance import backup_files, store_fingerprint, store_stats
 from penstock.app.pepper import fingerprint, pepper_path, read_pepper
 from penstock.app.settings.audit import TimestampSettings
+from penstock.app.settings.model import StorageSettings
 from penstock.app.timestamps import read_authorities, require_timestamps
 from penstock.base.errors import PenstockError
 from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
+from penstock.definitions.durations import format_instant
+from penstock.runtime.system import SystemClock
 
-__all__ = ["permission_checks", "secret_checks", "stamp_checks", "store_checks"]
+__all__ = ["backup_checks", "permission_checks", "secret_checks", "stamp_checks", "store_checks"]
 
 _MEBIBYTE = 1024 * 1024
 _TENANTS_SHOWN = 5
@@ -90,6 +94,37 @@ def stamp_checks(path: Path, chosen: TimestampSettings) -> Iterator[Check]:
     else:
         told = "no checkpoint yet" if not found else "the newest checkpoint of every trail is stamped"
         yield Check(name="stamps", status="ok", message=f"{chosen.url}: {told}")
+
+
+def backup_checks(path: Path, chosen: StorageSettings) -> Iterator[Check]:
+    """Whether backups are scheduled, their folder can be used, and the last one is not too old."""
+    every, folder = chosen.backups.every, chosen.backup_folder
+    if every is None or folder is None:
+        if is_store(path):
+            hint = "set `storage.backup_folder` and `storage.backups.every`, unless something else backs it up"
+            yield Check(name="backups", status="warn", message="no backups are scheduled", hint=hint)
+        else:
+            yield Check(name="backups", status="skip", message="no backups are scheduled, and there is no database yet")
+        return
+    try:
+        found = [file for file in asyncio.run(backup_files(path, folder)) if file.scheduled]
+    except PenstockError as error:
+        yield Check(name="backups", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
+        return
+    if not os.access(folder, os.W_OK | os.X_OK):
+        message = f"{folder} cannot be written by this user"
+        yield Check(name="backups", status="fail", message=message, hint="change the owner of the folder")
+        return
+    if not found:
+        message = f"none in {folder} yet; a server makes one each {every}"
+        yield Check(name="backups", status="skip", message=message)
+        return
+    told = f"{folder}: {count_words(len(found), 'scheduled backup')}, the last one of {format_instant(found[0].at)}"
+    if SystemClock().now_ms() - found[0].at > 2 * every.total_seconds() * 1000:
+        hint = "look at `backups` in the health of the server, and at its log; none is made while no server runs"
+        yield Check(name="backups", status="warn", message=f"{told}, though one is due each {every}", hint=hint)
+    else:
+        yield Check(name="backups", status="ok", message=f"{told}; keep {pepper_path(path).name} elsewhere, too")
 
 
 def permission_checks(path: Path, named: Path | None) -> Iterator[Check]:

@@ -298,7 +298,7 @@ REASONS: dict[str, Reason] = {
     # Backups that the server makes.
     "BACKUP_RUNNING": Reason(Conflict, "Another backup is being made; there is one at a time."),
     "BACKUP_EXISTS": Reason(Conflict, "There is a backup of that very moment; call again."),
-    "BACKUP_FOLDER_FULL": Reason(Conflict, "The folder has as many backups as there may be; none is deleted."),
+    "BACKUP_FOLDER_FULL": Reason(Conflict, "The folder has as many backups as there may be."),
     "BACKUP_FOLDER_UNAVAILABLE": Reason(Unavailable, "The folder for backups does not exist, or cannot be read."),
     "BACKUP_NO_ROOM": Reason(Unavailable, "The disk of the folder for backups has no room for one."),
     # The store.

@@ -3,7 +3,7 @@
 A backup has everything of every tenant, so both are for the operator alone. Callers name neither a file nor a folder.
 The store keeps which files were verified, and how they looked then: a file that looks different is not called verified.
 
-Above it: the catalogue. Below it: the folder for backups, `stored_resources`.
+Above it: the catalogue, `backup_schedule`. Below it: the folder for backups, `stored_resources`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,29 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, Denied, Unavailable
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant
-from penstock.operations.gate.context import Context
+from penstock.operations.gate.context import Context, Services
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.backups import BackupFile, BackupFolder
 from penstock.runtime.ports.platform import ResourceRow
 
-__all__ = ["OPERATIONS"]
+__all__ = [
+    "BACKUP_NOTES",
+    "OPERATIONS",
+    "BackupView",
+    "KnownBackups",
+    "Verified",
+    "backup_folder",
+    "known_backups",
+    "make_backup",
+    "unchanged",
+]
 
-_NOTES = ResourceTable(kind="backup", noun="backup")
+BACKUP_NOTES = ResourceTable(kind="backup", noun="backup")
 _VERIFIED = "verified"
 """The one resource that says which files were verified. Files that are gone leave it with the next backup."""
 _STORE_ATTEMPTS = 5
@@ -42,7 +53,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     format_version: int
 
 
-Known: TypeAlias = dict[str, Verified]
+KnownBackups: TypeAlias = dict[str, Verified]
 
 
 class CreateBackup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,6 +73,8 @@ class BackupView(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool
     """Whether the server verified it, and it looks the same since."""
     verified_at: str | None
+    scheduled: bool
+    """Whether the schedule made it, as its name says. The server deletes scheduled backups that it no longer keeps."""
     created_by: str | None
     runs: int | None
     format_version: int | None
@@ -96,15 +109,25 @@ async def backup_create(context: Context, given: CreateBackup) -> Reply[BackupVi
     """Make a backup of the whole store.
 
     One moment of everything that all tenants have, copied while the server goes on, verified, and only then named. It
-    is put into the folder of the settings, under a name made of the time. No backup is ever deleted by the server. The
-    secret that stands beside the store is not in it.
+    is put into the folder of the settings, under a name made of the time. The server never deletes a backup that you
+    asked for. The secret that stands beside the store is not in it.
     """
     _refuse_tenants(context)
+    return await make_backup(context, backup_folder(context))
+
+
+def backup_folder(context: Context) -> BackupFolder:
+    """Return the folder for backups; raise if the settings name none."""
     folder = context.services.backups
     if folder is None:
         message = "no folder for backups is set"
         raise Unavailable("NOT_CONFIGURED", message, "set `storage.backup_folder`, and start the server again")
-    made = await folder.create(context.now_ms())
+    return folder
+
+
+async def make_backup(context: Context, folder: BackupFolder, *, scheduled: bool = False) -> Reply[BackupView]:
+    """Make a backup, and store what is known of it with the audit record of the call."""
+    made = await folder.create(context.now_ms(), scheduled=scheduled)
     seen = Verified(
         size_bytes=made.file.size_bytes,
         modified_ns=made.file.modified_ns,
@@ -138,8 +161,9 @@ async def backup_list(context: Context, given: ListBackups) -> BackupListing:
     if folder is None:
         return BackupListing(folder=None, total=0, items=[])
     files = await folder.files()
-    known = _known(await _stored(context))
-    items = [_view(file, _if_same(file, known.get(file.name))) for file in files[: limits.BACKUPS_MAX]]
+    known = await known_backups(context.services)
+    shown = files[: limits.BACKUPS_MAX + limits.BACKUPS_SCHEDULED_MAX]
+    items = [_view(file, unchanged(file, known)) for file in shown]
     return BackupListing(folder=folder.path, total=len(files), items=items)
 
 
@@ -149,12 +173,18 @@ def _refuse_tenants(context: Context) -> None:
         raise Denied("OPERATOR_REQUIRED", message, "ask the operator")
 
 
-async def _stored(context: Context) -> ResourceRow | None:
-    return await context.services.platform.resource(context.tenant, _NOTES.kind, _VERIFIED)
+async def known_backups(services: Services) -> KnownBackups:
+    """Return what the store knows of the files that the server verified, by their names, the last one last."""
+    return _known_in(await _stored(services))
 
 
-def _known(row: ResourceRow | None) -> Known:
-    return {} if row is None else msgspec.convert(row.body["files"], Known)
+async def _stored(services: Services) -> ResourceRow | None:
+    # Only the operator makes backups, and the operator is in the default tenant.
+    return await services.platform.resource(DEFAULT_TENANT, BACKUP_NOTES.kind, _VERIFIED)
+
+
+def _known_in(row: ResourceRow | None) -> KnownBackups:
+    return {} if row is None else msgspec.convert(row.body["files"], KnownBackups)
 
 
 async def _remember(
@@ -163,19 +193,20 @@ async def _remember(
     """Store that a file was verified, with the answer and the audit record of the call."""
     present = {file.name for file in await folder.files()}
     for _ in range(_STORE_ATTEMPTS):
-        was = await _stored(context)
-        known = {other: found for other, found in _known(was).items() if other in present}
+        was = await _stored(context.services)
+        known = {other: found for other, found in _known_in(was).items() if other in present}
         body: JsonObject = {"files": msgspec.to_builtins({**known, name: seen})}
-        row = _NOTES.row(context, _VERIFIED, body, was=was)
-        if await _NOTES.put(context, row, None if was is None else was.etag, reply) is None:
+        row = BACKUP_NOTES.row(context, _VERIFIED, body, was=was)
+        if await BACKUP_NOTES.put(context, row, None if was is None else was.etag, reply) is None:
             return
     # Other processes on this store made backups at the same time, again and again.
     message = f"{name} was made and verified, but that could not be noted"
     raise Conflict("PRECONDITION_FAILED", message, "make another backup")
 
 
-def _if_same(file: BackupFile, seen: Verified | None) -> Verified | None:
+def unchanged(file: BackupFile, known: KnownBackups) -> Verified | None:
     """Return what is known of a file, unless the file was changed or replaced since."""
+    seen = known.get(file.name)
     if seen is None or (file.size_bytes, file.modified_ns) != (seen.size_bytes, seen.modified_ns):
         return None
     return seen
@@ -188,6 +219,7 @@ def _view(file: BackupFile, seen: Verified | None) -> BackupView:
         size_bytes=file.size_bytes,
         verified=seen is not None,
         verified_at=None if seen is None else instant(seen.at),
+        scheduled=file.scheduled,
         created_by=None if seen is None else seen.by,
         runs=None if seen is None else seen.runs,
         format_version=None if seen is None else seen.format_version,

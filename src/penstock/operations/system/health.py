@@ -17,10 +17,13 @@ from penstock.base.json import JsonObject
 from penstock.governance.quotas import TENANT_SUBJECT
 from penstock.operations.catalogue.capability import Capability, Route
 from penstock.operations.catalogue.declaring import operation
+from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.listing import allowed_names
+from penstock.operations.system.backups import known_backups
 
 __all__ = [
+    "BACKUPS_CHECK",
     "EXECUTORS_CHECK",
     "FILE_ACCESS_CHECK",
     "GRAPHS_CHECK",
@@ -51,6 +54,8 @@ FILE_ACCESS_CHECK = "file_access"
 """Files of the operator that other users of the machine can change."""
 EXECUTORS_CHECK = "executors"
 """Executors that cannot be made, so that the runs that need them wait."""
+BACKUPS_CHECK = "backups"
+"""Scheduled backups that fail, or are late."""
 _FOR_THE_OPERATOR = (
     RUNS_CHECK,
     STAMPS_CHECK,
@@ -59,10 +64,12 @@ _FOR_THE_OPERATOR = (
     RETENTION_CHECK,
     FILE_ACCESS_CHECK,
     EXECUTORS_CHECK,
+    BACKUPS_CHECK,
 )
 """What does not affect readiness. Other runs than those that are stuck are served, checkpoints are made without stamps,
 everything else is served beside a graph or a workflow whose files have mistakes, what cannot be deleted only takes
-space, files that others can change work, and runs that need no broken executor continue; the operator has to know."""
+space, files that others can change work, runs that need no broken executor continue, and a server without a new backup
+works; the operator has to know."""
 _FOR_EVERYBODY = ("store", RUNS_CHECK, STAMPS_CHECK)
 """What a probe without a key shows in full. The others name files."""
 _FAILING = "failing"
@@ -88,6 +95,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     ready: bool
     checks: dict[str, str]
+    last_backup_at: str | None
+    """When the server made the last backup that it knows of; null if there is none, and for other tenants."""
 
 
 class Information(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,17 +142,19 @@ async def system_health(context: Context, given: Nothing) -> Health:
     """Ask whether the server is well.
 
     Looks at the store, at runs that do not move although there is work to do for them, at executors that cannot be
-    made, and at the operator's files: policies, graphs and workflows that cannot be used as they are, and files that
-    other users of the machine can change. Tenants other than the default one see only what decides whether the server
-    takes work. Probes of load balancers use /healthz and /readyz, which need no key.
+    made, at scheduled backups, and at the operator's files: policies, graphs and workflows that cannot be used as they
+    are, and files that other users of the machine can change. Tenants other than the default one see only what decides
+    whether the server takes work. Probes of load balancers use /healthz and /readyz, which need no key.
     """
     checks = await context.services.checks()
-    ready = is_ready(checks)
-    if context.tenant != DEFAULT_TENANT:
+    ready, last_backup_at = is_ready(checks), None
+    if context.tenant == DEFAULT_TENANT:
+        last_backup_at = max((seen.at for seen in (await known_backups(context.services)).values()), default=None)
+    else:
         checks = {
             name: "ok" if state == "ok" else _FAILING for name, state in checks.items() if name not in _FOR_THE_OPERATOR
         }
-    return Health(ready=ready, checks=checks)
+    return Health(ready=ready, checks=checks, last_backup_at=instant(last_backup_at))
 
 
 @operation("system.info", route=Route(method="GET", path="/info"), scopes=(), reads=True)

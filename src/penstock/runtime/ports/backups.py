@@ -19,6 +19,8 @@ class BackupFile(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     """When it was made, as its name says, in epoch milliseconds."""
     size_bytes: int
+    scheduled: bool = False
+    """Whether its name says that the schedule made it."""
     modified_ns: int
     """When its contents last changed, as the file system says: another time than at first means another content."""
 
@@ -38,8 +40,11 @@ class BackupFolder(Protocol):
     def path(self) -> str:
         """The folder, as the operator named it."""
 
-    async def create(self, at: int) -> BackupMade:
+    async def create(self, at: int, *, scheduled: bool = False) -> BackupMade:
         """Copy the store as it is now and verify the copy. Only a verified copy gets the name of a backup."""
 
     async def files(self) -> tuple[BackupFile, ...]:
         """Return every file that is named like a backup, the newest first."""
+
+    async def remove(self, files: tuple[BackupFile, ...]) -> tuple[str, ...]:
+        """Delete files that still look as described. Returns the names of those that it deleted."""

@@ -98,6 +98,8 @@ UNNAMED = {
     "audit.redact",
     "audit.rotate_key",
     "backup.create",
+    "backup.create_scheduled",
+    "backup.rotate",
     "console_session.forget",
 }
 CASES = [

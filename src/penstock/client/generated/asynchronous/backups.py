@@ -18,8 +18,8 @@ class AsyncBackups:
         """Make a backup of the whole store.
 
         One moment of everything that all tenants have, copied while the server goes on, verified, and only then
-        named. It is put into the folder of the settings, under a name made of the time. No backup is ever deleted
-        by the server. The secret that stands beside the store is not in it.
+        named. It is put into the folder of the settings, under a name made of the time. The server never deletes a
+        backup that you asked for. The secret that stands beside the store is not in it.
         """
         return await self._caller.invoke("backup.create", {}, BackupView, idempotency_key=idempotency_key)
 

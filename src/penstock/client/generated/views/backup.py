@@ -15,6 +15,7 @@ class BackupView(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     verified: bool
     verified_at: str | None
+    scheduled: bool
     created_by: str | None
     runs: int | None
     format_version: int | None

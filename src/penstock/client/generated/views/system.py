@@ -33,6 +33,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     ready: bool
     checks: dict[str, str]
+    last_backup_at: str | None
 
 
 class Information(msgspec.Struct, frozen=True, kw_only=True):

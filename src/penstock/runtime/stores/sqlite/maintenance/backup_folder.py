@@ -1,4 +1,4 @@
-"""Backups of the store of a running server, in one folder: named by the time, one at a time, never deleted.
+"""Backups of the store of a running server, in one folder: named by the time, one at a time.
 
 The copies are made and listed in threads. Listing opens none of them: closing a file in any other way than through
 SQLite would drop the locks of this process, and the store itself may be in the same folder.
@@ -25,8 +25,9 @@ from penstock.runtime.stores.sqlite.maintenance.backups import backup
 
 __all__ = ["SqliteBackupFolder"]
 
-_NAME = re.compile(r"penstock-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})Z\.db", re.ASCII)
+_NAME = re.compile(r"penstock-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})Z(-scheduled)?\.db", re.ASCII)
 _MOMENT = "%Y-%m-%dT%H-%M-%S.%f"
+_SCHEDULED = "-scheduled"
 _UNFINISHED = ".penstock-*.part*"
 
 
@@ -43,31 +44,53 @@ class SqliteBackupFolder:
         """The folder, as the operator named it."""
         return str(self._folder)
 
-    async def create(self, at: int) -> BackupMade:
+    async def create(self, at: int, *, scheduled: bool = False) -> BackupMade:
         """Copy the store as it is now and verify the copy; raise if another backup is being made."""
-        return await asyncio.to_thread(self._create, at)
+        return await asyncio.to_thread(self._create, at, scheduled)
 
     async def files(self) -> tuple[BackupFile, ...]:
         """Return every file that is named like a backup, the newest first."""
         return await asyncio.to_thread(self._files)
 
-    def _create(self, at: int) -> BackupMade:
+    async def remove(self, files: tuple[BackupFile, ...]) -> tuple[str, ...]:
+        """Delete files that still look as described. Returns the names of those that it deleted."""
+        return await asyncio.to_thread(self._remove, files)
+
+    def _create(self, at: int, scheduled: bool) -> BackupMade:
         # The thread holds the lock, not the task: a task that was cancelled leaves its thread behind.
         if not self._making.acquire(blocking=False):
             message = "another backup is being made"
             raise Conflict("BACKUP_RUNNING", message, "wait for it; backup.list shows it once it is verified")
         try:
-            kept = len(self._files())
-            if kept >= limits.BACKUPS_MAX:
-                message = f"there are {kept} backups in {self._folder}, and none is deleted by the server"
-                raise Conflict("BACKUP_FOLDER_FULL", message, "move older ones elsewhere, or delete them")
+            self._refuse_a_full_folder(scheduled=scheduled)
             self._remove_unfinished()
             self._refuse_a_full_disk()
-            target = self._folder / _name(at)
+            target = self._folder / _name(at, scheduled=scheduled)
             made = backup(self._store, target)
             return BackupMade(file=_described(target, at), runs=made.runs, format_version=made.format_version)
+        except OSError as error:
+            raise self._unavailable(error) from error
         finally:
             self._making.release()
+
+    def _refuse_a_full_folder(self, *, scheduled: bool) -> None:
+        kept = sum(file.scheduled == scheduled for file in self._files())
+        if kept >= (limits.BACKUPS_SCHEDULED_MAX if scheduled else limits.BACKUPS_MAX):
+            kind = "scheduled backups" if scheduled else "backups"
+            message = f"{self._folder} has {kept} {kind}, and the server deletes none that it does not know as its own"
+            raise Conflict("BACKUP_FOLDER_FULL", message, "move older ones elsewhere, or delete them")
+
+    def _remove(self, files: tuple[BackupFile, ...]) -> tuple[str, ...]:
+        present, removed = set(self._files()), []
+        try:
+            for file in files:
+                if file in present:
+                    (self._folder / file.name).unlink(missing_ok=True)
+                    removed.append(file.name)
+        except OSError as error:
+            message = f"old backups in {self._folder} cannot be deleted: {error.strerror}"
+            raise Unavailable("BACKUP_FOLDER_UNAVAILABLE", message, "let the server write in the folder") from error
+        return tuple(removed)
 
     def _files(self) -> tuple[BackupFile, ...]:
         found = []
@@ -80,11 +103,14 @@ class SqliteBackupFolder:
                     with suppress(FileNotFoundError):  # it was moved away just now
                         found.append(_described(Path(entry.path), at))
         except OSError as error:
-            message = f"the folder for backups, {self._folder}, cannot be read: {error.strerror}"
-            # It is not made here: if a disk is not mounted, the backups would go to another one.
-            hint = "make the folder, mount its disk, or change `storage.backup_folder`"
-            raise Unavailable("BACKUP_FOLDER_UNAVAILABLE", message, hint) from error
-        return tuple(sorted(found, key=lambda file: file.name, reverse=True))
+            raise self._unavailable(error) from error
+        return tuple(sorted(found, key=lambda file: (file.at, file.name), reverse=True))
+
+    def _unavailable(self, error: OSError) -> Unavailable:
+        message = f"the folder for backups, {self._folder}, cannot be used: {error.strerror}"
+        # It is not made here: if a disk is not mounted, the backups would go to another one.
+        hint = "make the folder, mount its disk, or change `storage.backup_folder`"
+        return Unavailable("BACKUP_FOLDER_UNAVAILABLE", message, hint)
 
     def _remove_unfinished(self) -> None:
         """Delete what processes that were killed left behind."""
@@ -103,9 +129,9 @@ class SqliteBackupFolder:
             raise Unavailable("BACKUP_NO_ROOM", message, "make room, or name a folder on another disk")
 
 
-def _name(at: int) -> str:
+def _name(at: int, *, scheduled: bool) -> str:
     moment = datetime.fromtimestamp(at // 1000, UTC).replace(microsecond=at % 1000 * 1000)
-    return f"penstock-{moment.strftime(_MOMENT)[:-3]}Z.db"
+    return f"penstock-{moment.strftime(_MOMENT)[:-3]}Z{_SCHEDULED if scheduled else ''}.db"
 
 
 def _time_in(name: str) -> int | None:
@@ -122,4 +148,10 @@ def _time_in(name: str) -> int | None:
 
 def _described(path: Path, at: int) -> BackupFile:
     found = path.lstat()
-    return BackupFile(name=path.name, at=at, size_bytes=found.st_size, modified_ns=found.st_mtime_ns)
+    return BackupFile(
+        name=path.name,
+        at=at,
+        size_bytes=found.st_size,
+        scheduled=path.stem.endswith(_SCHEDULED),
+        modified_ns=found.st_mtime_ns,
+    )

@@ -85,12 +85,15 @@ def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> 
     if _is_same(source, goal):
         raise Rejected("BACKUP_ONTO_ITSELF", f"{goal} is the store itself", "name another file for the backup")
     if goal.exists() and not overwrite:
-        raise Conflict("BACKUP_EXISTS", f"{goal} exists already", "name another file, or allow it to be replaced")
+        raise _backup_exists(goal)
     with _snapshot_copy(source, goal) as copy:
         version, runs = _verify(copy, source)
-        replaced = _replace(copy, goal)
-    if replaced is not None:
-        _remove(replaced)
+        if overwrite:
+            replaced = _replace(copy, goal)
+            if replaced is not None:
+                _remove(replaced)
+        else:
+            _move_to_free_name(copy, goal)
     return BackupResult(path=str(goal), size_bytes=goal.stat().st_size, runs=runs, format_version=version)
 
 
@@ -341,6 +344,29 @@ def _replace(copy: Path, goal: Path, *, permissions_of: Path | None = None) -> P
     os.replace(copy, goal)
     _sync_folder(goal.parent)
     return kept_as
+
+
+def _move_to_free_name(copy: Path, goal: Path) -> None:
+    """Move a copy to a name that is free, or refuse: another process may have taken the name meanwhile."""
+    # A log without its file: SQLite would take it for the log of the new file.
+    if any(Path(f"{goal}{suffix}").exists() for suffix in _COMPANIONS):
+        _set_aside(goal)
+    try:
+        os.link(copy, goal)
+    except FileExistsError:
+        raise _backup_exists(goal) from None
+    except OSError:
+        # The file system has no links. The name is taken with an empty file, which the copy replaces at once.
+        try:
+            goal.touch(mode=0o600, exist_ok=False)
+        except FileExistsError:
+            raise _backup_exists(goal) from None
+        os.replace(copy, goal)
+    _sync_folder(goal.parent)
+
+
+def _backup_exists(goal: Path) -> Conflict:
+    return Conflict("BACKUP_EXISTS", f"{goal} exists already", "name another file, or allow it to be replaced")
 
 
 def _set_aside(path: Path) -> Path:

@@ -98,6 +98,30 @@ async def test_a_second_backup_is_refused_while_one_is_being_made(store: Path, f
         await backups.create(AT + 2)
 
 
+async def test_a_file_that_takes_the_name_while_the_copy_is_made_stays_as_it_is(store: Path, folder: Path) -> None:
+    async with asyncio.timeout(SECONDS_MAX):
+        with held(store, "PRAGMA locking_mode = EXCLUSIVE"):
+            making = asyncio.create_task(SqliteBackupFolder(store, folder).create(AT))
+            await until(lambda: any(name.startswith(".penstock-") for name in os.listdir(folder)))
+            (folder / NAME).write_bytes(b"of another server")
+        await refused(making, "BACKUP_EXISTS")
+    assert os.listdir(folder) == [NAME]
+    assert (folder / NAME).read_bytes() == b"of another server"
+
+
+async def test_scheduled_backups_are_counted_apart_and_a_changed_file_is_not_removed(store: Path, folder: Path) -> None:
+    for number in range(limits.BACKUPS_MAX):
+        (folder / f"penstock-2025-11-18T03-36-12.{number:03}Z.db").write_bytes(b"")
+    backups = SqliteBackupFolder(store, folder)
+    made = [(await backups.create(AT + number, scheduled=True)).file for number in range(2)]
+    assert [file.scheduled for file in made] == [True, True]
+    with (folder / made[0].name).open("ab") as file:
+        file.write(b"x")
+    assert await backups.remove(tuple(made)) == (made[1].name,)
+    assert (folder / made[0].name).exists()
+    assert not (folder / made[1].name).exists()
+
+
 async def test_a_folder_that_is_full_or_missing_takes_no_backup_and_nothing_is_deleted(
     store: Path, folder: Path
 ) -> None:
