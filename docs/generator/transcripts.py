@@ -19,7 +19,6 @@ __all__ = ["TRANSCRIPT_PAGES", "files_of", "refreshed"]
 ROOT = Path(__file__).parents[2]
 # Pages with transcripts, by their path from the root.
 TRANSCRIPT_PAGES = (
-    "README.md",
     "docs/guides/agents.md",
     "docs/guides/apis.md",
     "docs/guides/audit.md",
@@ -34,6 +33,7 @@ TRANSCRIPT_PAGES = (
     "docs/guides/writing-workflows.md",
     "docs/tutorials/code-review.md",
     "docs/tutorials/daily-report.md",
+    "docs/tutorials/tour.md",
 )
 
 _TRANSCRIPT = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

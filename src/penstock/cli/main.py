@@ -101,7 +101,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "init": LazyCommand(
         "penstock.cli.project.init",
         "init_command",
-        "Make a project: a workflow that runs, its Python step, its tests, and settings.",
+        "Create a project: a workflow that runs, its Python step, its tests, and settings.",
         _SERVER,
     ),
     "dev": LazyCommand(

@@ -120,7 +120,7 @@ def test_a_detached_run_is_started_and_left_to_a_worker(shop: Shop) -> None:
     assert finished.returncode == 3
     assert "run r1 is started" in finished.stdout
     assert "penstock runs watch r1 --db penstock.db" in finished.stdout
-    assert "nobody performs it yet; start  penstock worker --db penstock.db" in finished.stdout
+    assert "no worker is running; start  penstock worker --db penstock.db" in finished.stdout
     assert shop.json("runs", "show", "r1")["status"] == "waiting_activity"
 
 

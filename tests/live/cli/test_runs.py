@@ -27,7 +27,10 @@ ROW_KEYS = HANDLE_KEYS - {"url", "stream_url"} | {"created_at", "updated_at", "p
 RECORD_KEYS = {"seq", "kind", "name", "at", "payload"}
 ONCE = GATED.replace('gate: "${ .input.gate }"}}', 'gate: "${ .input.gate }"}, effects: at_most_once}')
 ME = f"os:{pwd.getpwuid(os.getuid()).pw_name}"
-NOBODY = "note: nobody performs the work in penstock.db now; start  penstock worker --db penstock.db"
+NO_WORKER = (
+    "No worker is running for penstock.db. To continue this run here:\n"
+    "  penstock runs watch r1 --perform --db penstock.db"
+)
 
 
 def waiting(shop: Shop, run_id: str = "r1", *more: str) -> None:
@@ -165,7 +168,7 @@ def test_an_answer_goes_on_when_somebody_performs_and_says_so_when_nobody_does(s
     waiting(shop)
     answered = shop.run("runs", "answer", "r1", "approve=true", "times=2", "--by", "ada")
     assert (answered.returncode, answered.stdout) == (0, "approved ask; the run is now waiting_activity\n")
-    assert answered.stderr.strip() == NOBODY
+    assert answered.stderr.strip() == NO_WORKER
     again = shop.json("runs", "answer", "r1", "approve=true", code=6)["error"]
     assert (again["code"], again["details"]["answered_by"]) == ("ALREADY_ANSWERED", ME)
     assert '"said": "Hello you"' in finish(shop, "r1")

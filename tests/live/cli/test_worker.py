@@ -30,7 +30,7 @@ def test_a_worker_performs_detached_runs_and_logs_what_happens(shop: Shop) -> No
         # A run that is started later is found, too.
         given = ("--input", '{"name": "y"}', "--run-id", "r2", "--detach")
         detached = shop.run("run", "greet.yaml", *given)
-        assert "nobody performs it yet" not in detached.stdout
+        assert "no worker is running" not in detached.stdout
         read_until(worker, "info run_completed run_id=r2 workflow=greet")
         worker.send_signal(signal.SIGINT)
         output, _ = worker.communicate(timeout=SECONDS_MAX)

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
+from penstock.cli.project.init import create_project
 from tests.live.cli.processes import Shop
 from tests.live.cli.test_terminal import at_terminal
 from tests.live.mcp.workflows import ALL
@@ -121,6 +122,31 @@ def test_a_file_is_served_through_a_pipe(tmp_path: Path) -> None:
         (tmp_path / f"{document['name']}.json").write_text(json.dumps(document), encoding="utf-8")
     local = Place(tmp_path, ("--db", "penstock.db", "--workflows", "."), {"HOME": str(tmp_path)})
     assert local.run("mcp", "call", "greet", "name=Ada") == '{"text":"Hello, Ada"}\n'
+
+
+@pytest.mark.parametrize(("decision", "printed"), [("approve", '"refunded":180.0'), ("decline", '"refunded":0')])
+def test_an_approval_of_a_project_is_asked_at_the_terminal(tmp_path: Path, decision: str, printed: str) -> None:
+    create_project(tmp_path, force=False)
+    call = ("mcp", "call", "refund_order", "order_id=A-7", "amount=180")
+    with at_terminal(LiveShop(tmp_path), *call) as terminal:
+        terminal.expect("[approve/decline]: ")
+        terminal.type(f"{decision}\n")
+        terminal.expect("(may be left out): ")
+        terminal.type("\n")
+        terminal.expect(printed)
+        assert terminal.end() == 0
+
+
+def test_an_approval_that_nobody_gives_at_the_terminal_can_be_given_elsewhere(tmp_path: Path) -> None:
+    create_project(tmp_path, force=False)
+    shop = LiveShop(tmp_path)
+    call = ("mcp", "call", "refund_order", "order_id=A-7", "amount=180")
+    with at_terminal(shop, *call) as terminal:
+        run_id = "r_" + terminal.expect("[approve/decline]: ").partition("task r_")[2].split()[0]
+        answered = shop.run("runs", "answer", run_id, "approve=true")
+        assert answered.returncode == 0, answered.stderr
+        terminal.expect('"refunded":180.0')
+        assert terminal.end() == 0
 
 
 def statuses(report: Any) -> dict[str, str]:

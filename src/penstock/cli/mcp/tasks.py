@@ -6,9 +6,9 @@ Above it: `penstock mcp call`. Below it: the SDK's client, which passes on what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import mcp_types as types
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
@@ -21,6 +21,7 @@ from penstock.base.json import JsonObject
 __all__ = ["TASKS_EXTENSION", "TaskCancelled", "TaskFollower", "TaskState", "TaskWaits", "task_state"]
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+_T = TypeVar("_T")
 _POLL_MS = 1_000
 _POLL_MS_MIN = 50
 _AGAIN_SECONDS = (0.1, 0.5, 1.0, 2.0)
@@ -103,13 +104,24 @@ class TaskCancelled(Exception):
 
 
 class TaskFollower(ClientExtension):
-    """Follows tasks. `watch` is called with every change; `asks` says whether a person can be asked."""
+    """Follows tasks. `watch` is called with every change; `asks` says whether a person can be asked.
+
+    `ask_directly` asks the person for what no client of MCP may answer, an approval above all.
+    """
 
     identifier = TASKS_EXTENSION
 
-    def __init__(self, watch: Callable[[TaskState], None], *, asks: bool) -> None:
+    def __init__(
+        self,
+        watch: Callable[[TaskState], None],
+        *,
+        asks: bool,
+        ask_directly: Callable[[TaskState], Awaitable[None]] | None = None,
+    ) -> None:
         self._watch = watch
         self._asks = asks
+        self._ask_directly = ask_directly
+        self._asked_directly: set[TaskState] = set()
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
         """The answer by which a server turns a call into a task."""
@@ -151,19 +163,14 @@ class TaskFollower(ClientExtension):
         if not self._asks:
             raise TaskWaits(state, questions)
         if not questions:
-            return set()  # somebody who is asked elsewhere may answer any moment
-        asking = asyncio.ensure_future(_ask_all(session, state, questions))
-        try:
-            while not asking.done():
-                await asyncio.wait({asking}, timeout=pause_seconds)
-                if not asking.done():
-                    now = await _read(session, state.task_id)
-                    if now.status != "input_required" or not questions.keys() <= (now.input_requests or {}).keys():
-                        return set()
-            answers = asking.result()
-        finally:
-            asking.cancel()
-            await asyncio.wait({asking})
+            # Somebody else may answer at any moment, so a refusal here is no reason to stop waiting.
+            if self._ask_directly is not None and state not in self._asked_directly:
+                self._asked_directly.add(state)
+                await _unless_answered(session, state, questions, pause_seconds, self._ask_directly(state))
+            return set()
+        answers = await _unless_answered(session, state, questions, pause_seconds, _ask_all(session, state, questions))
+        if answers is None:
+            return set()
         params = _AnswerParams(task_id=state.task_id, input_responses=answers)
         await session.send_request(_Update(params=params), types.EmptyResult)
         declined = {key for key, answer in answers.items() if answer.get("action") == "decline"}
@@ -171,6 +178,28 @@ class TaskFollower(ClientExtension):
             # Still open after "decline": the workflow has no way to refuse. Somebody else may answer.
             raise TaskWaits(state, questions)
         return set(answers)
+
+
+async def _unless_answered(
+    session: ClientSession,
+    state: TaskState,
+    questions: dict[str, Any],
+    pause_seconds: float,
+    asks: Awaitable[_T],
+) -> _T | None:
+    """Ask the person, and stop asking when somebody else has answered; None in that case."""
+    asking = asyncio.ensure_future(asks)
+    try:
+        while not asking.done():
+            await asyncio.wait({asking}, timeout=pause_seconds)
+            if not asking.done():
+                now = await _read(session, state.task_id)
+                if now.status != "input_required" or not questions.keys() <= (now.input_requests or {}).keys():
+                    return None
+        return asking.result()
+    finally:
+        asking.cancel()
+        await asyncio.wait({asking})
 
 
 async def _ask_all(session: ClientSession, state: TaskState, questions: dict[str, Any]) -> dict[str, Any]:

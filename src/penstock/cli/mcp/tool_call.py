@@ -119,7 +119,8 @@ class ToolCall:
 
     async def run(self) -> Outcome:
         """Make the call and follow it; a refusal is raised as one of our errors."""
-        follower = TaskFollower(self._watch, asks=self.asks)
+        answerable = self.asks and self.answer_options is not None
+        follower = TaskFollower(self._watch, asks=self.asks, ask_directly=self._ask_directly if answerable else None)
         options = ConnectOptions(
             era=self.era,
             ask=_ElicitationPrompter().answer if self.asks else None,
@@ -181,8 +182,19 @@ class ToolCall:
         if status != self._last_status:
             self._last_status = status
             self._say("·", status)
-        if state.waits_elsewhere and self.asks and self.answer_options is not None:
-            self._say("▸", f"answer it with {command_text('runs', 'answer', *self.answer_options, state.task_id)}")
+
+    async def _ask_directly(self, state: TaskState) -> None:
+        """Let the person at this terminal answer as themselves: no client of MCP may give an approval."""
+        words = ("runs", "answer", *(self.answer_options or ()), state.task_id)
+        answering = await asyncio.create_subprocess_exec(sys.executable, "-m", "penstock", *words)
+        try:
+            refused = await answering.wait()
+        finally:
+            if answering.returncode is None:
+                answering.terminate()
+                await answering.wait()
+        if refused:
+            self._say("▸", f"still waiting; somebody who may decide can run {command_text(*words)}")
 
     def _say(self, mark: str, text: str) -> None:
         if not self.quiet:

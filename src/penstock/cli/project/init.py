@@ -24,29 +24,29 @@ from penstock.cli.terminal.exits import JsonOption, print_json
 __all__ = ["create_project", "init_command", "project_files"]
 
 _ABOUT = {
-    "penstock.yaml": "the settings",
-    "policies/starter.cedar": "who may do what, once the settings name it",
+    "penstock.yaml": "settings",
+    "policies/starter.cedar": "a policy to start from; name it in penstock.yaml",
     "steps.py": "Python functions that workflows call",
     "workflows/refund.yaml": "a workflow with an approval, and its tests",
 }
 _NEXT = (
-    ("penstock mcp call refund_order order_id=A-7 amount=20", "call it as an assistant would"),
-    ("penstock validate", "find every mistake"),
-    ("penstock test workflows", "run the test cases"),
-    ("penstock dev", "serve it, and take up what you change"),
+    ("penstock mcp call refund_order order_id=A-7 amount=20", "call it like an assistant"),
+    ("penstock test workflows", "run its test cases"),
+    ("penstock validate", "check your changes"),
+    ("penstock dev", "serve it, reload on save"),
 )
 
 
 def init_command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to; made if it is not there.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder to create the project in.")] = Path(),
     *,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a project: a workflow that runs, its Python step, its tests, and settings.
+    """Create a project: a workflow that runs, its Python step, its tests, and settings.
 
-    Nothing is written if one of the files is there already, unless --force is given. With --json: ok, folder, files and
-    next, the commands to go on with.
+    If one of the files exists, nothing is written unless you give --force. With --json: ok, folder, files and next
+    (the commands to try).
     """
 
     async def work() -> int:
@@ -57,9 +57,9 @@ def init_command(
             commands: list[JsonValue] = [*enter, *(command for command, _ in _NEXT)]
             print_json({"ok": True, "folder": str(folder), "files": [*written], "next": commands})
             return 0
-        lines = [f"a new project in {'this folder' if here else clean(str(folder))}"]
+        lines = [f"Created a project in {'this folder' if here else clean(str(folder))}:"]
         lines += [f"  {path:<24}{_ABOUT.get(path, '')}".rstrip() for path in written]
-        lines += ["next:", *(f"  {clean(command)}" for command in enter)]
+        lines += ["Next:", *(f"  {clean(command)}" for command in enter)]
         width = max(len(command) for command, _ in _NEXT) + 3
         lines += [f"  {command:<{width}}{purpose}" for command, purpose in _NEXT]
         typer.echo("\n".join(lines))

@@ -171,7 +171,7 @@ async def _detached(follower: Follower, workspace: Workspace, *, joined: bool, i
         watch_it = command_text("runs", "watch", view.run_id, "--db", str(workspace.database))
         console.print(f"  watch it    {watch_it}")
         if idle:
-            console.print(f"  nobody performs it yet; start  {command_text('worker', *workspace.arguments())}")
+            console.print(f"  no worker is running; start  {command_text('worker', *workspace.arguments())}")
     return _exit_code(follower, Ending.ENDED if view.ended else Ending.WAITING)
 
 

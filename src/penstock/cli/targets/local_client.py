@@ -139,6 +139,6 @@ async def lacks_worker(penstock: Penstock, run_id: str) -> bool:
 async def warn_without_worker(penstock: Penstock, run_id: str, workspace: Workspace) -> None:
     """Warn when a run has work to do and no process performs it."""
     if await lacks_worker(penstock, run_id):
-        worker = command_text("worker", *workspace.arguments())
-        message = f"note: nobody performs the work in {workspace.database} now; start  {worker}"
+        here = command_text("runs", "watch", run_id, "--perform", *workspace.arguments())
+        message = f"No worker is running for {workspace.database}. To continue this run here:\n  {here}"
         console_for(sys.stderr).print(Text(message, style="yellow"))
