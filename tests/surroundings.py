@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
-from penstock.cli.server.workflows import read_workflow_files, register_workflows, valid_workflows
+from penstock.cli.server.workflow_files import workflow_files
 from penstock.operations.gate.context import HoldChoices
 from penstock.operations.gate.pipeline import Gate
 from tests.fixtures.everything_on import Neighborhood, everything_on, open_everything
@@ -61,12 +61,11 @@ async def open_server(
         guards = str(_AROUND[-1].files / "policies" / "guard.cedar")
         chosen = dataclasses.replace(chosen, policy_files=(*options.policy_files, guards))
     chosen = dataclasses.replace(chosen, graphs={**settings.declared_graphs, **options.graphs})
-    workflows = valid_workflows(read_workflow_files(settings.workflows.paths), settings)
+    chosen = dataclasses.replace(chosen, workflow_files=workflow_files(settings))
     async with (
         open_everything(settings, _AROUND[-1], **more) as penstock,
         open_application(penstock, chosen) as (app, gate),
     ):
-        await register_workflows(gate, workflows)
         yield penstock, app, gate
 
 

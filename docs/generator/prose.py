@@ -80,15 +80,17 @@ def find_in_page(path: str, text: str) -> Iterator[Finding]:
     plain = _TEMPLATE.sub(lambda found: "\n" * found[0].count("\n"), plain)
     plain = _LINK.sub("]", _CODE.sub("`code`", plain))
     yield from _find_phrases(path, plain, 1)
-    yield from _find_long_sentences(path, plain)
+    if not path.endswith(".html"):  # what looks like a sentence there is markup
+        yield from _find_long_sentences(path, plain)
 
 
 def find_in_source(path: str, text: str) -> Iterator[Finding]:
     """Findings in docstrings and in texts of several words."""
     for node in ast.walk(ast.parse(text)):
-        value = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(value, str) and len(value.split()) >= _WORDS_IN_TEXT_MIN:  # shorter ones are names and keys
-            yield from _find_phrases(path, _CODE.sub("`code`", value), node.lineno)
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if len(node.value.split()) >= _WORDS_IN_TEXT_MIN:  # shorter ones are names and keys
+            yield from _find_phrases(path, _CODE.sub("`code`", node.value), node.lineno)
 
 
 def _find_phrases(path: str, text: str, first_line: int) -> Iterator[Finding]:
