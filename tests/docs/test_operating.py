@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -14,6 +15,7 @@ from penstock.app.serving.server import ServerOptions, open_application
 from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.base import limits
+from penstock.cli.server.workflow_files import workflow_files
 from penstock.operations.catalogue.reasons import REASONS
 from penstock.rest.prometheus import PrometheusRenderer
 from tests.promtool import promtool
@@ -40,9 +42,11 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
 
     async def look() -> Metrics:
         folder = tmp_path_factory.mktemp("operating")
+        named = {"paths": [str(ROOT / "examples" / "refund-with-approval.yaml")]}
+        files = workflow_files(msgspec.convert({"workflows": named}, Settings))
         async with (
             Penstock.open(folder / "penstock.db") as penstock,
-            open_application(penstock, ServerOptions()) as (_, gate),
+            open_application(penstock, ServerOptions(workflow_files=files)) as (_, gate),
         ):
             gate.services.information["started_ms"] = 400
             telemetry = gate.services.telemetry

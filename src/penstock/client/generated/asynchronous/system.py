@@ -17,17 +17,19 @@ class AsyncSystem:
     async def health(self) -> Health:
         """Ask whether the server is well.
 
-        Looks at the store, at runs that do not move although there is work to do for them, at scheduled backups,
-        and at the operator's files: policies, graphs and workflows that could not be read. Tenants other than the
-        default one see only what decides whether the server takes work. Probes of load balancers use /healthz and
-        /readyz, which need no key.
+        Looks at the store, at runs that do not move although there is work to do for them, at executors that cannot
+        be made, at scheduled backups, and at the operator's files: policies, graphs and workflows that cannot be
+        used as they are, and files that other users of the machine can change. Tenants other than the default one
+        see only what decides whether the server takes work. Probes of load balancers use /healthz and /readyz,
+        which need no key.
         """
         return await self._caller.invoke("system.health", {}, Health)
 
     async def info(self) -> Information:
         """Ask what the server is and who you are.
 
-        Version, configured executors, and the tenant and scopes of the key that asks.
+        Version, configured executors, the tenant and scopes of the key that asks, and which rules the operator has
+        chosen: the preset of held calls, and whether whoever made a key may approve for it.
         """
         return await self._caller.invoke("system.info", {}, Information)
 

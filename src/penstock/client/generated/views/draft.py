@@ -43,6 +43,7 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     made_by_node: str | None = None
     requester_name: str = ""
     acting_for: list[str] = msgspec.field(default_factory=list)
+    acting_for_names: list[str] = msgspec.field(default_factory=list)
     surface: str = ""
     decidable: bool = False
     why_not: str | None = None

@@ -156,6 +156,7 @@ class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
     parent_id: str | None
     labels: dict[str, str]
     started_by: str | None = None
+    started_by_name: str = ""
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
