@@ -19,7 +19,7 @@ from penstock.base.errors import PenstockError
 from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
 from penstock.definitions.durations import format_instant
-from penstock.operations.system.health import is_ready
+from penstock.operations.system.health import RUNS_CHECK, is_ready
 from penstock.runtime.system import SystemClock
 
 __all__ = ["clock_checks", "disk_checks", "port_checks"]
@@ -61,7 +61,9 @@ def _server_check(host: str, port: int) -> Check:
         return Check(name="server", status="ok", message=f"{', '.join(sorted(checks))}: ok")
     if not is_ready(checks):
         return Check(name="server", status="fail", message=", ".join(troubles), hint="look at its log")
-    hint = "look for RUN_ABANDONED in its log, which names the runs; a restart goes on with them"
+    hint = "look at its log, or at `penstock system health`, which names the files"
+    if checks.get(RUNS_CHECK, "ok") != "ok":
+        hint = "look for RUN_ABANDONED in its log, which names the runs; a restart goes on with them"
     return Check(name="server", status="warn", message=", ".join(troubles), hint=hint)
 
 
