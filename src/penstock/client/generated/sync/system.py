@@ -18,9 +18,9 @@ class System:
         """Ask whether the server is well.
 
         Looks at the store, at runs that do not move although there is work to do for them, and at the operator's
-        files: policies, graphs and workflows that could not be read. Tenants other than the default one see only
-        what decides whether the server takes work. Probes of load balancers use /healthz and /readyz, which need no
-        key.
+        files: policies, graphs and workflows that cannot be used as they are, and files that other users of the
+        machine can change. Tenants other than the default one see only what decides whether the server takes work.
+        Probes of load balancers use /healthz and /readyz, which need no key.
         """
         return self._caller.invoke("system.health", {}, Health)
 
