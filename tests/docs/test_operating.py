@@ -1,12 +1,12 @@
 """What is offered to operators fits the server: metrics and labels that exist, settings and reasons that are real."""
 
 import asyncio
+import configparser
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 
@@ -15,7 +15,6 @@ from penstock.app.serving.server import ServerOptions, open_application
 from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import Settings, settings_outline
 from penstock.base import limits
-from penstock.cli.server.workflow_files import workflow_files
 from penstock.operations.catalogue.reasons import REASONS
 from penstock.rest.prometheus import PrometheusRenderer
 from tests.promtool import promtool
@@ -42,11 +41,9 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
 
     async def look() -> Metrics:
         folder = tmp_path_factory.mktemp("operating")
-        named = {"paths": [str(ROOT / "examples" / "refund-with-approval.yaml")]}
-        files = workflow_files(msgspec.convert({"workflows": named}, Settings))
         async with (
             Penstock.open(folder / "penstock.db") as penstock,
-            open_application(penstock, ServerOptions(workflow_files=files)) as (_, gate),
+            open_application(penstock, ServerOptions()) as (_, gate),
         ):
             gate.services.information["started_ms"] = 400
             telemetry = gate.services.telemetry
@@ -170,3 +167,15 @@ def test_settings_that_the_guide_names_exist_with_the_defaults_it_names() -> Non
         (limits.LOOP_STALL_SECONDS * 1000, "above 100 ms"),
     ):
         assert (shown in GUIDE, f"{path:,.0f}" in shown) == (True, True), shown
+
+
+def test_the_unit_file_can_be_read() -> None:
+    unit = re.search(r"^```ini\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    assert unit is not None
+    parsed = configparser.ConfigParser(strict=True, interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]  # keys are written as they are
+    parsed.read_string(unit[1])
+    service = parsed["Service"]
+    assert service["Type"] == "notify"
+    assert "penstock serve" in service["ExecStart"]
+    assert int(service["TimeoutStopSec"]) > Settings().server.drain_seconds

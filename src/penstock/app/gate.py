@@ -256,9 +256,8 @@ class _OperatorFiles:
             if self.workflows is not None:
                 await self.watcher.add(self.workflows, self.workflows.stamps)
                 await self.workflows.register(gate)
-                gate.services.telemetry.gauges.append(quarantined_gauge(self.workflows))
             await self._look_at_access()
-            gate.services.telemetry.gauges.extend(self.watcher.gauges())
+            gate.services.telemetry.gauges.extend([*self.watcher.gauges(), quarantined_gauge(self.workflows)])
             async with self.watcher.watching():
                 yield
 

@@ -50,11 +50,11 @@ def workflow_checks(watcher: FileWatcher, files: ReadWorkflows) -> dict[str, str
     }
 
 
-def quarantined_gauge(files: ReadWorkflows) -> Gauge:
+def quarantined_gauge(files: ReadWorkflows | None) -> Gauge:
     """Return the number of files with mistakes, to be measured."""
     return Gauge(
         name="penstock_workflow_files_quarantined",
         help="Workflow files that are not in use as they are, because they have mistakes.",
         labels=(),
-        read=lambda: {(): float(len(files.quarantined))},
+        read=lambda: {(): float(0 if files is None else len(files.quarantined))},
     )

@@ -325,7 +325,7 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowSettings(Struct, frozen=True, kw_only=True):
-    """Which documents are made known at the start."""
+    """Which documents are made known, at the start and when they change."""
 
     paths: Annotated[
         tuple[str, ...], Field("Files, folders, and patterns such as `flows/**/*.yaml`.", "--workflows", format=PATH)

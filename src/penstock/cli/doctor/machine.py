@@ -61,7 +61,7 @@ def _server_check(host: str, port: int) -> Check:
         return Check(name="server", status="ok", message=f"{', '.join(sorted(checks))}: ok")
     if not is_ready(checks):
         return Check(name="server", status="fail", message=", ".join(troubles), hint="look at its log")
-    hint = "look at its log, or at system.health with a key"
+    hint = "look at its log, or at `penstock system health`, which names the files"
     if checks.get(RUNS_CHECK, "ok") != "ok":
         hint = "look for RUN_ABANDONED in its log, which names the runs; a restart goes on with them"
     return Check(name="server", status="warn", message=", ".join(troubles), hint=hint)
