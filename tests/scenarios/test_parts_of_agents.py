@@ -218,3 +218,18 @@ def test_a_node_that_a_model_sent_under_open_is_not_repeated_later(tmp_path: Pat
             assert "nobody has accepted" in str(refused.hint)
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
+
+
+def test_triggers_of_a_definition_that_is_sent_along_begin_at_once_also_after_it_was_deleted(tmp_path: Path) -> None:
+    clock = {**PLAIN, "triggers": [{"id": "tick", "schedule": {"cron": "0 3 * * *"}}]}
+
+    async def test(office: Office) -> None:
+        await office.hire("boss", "person", "*")
+        for _ in range(2):
+            await office.call("boss", "control.workflow_start", definition=clock)
+            (row,) = await office.penstock.store.schedules()
+            assert row.schedule_id == "tick"
+            await office.call("boss", "workflow.delete", workflow_id="plain")
+            assert await office.penstock.store.schedules() == ()
+
+    in_office(tmp_path, test)

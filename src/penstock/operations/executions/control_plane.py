@@ -84,6 +84,8 @@ _REJECTED = frozenset(
 # Functions that change a run and then follow it until it comes to rest.
 _FOLLOWED = frozenset({"workflow_resume", "workflow_submit_activity", "workflow_signal", "workflow_cancel"})
 _RUNS = ("EXECUTION_NOT_FOUND", "VALIDATION_ERROR")
+_BEFORE = "version_before"
+"""The member of `found_out` with the hash of the version that a definition replaces."""
 
 Definition = Annotated[Any, Meta(description="The workflow document; where a run exists, the one it was started with.")]
 ExecutionName = Annotated[Any, Meta(description="The run, as text.", examples=["order-1042"])]
@@ -270,8 +272,9 @@ async def _follow_stored(context: Context, workflow: Workflow) -> Mapping[str, s
     A version that a model sent takes effect in its own run alone.
     """
     services, tenant = context.services, context.tenant
-    services.definitions_changed(tenant)
-    await services.scheduler.follow(workflow.name, tenant=tenant)
+    if context.found_out.get(_BEFORE) != workflow.hash:
+        services.definitions_changed(tenant)
+        await services.scheduler.follow(workflow.name, tenant=tenant)
     row = await services.store.definition(workflow.hash, tenant=tenant)
     return {**BY_AGENT, SENT_LABEL: workflow.hash} if row is not None and _is_sent(row) else {}
 
@@ -282,7 +285,9 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
     The stored workflow of its name must permit it, too, and if it was deleted, its last version.
     """
     services = context.services
-    stored = await protecting_version(services, context.tenant, workflow.name)
+    newest = await services.store.definition_named(workflow.name, tenant=context.tenant)
+    context.found_out[_BEFORE] = None if newest is None else newest.hash
+    stored = newest or await protecting_version(services, context.tenant, workflow.name)
     if stored is not None and stored.hash != workflow.hash and not _is_sent(stored) and _runs_as_sent(context):
         message = f"another version of {workflow.name} is stored, which a definition from a model does not replace"
         return Refused("NAME_TAKEN", message, hint="send the definition under another name, or store it first")
