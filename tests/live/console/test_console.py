@@ -67,9 +67,12 @@ def test_a_question_is_answered_and_a_wrong_answer_is_told_and_kept(server: Live
     assert "completed" in heading(browser)
 
 
-@pytest.mark.parametrize(("button", "status"), [("approve", "executed"), ("reject", "rejected")])
+@pytest.mark.parametrize(
+    ("button", "status", "words"),
+    [("approve", "executed", "approved by owner · executed"), ("reject", "rejected", "declined by owner")],
+)
 def test_a_call_that_waits_is_decided_with_the_digest_that_was_shown(
-    server: LiveServer, browser: Browser, button: str, status: str
+    server: LiveServer, browser: Browser, button: str, status: str, words: str
 ) -> None:
     draft_id = held(server)
     browser.open(f"{server.url}/console/approvals")
@@ -81,7 +84,7 @@ def test_a_call_that_waits_is_decided_with_the_digest_that_was_shown(
     browser.type_into("#note", "looked at it")
     browser.press(f"button[value={button}]")
     assert server.call("GET", f"drafts/{draft_id}")["status"] == status
-    assert status in heading(browser)
+    assert heading(browser).endswith(words)
 
 
 def test_runs_are_found_by_id_and_by_filters_and_paged_by_address(server: LiveServer, browser: Browser) -> None:

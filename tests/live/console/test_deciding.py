@@ -186,7 +186,7 @@ def test_the_lists_have_names_and_decided_questions(server: LiveServer, ana: str
     assert "declined · run completed Pay 7001? pay_invoice Ana Lima" in decided
     for path in ("/console/approvals?status=open", "/console"):
         shown = words(server, path, bo)
-        assert "Pay 7002? run started" in shown, path
+        assert "Pay 7002? run r_" in shown, path
         row = shown.partition("Pay 7002?")[2][:200]
         assert "key:" not in row, path
     assert f"/console/runs/{waiting}" in get(server, "/console", ana).body.decode()
