@@ -388,7 +388,8 @@ class AsyncExecutions:
 
         For activities that are done outside of the server (`waiting_for.activities` of execution.status lists
         them), and for those whose outcome is in doubt. A result that does not fit the node's schema counts as a
-        failed attempt.
+        failed attempt. What a model or agent used counts for the limits of the run and of all runs above it; beyond
+        them, the activity fails.
         """
         return await self._caller.invoke(
             "execution.submit_activity",

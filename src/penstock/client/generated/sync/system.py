@@ -17,10 +17,10 @@ class System:
     def health(self) -> Health:
         """Ask whether the server is well.
 
-        Looks at the store, at runs that do not move although there is work to do for them, and at the operator's
-        files: policies, graphs and workflows that could not be read. Tenants other than the default one see only
-        what decides whether the server takes work. Probes of load balancers use /healthz and /readyz, which need no
-        key.
+        Looks at the store, at runs that do not move although there is work to do for them, at executors that cannot
+        be made, and at the operator's files: policies, graphs and workflows that could not be read. Tenants other
+        than the default one see only what decides whether the server takes work. Probes of load balancers use
+        /healthz and /readyz, which need no key.
         """
         return self._caller.invoke("system.health", {}, Health)
 
