@@ -612,3 +612,40 @@ def test_what_was_answered_before_a_crash_counts_once(tmp_path: Path) -> None:
         assert ended_run["usage"]["requests"] == 6
 
     asyncio.run(test())
+
+
+def test_an_agent_that_a_program_outside_asks_counts_as_a_turn(tmp_path: Path) -> None:
+    delegating: JsonObject = {
+        "penstock": "v1",
+        "name": "lent",
+        "nodes": [
+            {"id": "ask", "type": "agent_delegate", "agent_id": "partner", "input": {"prompt": "Do it."}},
+            {"id": "done", "type": "end", "output": "${ .ask }"},
+        ],
+    }
+
+    async def test(office: Office) -> None:
+        for document in (delegating, BORROWING):
+            await office.call(office.owner, "workflow.create", document=document)
+        begun = await office.call(
+            office.owner, "workflow.execute", workflow_id="borrowing", input={}, mode="host_mediated"
+        )
+
+        async def find_child() -> Any:
+            listed = await office.call(office.owner, "execution.list", parent_id=begun["execution_id"])
+            return listed["items"][0]["execution_id"] if listed["items"] else None
+
+        child = await until_found(find_child)
+        await office.call(
+            office.owner,
+            "execution.submit_activity",
+            execution_id=child,
+            node_id="ask",
+            ok=True,
+            result={"text": "Done."},
+        )
+        ended_run = await waiting_for(office, begun["execution_id"], "completed")
+        assert (ended_run["usage"]["requests"], ended_run["usage"]["cost"]) == (1, None)
+        assert ended_run["usage"]["input_tokens"] > 0
+
+    in_office(tmp_path, test)

@@ -13,15 +13,16 @@ import pytest
 
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.retention import Retention, Sweeps, apply_retention
+from penstock.app.retention import Retention, RetentionStatus, Sweeps, apply_retention
 from penstock.base.clock import ManualClock
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.context import ServerParts
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.permissions.console_sessions import SessionRecord, session_row
 from penstock.runtime.ports.memory import MemoryEntry, MemoryRoom, MemorySpace
-from penstock.runtime.ports.platform import AuditEntry, AuditQuery, DeliveryRow
+from penstock.runtime.ports.platform import AuditEntry, AuditQuery, CallRecord, DeliveryRow, IdempotencyClaim
 from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
@@ -171,6 +172,60 @@ async def test_a_table_of_a_deleted_graph_that_cannot_be_emptied_holds_up_no_oth
             (left,) = connection.execute("SELECT count(*) FROM graphs WHERE deleted = 1").fetchone()
         assert left == 1
         assert "graphs" in await told(gate)
+
+
+async def test_an_answer_that_cannot_be_deleted_holds_up_no_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (_, gate, clock):
+        for number in range(5):
+            claim = IdempotencyClaim(
+                tenant="default",
+                principal="p",
+                operation="x.y",
+                key=f"k{number}",
+                digest="d",
+                now=NOW,
+                in_flight_until=NOW + 1,
+                keep_until=NOW + 1,
+            )
+            await gate.services.platform.record_call(CallRecord(claim=claim, answer={"value": number}))
+        keep(tmp_path, "calls", "OLD.key = 'k2'")
+        clock.advance(3 * DAY)
+        await Sweeps(gate, Retention()).sweep_all()
+        with closing(sqlite3.connect(tmp_path / "penstock.db")) as connection:
+            assert connection.execute("SELECT key FROM calls").fetchall() == [("k2",)]
+        assert "answers" in await told(gate)
+
+
+async def test_a_count_of_usage_that_cannot_be_deleted_holds_up_no_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (_, gate, _):
+        with closing(sqlite3.connect(tmp_path / "penstock.db")) as connection, connection:
+            columns = [row[1] for row in connection.execute("PRAGMA table_info(usage_counts)")]
+            for day in (1, 2, 3):
+                values = {"tenant": "default", "day": day}
+                given = [values.get(name, 0) for name in columns]
+                connection.execute(f"INSERT INTO usage_counts VALUES ({','.join('?' * len(columns))})", given)
+        keep(tmp_path, "usage_counts", "OLD.day = 2")
+        await Sweeps(gate, Retention()).sweep_all()
+        with closing(sqlite3.connect(tmp_path / "penstock.db")) as connection:
+            assert connection.execute("SELECT day FROM usage_counts WHERE day < 10").fetchall() == [(2,)]
+        assert "usage" in await told(gate)
+
+
+async def test_a_session_of_the_console_that_cannot_be_deleted_holds_up_no_other(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (_, gate, clock):
+        owner = local_owner()
+        for number in range(3):
+            record = SessionRecord(principal=owner.id, name="owner", began_ms=NOW, used_ms=NOW)
+            row = session_row(owner.tenant, f"s{number}", record, owner.id)
+            await gate.services.platform.put_resource(row, expected_etag=None)
+        keep(tmp_path, "resources", "OLD.resource_id = 's0'")
+        clock.advance(90 * DAY)
+        status = RetentionStatus()
+        await Sweeps(gate, Retention(), status).sweep_all()
+        with closing(sqlite3.connect(tmp_path / "penstock.db")) as connection:
+            found = connection.execute("SELECT resource_id FROM resources WHERE resource_id LIKE 's_'").fetchall()
+        assert found == [("s0",)]
+        assert "sessions cannot be deleted" in status.health()
 
 
 async def test_more_runs_than_end_in_a_minute_are_deleted_in_one_round(tmp_path: Path) -> None:

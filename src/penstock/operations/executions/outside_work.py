@@ -26,8 +26,6 @@ from penstock.runtime.spending import Spent
 
 __all__ = ["OutsideWork", "Submitted", "take_outside_work"]
 
-_ASKING = (NodeType.LLM_CALL, NodeType.AGENT_DELEGATE)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
@@ -74,7 +72,7 @@ async def take_outside_work(context: Context, run_id: str, submitted: Submitted)
         if item.node_id == submitted.node_id and submitted.visit in (None, item.visit)
     )
     activity = next(waiting, None)
-    if activity is None or activity.node_type not in _ASKING:
+    if activity is None or (activity.node_type != NodeType.LLM_CALL and activity.delegate is None):
         return None
     spent = _spent(activity, submitted)
     if spent is None:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
-from penstock.base.errors import Denied, NotFound
+from penstock.base.errors import Denied, NotFound, PenstockError
 from penstock.base.json import JsonObject
 from penstock.base.scopes import scope_allows
 from penstock.operations.catalogue.capability import Capability, Reply, Route
@@ -300,8 +300,9 @@ async def console_session_close(context: Context, given: CloseSession) -> Delete
 
 @operation(FORGET_SESSIONS, route=None, scopes=("key:write",), destructive=True)
 async def console_session_forget(context: Context, given: ForgetSessions) -> ForgottenSessions:
-    """Delete sessions of the console that are over."""
+    """Delete sessions of the console that are over. One that cannot be deleted holds up no other."""
     platform, now, count = context.services.platform, context.now_ms(), 0
+    failed: PenstockError | None = None
     records = SessionRecords(platform)
     context.call.about(None, count=len(given.session_ids))
     for session_id in given.session_ids:
@@ -309,10 +310,16 @@ async def console_session_forget(context: Context, given: ForgetSessions) -> For
         kept = None if row is None else await records.kept(row)
         if row is None or (kept is not None and not kept.has_ended(now)):
             continue
-        outcome = await platform.delete_resource(
-            context.tenant, SESSION_KIND, session_id, expected_etag=row.etag, call=context.call
-        )
-        count += not isinstance(outcome, ResourceChanged)
+        try:
+            outcome = await platform.delete_resource(
+                context.tenant, SESSION_KIND, session_id, expected_etag=row.etag, call=context.call
+            )
+        except PenstockError as error:
+            failed = error
+        else:
+            count += not isinstance(outcome, ResourceChanged)
+    if failed is not None:
+        raise failed
     return ForgottenSessions(count=count)
 
 

@@ -13,12 +13,27 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from penstock.base import limits
 from penstock.runtime.stores.sqlite.errors import concerns_row
 
-__all__ = ["SetAside", "undone_if_it_fails"]
+__all__ = ["ExpiredRows", "SetAside", "undone_if_it_fails"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiredRows:
+    """Rows of a table that are past their time, as SQL."""
+
+    table: str
+    key: str
+    """The columns that identify a row."""
+    condition: str
+    parameters: tuple[int, ...]
+    order: str = ""
+    """Which of them are first, and how many."""
+    order_parameters: tuple[int, ...] = ()
 
 
 class SetAside:
@@ -62,6 +77,28 @@ class SetAside:
             if not concerns_row(error):
                 raise
         return sum(self.attempt(connection, kind, name, partial(delete, name)) for name in listed)
+
+    def delete_expired(self, connection: sqlite3.Connection, kind: str, expired: ExpiredRows) -> int:
+        """Delete rows with one statement, and return how many; if that fails, each alone, as `delete_each` does."""
+        table, key, condition = expired.table, expired.key, expired.condition
+        chosen = (
+            f"FROM {table} WHERE {condition} AND json_array({key}) NOT IN (SELECT value FROM json_each(?))"
+            f" {expired.order}"
+        )
+        given = (*expired.parameters, self.names(kind), *expired.order_parameters)
+        try:
+            with undone_if_it_fails(connection):
+                return connection.execute(
+                    f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} {chosen})", given
+                ).rowcount
+        except Exception as error:
+            if not concerns_row(error):
+                raise
+        found = [name for (name,) in connection.execute(f"SELECT json_array({key}) {chosen}", given)]
+        one = f"DELETE FROM {table} WHERE {condition} AND json_array({key}) = ?"
+        return self.delete_each(
+            connection, kind, found, lambda name: connection.execute(one, (*expired.parameters, name)).rowcount
+        )
 
     def attempt(self, connection: sqlite3.Connection, kind: str, name: str, delete: Callable[[], int]) -> int:
         """Delete one thing in the current transaction, and return how much; set it aside if that fails."""

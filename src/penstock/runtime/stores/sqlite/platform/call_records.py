@@ -31,6 +31,7 @@ from penstock.runtime.stores.sqlite.checksums import row_checksum
 from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 from penstock.runtime.stores.sqlite.group_commit import GroupCommitWriter
 from penstock.runtime.stores.sqlite.platform.audit.records import append_audit
+from penstock.runtime.stores.sqlite.set_aside import ExpiredRows, SetAside
 
 __all__ = ["change", "forget_calls", "keep_calls", "record_call", "release_call", "stored_call"]
 
@@ -51,10 +52,8 @@ _COMPLETE_CALL = f"{_INSERT_CALL} WHERE {_SAME} RETURNING 1"
 _READ_CALL = f"SELECT digest, until, answer FROM calls WHERE {_NAMED}"
 _RELEASE_CALL = f"DELETE FROM calls WHERE {_NAMED} AND {_OWN}"
 # A claim without an answer says that a process died during the call.
-_FORGET_CALLS = (
-    "DELETE FROM calls WHERE rowid IN (SELECT rowid FROM calls"
-    " WHERE until < ? AND (answer IS NOT NULL OR until < ?) ORDER BY until LIMIT ?)"
-)
+_EXPIRED = "until < ? AND (answer IS NOT NULL OR until < ?)"
+_KIND = "answers"
 
 _ANSWER = msgspec.json.Decoder(dict[str, Any])
 
@@ -144,9 +143,17 @@ def release_call(connection: sqlite3.Connection, claim: IdempotencyClaim) -> Non
     connection.execute(_RELEASE_CALL, {**_names_of(claim), "own": claim.in_flight_until})
 
 
-def forget_calls(connection: sqlite3.Connection, *, now: int, limit: int) -> int:
+def forget_calls(connection: sqlite3.Connection, set_aside: SetAside, *, now: int, limit: int) -> int:
     """Drop expired calls; those without an answer later."""
-    return connection.execute(_FORGET_CALLS, (now, now - limits.IDEMPOTENCY_UNANSWERED_MS, limit)).rowcount
+    expired = ExpiredRows(
+        table="calls",
+        key="rowid",
+        condition=_EXPIRED,
+        parameters=(now, now - limits.IDEMPOTENCY_UNANSWERED_MS),
+        order="ORDER BY until LIMIT ?",
+        order_parameters=(limit,),
+    )
+    return set_aside.delete_expired(connection, _KIND, expired)
 
 
 def _names_of(claim: IdempotencyClaim) -> JsonObject:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 
 from penstock.base.limits import POLICY_HISTORY_WINDOW_MS_MAX
 from penstock.runtime.ports.usage import PolicyTotal, PolicyUse, TakenUses
+from penstock.runtime.stores.sqlite.set_aside import ExpiredRows, SetAside
 
 __all__ = ["forget_uses", "release_uses", "take_uses"]
 
@@ -48,6 +49,8 @@ def release_uses(connection: sqlite3.Connection, ids: Collection[int]) -> None:
     connection.executemany("DELETE FROM policy_uses WHERE id = ?", [(number,) for number in ids])
 
 
-def forget_uses(connection: sqlite3.Connection, now: int) -> None:
+def forget_uses(connection: sqlite3.Connection, set_aside: SetAside, now: int) -> None:
     """Delete calls that are before every window."""
-    connection.execute("DELETE FROM policy_uses WHERE at < ?", (now - POLICY_HISTORY_WINDOW_MS_MAX,))
+    before = now - POLICY_HISTORY_WINDOW_MS_MAX
+    old = ExpiredRows(table="policy_uses", key="rowid", condition="at < ?", parameters=(before,))
+    set_aside.delete_expired(connection, "counted calls", old)

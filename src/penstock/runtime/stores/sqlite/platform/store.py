@@ -126,7 +126,8 @@ class SqlitePlatformStore:
     async def forget_calls(self, *, now: int, limit: int) -> int:
         """Drop expired calls."""
         return await self._database.writer.submit(
-            lambda connection: call_records.forget_calls(connection, now=now, limit=limit), is_long=True
+            lambda connection: call_records.forget_calls(connection, self._database.set_aside, now=now, limit=limit),
+            is_long=True,
         )
 
     # --- audit -----------------------------------------------------------------------------------
@@ -317,7 +318,9 @@ class SqlitePlatformStore:
     async def forget_usage(self, *, before_day: int, now: int) -> int:
         """Delete the counts of days before a day, and buckets that are full again."""
         return await self._database.writer.submit(
-            lambda connection: usage_rows.forget_usage(connection, before_day=before_day, now=now)
+            lambda connection: usage_rows.forget_usage(
+                connection, self._database.set_aside, before_day=before_day, now=now
+            )
         )
 
     async def storage_bytes(self, tenant: str) -> int:

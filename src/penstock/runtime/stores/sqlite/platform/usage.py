@@ -17,6 +17,7 @@ from penstock.governance.quotas import TENANT_SUBJECT, UsageRow, check_quota, da
 from penstock.runtime.ports.models import model_subject
 from penstock.runtime.ports.usage import BucketLevel, BucketUse, RunUsage, StartQuota
 from penstock.runtime.stores.sqlite.platform.policy_uses import forget_uses
+from penstock.runtime.stores.sqlite.set_aside import ExpiredRows, SetAside
 
 __all__ = ["add_usage", "count_start", "exchange_buckets", "forget_usage", "storage_bytes", "usage"]
 
@@ -97,11 +98,13 @@ def add_usage(connection: sqlite3.Connection, used: RunUsage) -> None:
         connection.execute(_ADD, (used.tenant, subject, day_of(used.at), 0, model.tokens, model.cost))
 
 
-def forget_usage(connection: sqlite3.Connection, *, before_day: int, now: int) -> int:
+def forget_usage(connection: sqlite3.Connection, set_aside: SetAside, *, before_day: int, now: int) -> int:
     """Delete the counts of days before a day, buckets that are full again, and calls that are before every window."""
-    forget_uses(connection, now)
-    connection.execute("DELETE FROM rate_buckets WHERE full_at < ?", (now,))
-    return connection.execute("DELETE FROM usage_counts WHERE day < ?", (before_day,)).rowcount
+    forget_uses(connection, set_aside, now)
+    full = ExpiredRows(table="rate_buckets", key="bucket", condition="full_at < ?", parameters=(now,))
+    set_aside.delete_expired(connection, "rates", full)
+    old = ExpiredRows(table="usage_counts", key="tenant, subject, day", condition="day < ?", parameters=(before_day,))
+    return set_aside.delete_expired(connection, "usage", old)
 
 
 def storage_bytes(connection: sqlite3.Connection, tenant: str) -> int:
