@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from penstock.base.errors import PenstockError
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.metrics import McpMetrics
 from penstock.mcp_surface.options import INSTRUCTIONS, McpOptions
@@ -31,6 +31,7 @@ __all__ = ["LIST_CHANGED", "LeftToSdk", "PipeOpening", "initialize_result"]
 LIST_CHANGED = msgspec.json.encode({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 _NEWEST_HANDSHAKE = "2025-11-25"
 _LIST = "tools/list"
+_SCHEMA_MEMBERS = ("$schema", "properties", "required", "type")
 
 _Id: TypeAlias = int | str
 
@@ -145,7 +146,7 @@ class PipeOpening:
             raise LeftToSdk  # an older revision, which has no icons
         self._rates.charge(caller, _LIST)
         self._listed = tool_list
-        result = tool_listing(tool_list.tools)
+        result = _sorted_listing(tool_listing(tool_list.tools))
         self._metrics.answered(_LIST, "ok", time.perf_counter() - began)
         return result
 
@@ -162,21 +163,40 @@ class PipeOpening:
 
 def initialize_result(options: McpOptions, version: str) -> JsonObject:
     """Return what the SDK's server answers to `initialize`; a test compares them."""
-    capabilities: JsonObject = {
-        "completions": {},
-        "prompts": {"listChanged": True},
-        "resources": {"listChanged": True, "subscribe": True},
-        "tools": {"listChanged": True},
-    }
-    if options.step_logs:
-        capabilities["logging"] = {}
+    logs: JsonObject = {"logging": {}} if options.step_logs else {}
     return {
-        "protocolVersion": version,
-        "capabilities": capabilities,
-        "serverInfo": {"name": "penstock", "title": "Penstock", "version": options.version},
+        "capabilities": {
+            "completions": {},
+            **logs,
+            "prompts": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "tools": {"listChanged": True},
+        },
         "instructions": INSTRUCTIONS,
+        "protocolVersion": version,
+        "serverInfo": {"name": "penstock", "title": "Penstock", "version": options.version},
     }
 
 
 def _result(message_id: _Id, result: JsonObject) -> bytes:
     return msgspec.json.encode({"jsonrpc": "2.0", "id": message_id, "result": result})
+
+
+def _sorted_listing(listing: JsonObject) -> JsonObject:
+    """Return a listing with its members in the order in which the SDK writes them."""
+    found = listing["tools"]
+    listed = found if isinstance(found, list) else []
+    tools: list[JsonValue] = [_sort_members(tool) for tool in listed if isinstance(tool, dict)]
+    return {"_meta": listing["_meta"], "tools": tools}
+
+
+def _sort_members(tool: JsonObject) -> JsonObject:
+    return {name: _sort_known(name, tool[name]) for name in sorted(tool)}
+
+
+def _sort_known(name: str, value: JsonValue) -> JsonValue:
+    """Return a member of a tool with what the protocol knows of it first, and sorted."""
+    if not isinstance(value, dict) or name not in ("annotations", "inputSchema", "outputSchema"):
+        return value
+    known = sorted(value) if name == "annotations" else [key for key in _SCHEMA_MEMBERS if key in value]
+    return {**{key: value[key] for key in known}, **value}
