@@ -23,6 +23,7 @@ from penstock.app.serving.backups import (
     keep_backups,
     with_backup_check,
 )
+from penstock.app.serving.server import ServerOptions, open_application
 from penstock.app.settings.sources import InvalidSettings, load_settings
 from penstock.app.storage import in_file
 from penstock.base import limits
@@ -274,6 +275,18 @@ async def test_a_server_makes_backups_by_itself(tmp_path: Path) -> None:
         async with keep_backups(gate, BackupChoices(every_ms=HOUR, look_seconds=0.01), status):
             await until(lambda: status.made_at == NOON)
         assert "penstock_backup_failures" in {gauge.name for gauge in gate.services.telemetry.gauges}
+
+
+async def test_a_server_with_a_schedule_has_its_health_and_makes_the_first_backup_at_its_start(tmp_path: Path) -> None:
+    (tmp_path / "backups").mkdir()
+    file = tmp_path / "penstock.yaml"
+    file.write_text("storage: {path: penstock.db, backup_folder: backups, backups: {every: 24h}}", encoding="utf-8")
+    settings = load_settings(file, environment={}).settings
+    storage = in_file(settings.storage.path, backup_folder=settings.storage.backup_folder)
+    opening = Penstock.open(settings.storage.path, storage=storage, perform=False)
+    async with opening as penstock, open_application(penstock, ServerOptions.of(settings)) as (_, gate):
+        await until(lambda: len(list((tmp_path / "backups").glob("penstock-*-scheduled.db"))) == 1)
+        assert (await gate.services.checks())["backups"] == "ok"
 
 
 @pytest.mark.parametrize(
