@@ -90,3 +90,48 @@ def test_the_verdict_is_what_the_gate_does(tmp_path: Path, preset: Preset) -> No
                     assert told["approvers"]
 
     in_office(tmp_path, test, HoldChoices(preset=preset))
+
+
+# Refusals that are about who calls; all others are about what is there, and come after the verdict.
+_OF_AUTHORITY = frozenset({"SCOPE_REQUIRED", "POLICY_DENIED"})
+_FORBIDS = """
+@id("no_bot_keys") forbid(principal is Agent, action == Action::"key.list", resource);
+@id("ask_first") @outcome("approval") @approvers("leads")
+forbid(principal is Service, action == Action::"key.create", resource);
+"""
+_NAMED: dict[str, dict[str, Any]] = {
+    "upstream.refresh": {"server": "everything-shop"},
+    "upstream.begin_sign_in": {"server": "everything-vault", "redirect_uri": "http://127.0.0.1:1/back"},
+}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_verdict_on_every_operation_is_what_the_gate_does(tmp_path: Path, preset: Preset) -> None:
+    """With the arguments of its example, and for each kind of caller."""
+
+    async def test(office: Office) -> None:
+        for name, (kind, scopes) in _KINDS.items():
+            await office.hire(name, kind, *scopes)
+        await office.call(office.owner, "policy.put", policy_id="some", text=_FORBIDS)
+        numbers = count()
+        wrong, known = [], office.gate.catalogue.all()
+        groups = [known[first : first + 80] for first in range(0, len(known), 80)]
+        for name, group in product(_KINDS, groups):
+            clerk = await office.hire(f"clerk {next(numbers)}", "person", "policy:read")  # nobody may ask too often
+            for capability in group:
+                given = capability.examples[0].arguments if capability.examples else {}
+                arguments = _NAMED.get(capability.name, given)
+                asked = {"action": capability.name, "arguments": arguments, "key": office.people[name].key_id}
+                told = await office.call(clerk, "policy.explain", surface="rest", **asked)
+                outcome = await office.outcome(name, capability.name, **arguments)
+                said = _MEANS.get(told["call"], "refused")
+                if isinstance(outcome, RefusedCall):
+                    fits = said == "refused" or outcome.error.code not in _OF_AUTHORITY
+                else:
+                    held = getattr(getattr(outcome.reply, "value", None), "held", None) is not None
+                    fits = said == ("held" if held else "made")
+                if not fits:
+                    wrong.append((name, capability.name, told["call"], getattr(outcome, "error", "answered")))
+        assert not wrong
+
+    in_office(tmp_path, test, HoldChoices(preset=preset))

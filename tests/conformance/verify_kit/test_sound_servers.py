@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +24,7 @@ from tests.conformance.verify_kit.running import checks_named
 from tests.conformance.verify_kit.servers import serving, serving_settings
 from tests.fixtures.everything_on import everything_on, neighborhood, open_everything
 from tests.thorough import IS_THOROUGH
+from tests.waiting import until
 
 _RATES = "limits: {read_per_minute: 1200, write_per_minute: 2400, admin_per_minute: 6000}\n"
 SETTINGS: dict[str, str] = {
@@ -91,18 +94,26 @@ def test_no_check_is_red_on_a_server_with_everything_on(tmp_path: Path) -> None:
     assert not red(asyncio.run(test()))
 
 
-class _Slow(httpx2.AsyncHTTPTransport):
-    """A way to the server that takes long for the first request of each kind that makes something."""
+_ENDS_AT = re.compile(rb'"(?:expiresAt|expires_at)": "([^"]+)"')
 
-    def __init__(self, seconds: float) -> None:
+
+def _is_past(instant: str) -> bool:
+    return instant < kit.moment(0)
+
+
+class _Slow(httpx2.AsyncHTTPTransport):
+    """A way to the server on which the first request of each kind takes so long that what it asks for is over."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self._seconds, self._known = seconds, set[str]()
+        self._known = set[str]()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         kind = request.url.path.rpartition("/")[2]
-        if kind in ("keys", "auto-execute") and kind not in self._known:
+        ends = _ENDS_AT.search(request.content)
+        if ends is not None and kind not in self._known:
             self._known.add(kind)
-            await asyncio.sleep(self._seconds)
+            await until(partial(_is_past, ends[1].decode()))
         return await super().handle_async_request(request)
 
 
@@ -118,7 +129,7 @@ def test_what_ends_is_seen_to_end_however_fast_the_server_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(kit, "_END_SECONDS", 0.5)
-    transport = _Slow(1.0) if way == "slow" else None
+    transport = _Slow() if way == "slow" else None
     clock = _Ahead() if way == "ahead" else None
 
     async def test() -> list[CheckResult]:

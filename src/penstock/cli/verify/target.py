@@ -1,8 +1,8 @@
 """The server under test, over HTTP: its addresses, its keys, and what it answers.
 
 An answer that is not JSON has an empty object for a body, as for every client that reads an envelope. A request that is
-told to wait (429) is repeated when the server says so, unless the check wants to see just that (`Plane.request_once`).
-Every answer is searched for the credentials of the run.
+told to wait (429, or 503 with `Retry-After`) is repeated when the server says so, unless the check wants to see just
+that (`Plane.request_once`). Every answer is searched for the credentials of the run.
 
 Above it: `kit`, `mcp`. Below it: `credentials`, httpx2.
 """
@@ -44,6 +44,7 @@ _WAIT_SECONDS_MAX = 65.0
 _REFUSED_SECONDS_MAX = 2 * _WAIT_SECONDS_MAX
 _OK = 200
 _TOO_MANY = 429
+_BUSY = 503
 _TOLD_IN_STREAM = re.compile(r'^data:.*"error":.*"code":\s*"RATE_LIMITED".*"retry_after_seconds":\s*([0-9]{1,4})', re.M)
 _CLIENT_ERROR = range(400, 500)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -147,7 +148,7 @@ def expect_refused(answer: Answer, *statuses: int, codes: tuple[str, ...] = ()) 
 
 def _told_to_wait(answer: Answer) -> float | None:
     """Return how many seconds a caller is told to wait; None if it is served."""
-    if answer.status == _TOO_MANY:
+    if answer.status == _TOO_MANY or (answer.status == _BUSY and "retry-after" in answer.headers):
         wait = answer.headers.get("retry-after", "")
         return float(wait) if wait.isdecimal() else 1.0
     # An event stream that had begun when the limit was reached has its status already; the error is in it.

@@ -31,12 +31,20 @@ from penstock.runtime.ports.platform import ANY_ETAG, CallRecord, ResourceChange
 from penstock.runtime.ports.runs import ANY, AnyHash, DefinitionChanged
 from penstock.runtime.ports.usage import StartQuota
 
-__all__ = ["rehearse"]
+__all__ = ["READS", "FirstEffect", "ReadOnly", "rehearse"]
 
-_READS: Mapping[str, frozenset[str]] = {
+READS: Mapping[str, frozenset[str]] = {
     "store": frozenset(
         {"load", "history", "row", "positions", "changes", "list_runs", "ended_runs", "change_mark", "schedules"}
-        | {"definition", "definition_named", "definition_versions", "definitions", "list_definitions", "workers"}
+        | {
+            "definition",
+            "definition_named",
+            "definition_versions",
+            "definitions",
+            "list_definitions",
+            "workers",
+            "spending",
+        }
     ),
     "platform": frozenset(
         {"key", "keys", "change_mark", "stored_call", "audit", "audit_head", "audit_chains", "audit_removed"}
@@ -53,23 +61,26 @@ _READS: Mapping[str, frozenset[str]] = {
         | {"changes", "export", "try_merge", "plan_schema"}
     ),
     "memory": frozenset({"get", "list_entries", "search"}),
-    "upstreams": frozenset({"rules", "rules_for", "refusal", "tool_reviews", "resources", "states", "roots"}),
+    "upstreams": frozenset(
+        {"rules", "rules_for", "refusal", "tool_reviews", "resources", "states", "looked_at"}
+        | {"accepted_by_settings", "clock"}
+    ),
     "audit_keys": frozenset({"exists"}),
-    "backups": frozenset(),
-    "sign_ins": frozenset(),
+    "backups": frozenset({"files", "path"}),
+    "sign_ins": frozenset({"servers", "status", "clock"}),
 }
 """What a handler may still use, by the member of its services. Anything else is an effect."""
 
 
-class _FirstEffect(BaseException):
+class FirstEffect(BaseException):
     """The handler would change something now. No handler may catch it, so it is no `Exception`."""
 
 
 def _stop(*_: Any, **__: Any) -> NoReturn:
-    raise _FirstEffect
+    raise FirstEffect
 
 
-class _ReadOnly:
+class ReadOnly:
     """A part of the services that can only be read. `decided` are changes that are refused here if they would be."""
 
     def __init__(
@@ -81,7 +92,10 @@ class _ReadOnly:
         found = self._decided.get(name)
         if found is not None:
             return found
-        return getattr(self._inner, name) if name in self._reads else _stop
+        inner = getattr(self._inner, name)
+        if name in self._reads or inner is None:
+            return inner
+        return _stop if callable(inner) else ReadOnly(inner, frozenset())
 
 
 class _NothingWaits:
@@ -109,8 +123,8 @@ async def rehearse(context: Context) -> None:
         "graphs": {"create_graph": decided.create_graph},
     }
     parts: dict[str, Any] = {
-        name: _ReadOnly(inner, reads, own.get(name))
-        for name, reads in _READS.items()
+        name: ReadOnly(inner, reads, own.get(name))
+        for name, reads in READS.items()
         if (inner := getattr(context.services, name)) is not None
     }
     request = context.request
@@ -125,7 +139,7 @@ async def rehearse(context: Context) -> None:
     )
     try:
         await context.capability.handler(rehearsed, context.given)
-    except _FirstEffect:
+    except FirstEffect:
         return
 
 

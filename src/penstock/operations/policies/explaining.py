@@ -27,7 +27,7 @@ from penstock.operations.gate.context import Context, Principal, Request
 from penstock.operations.gate.holds import HoldRequired, policy_approvals
 from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint
 from penstock.operations.policies.reading import stage_of
-from penstock.operations.policies.targets import Called, find_called
+from penstock.operations.policies.targets import Called, find_called, meant_by
 
 __all__ = ["OPERATIONS", "CallerKey", "ExplainedPrincipal", "explained_principal", "outcome_word"]
 
@@ -129,6 +129,8 @@ async def policy_explain(context: Context, given: ExplainCall) -> ExplainedCall:
     """
     stage = stage_of(context)
     principal = await explained_principal(context, given.key, given.principal)
+    action, arguments = await meant_by(context, principal, given.action, given.arguments)
+    given = msgspec.structs.replace(given, action=action, arguments=arguments)
     called = await find_called(context, given.action, given.arguments)
     missing = missing_scope(principal.scopes, called.scopes)
     policies = await stage.of(context.tenant)

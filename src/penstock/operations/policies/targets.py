@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject
+from penstock.base.scopes import missing_scope
 from penstock.governance.policy.sets import ListQuestion
 from penstock.operations.catalogue.capability import Capability, Governance
-from penstock.operations.gate.context import Context
+from penstock.operations.gate.context import Context, Principal
 from penstock.operations.gate.policy_stage import Target
 from penstock.operations.permissions.starting import needs_of, needs_to_start, scopes_to_start
 from penstock.operations.registered_tools.capabilities import registered_tools
@@ -22,7 +23,7 @@ from penstock.operations.runs.tool_schemas import annotations_of, governance_of,
 from penstock.operations.stored_queries.capabilities import QUERY_PREFIX, graph_tools
 from penstock.runtime.ports.runs import DefinitionRow
 
-__all__ = ["Called", "find_called"]
+__all__ = ["Called", "find_called", "meant_by"]
 
 _WORKFLOW = "workflow:"
 _NODE = "node:"
@@ -69,6 +70,17 @@ async def find_called(context: Context, name: str, arguments: JsonObject) -> Cal
             return _of_capability(tool, arguments, is_builtin=False)
     message = f"there is no operation, workflow or tool {name[:100]}"
     raise NotFound("ACTION_NOT_FOUND", message, "list the operations and the workflows to see which there are")
+
+
+async def meant_by(context: Context, principal: Principal, name: str, arguments: JsonObject) -> tuple[str, JsonObject]:
+    """Return what a call of an operation stands for, as the gate does: a stored query, a registered tool."""
+    catalogue = context.services.catalogue
+    known = None if catalogue is None else next((item for item in catalogue.all() if item.name == name), None)
+    meant = None if known is None or known.stands_for is None else known.stands_for(arguments)
+    if known is None or meant is None or missing_scope(principal.scopes, known.governance.scopes) is not None:
+        return name, arguments
+    called, given, _ = meant
+    return (called, given) if any(tool.name == called for tool in await _tools(context)) else (name, arguments)
 
 
 async def _tools(context: Context) -> tuple[Capability, ...]:
