@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.templates import SECRET_REFERENCE
@@ -38,7 +39,7 @@ class Reached(msgspec.Struct, frozen=True, order=True):
 def reached_by(document: JsonObject) -> tuple[Reached, ...]:
     """Return everything that runs of a document may use, sorted. Never fails."""
     found = {item for node in outline.nodes_of_kinds(document, lambda kind: True) for item in _of_node(node)}
-    text = msgspec.json.encode(document).decode()
+    text = encode_bytes(document).decode()
     found |= {Reached("secret", name) for name in SECRET_REFERENCE.findall(text)}
     triggers = document.get("triggers")
     for trigger in triggers if isinstance(triggers, list) else ():

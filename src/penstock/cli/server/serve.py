@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.app.event_loop import server_loop
+from penstock.app.event_loop import server_loop, share_heaps
 from penstock.app.serving.server import ServerOptions
 from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.server.logs import configure_logging, log_commit
@@ -48,6 +48,7 @@ def serve_command(
         }
         settings = command_settings(options.config, flags, as_json=as_json).settings
         configure_logging(settings.logging)
+        share_heaps()
         await _serve(options.workspace(settings), ServerOptions.of(settings), began)
         return 0
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
@@ -49,7 +50,7 @@ def plain_json(value: Any) -> JsonValue:
 
     `msgspec.to_builtins` leaves tuples as they are.
     """
-    return msgspec.json.decode(msgspec.json.encode(value))  # type: ignore[no-any-return]  # JSON, by construction
+    return msgspec.json.decode(encode_bytes(value))  # type: ignore[no-any-return]  # JSON, by construction
 
 
 class HeldView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.templates import SECRET_REFERENCE
 from penstock.runtime.activities.performing import ActivityAsks, ActivityCall, ActivityError, ActivityOutcome
@@ -58,7 +57,7 @@ _ANSWER: JsonObject = {
 def holds_secrets(call: ActivityCall) -> bool:
     """True if a prompt contains a secret. Such a prompt must not be sent to a client or stored in a history."""
     config = call.activity.config
-    return any(SECRET_REFERENCE.search(msgspec.json.encode(config.get(name)).decode()) for name in _PROMPTS)
+    return any(SECRET_REFERENCE.search(encode_bytes(config.get(name)).decode()) for name in _PROMPTS)
 
 
 def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome:
@@ -122,7 +121,7 @@ def _wire(prepared: PreparedRequest) -> JsonObject:
 def _schema_notice(schema: JsonObject | None) -> str | None:
     if schema is None:
         return None
-    return f"Answer with JSON only, that fits this JSON schema:\n{msgspec.json.encode(schema).decode()}"
+    return f"Answer with JSON only, that fits this JSON schema:\n{encode_bytes(schema).decode()}"
 
 
 def _reply(answer: JsonValue, model: str) -> LlmReply | ActivityError:
