@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterable, Iterator
 from email.parser import Parser
@@ -18,7 +19,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from tests.waiting import SECONDS_MAX
 
-__all__ = ["install_checkout", "install_wheel"]
+__all__ = ["install_checkout", "install_wheel", "offline_index"]
 
 _ROOT = Path(__file__).parents[2]
 _DISTRIBUTION = "penstock-mcp"
@@ -60,6 +61,33 @@ def install_wheel(folder: Path) -> Path:
     for name in _closure(_required_by(wheel)):
         _link(name, packages)
     return programs
+
+
+def offline_index(folder: Path) -> Path:
+    """Make a folder of wheels from which uv installs the checkout without a network.
+
+    What builds the wheel is packed as it is. Every other library is a stand-in of its name and version, which leads to
+    the library in the environment of the tests.
+    """
+    folder.mkdir()
+    builders = set(_closure(["hatchling"]))
+    for name in {*builders, *_closure(distribution(_DISTRIBUTION).requires or ())}:
+        found = distribution(name)
+        label = f"{re.sub(r'[-_.]+', '_', found.metadata['Name'])}-{found.version}"
+        about = f"{label}.dist-info"
+        with zipfile.ZipFile(folder / f"{label}-py3-none-any.whl", "w") as wheel:
+            if name in builders:
+                for file in found.files or ():
+                    if file.parts[0] not in ("..", about) and file.suffix != ".pyc":
+                        wheel.write(str(file.locate()), str(file))
+            else:
+                wheel.writestr(f"{label}.pth", f"{sysconfig.get_path('purelib')}\n{sysconfig.get_path('platlib')}\n")
+            needs = "".join(f"Requires-Dist: {item}\n" for item in found.requires or () if name in builders)
+            head = f"Metadata-Version: 2.1\nName: {found.metadata['Name']}\nVersion: {found.version}\n"
+            wheel.writestr(f"{about}/METADATA", head + needs)
+            wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{about}/RECORD", "")
+    return folder
 
 
 def _run(*words: str) -> None:

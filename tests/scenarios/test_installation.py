@@ -5,11 +5,12 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.scenarios.installed import install_checkout, install_wheel
+from tests.scenarios.installed import install_checkout, install_wheel, offline_index
 from tests.waiting import SECONDS_MAX
 
 
@@ -85,3 +86,31 @@ def test_the_first_commands_of_the_readme_work_on_a_plain_installation(programs:
             if printed:
                 assert without_ids(done.stderr + done.stdout) == without_ids(printed)
     assert list(tmp_path.rglob("claude_desktop_config.json"))
+
+
+def test_the_commands_for_uv_work_as_printed(tmp_path: Path) -> None:
+    text = Path("docs/guides/quick-start.md").read_text(encoding="utf-8")
+    printed = re.findall(r"`((?:uv tool install|uvx) [^`]+)`", text)
+    assert printed == ["uv tool install .", "uvx --from . penstock --help"]
+    given = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "LANG": "C.UTF-8",
+        "UV_OFFLINE": "1",
+        "UV_NO_INDEX": "1",
+        "UV_FIND_LINKS": str(offline_index(tmp_path / "wheels")),
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_TOOL_BIN_DIR": str(tmp_path / "programs"),
+        "UV_PYTHON": sys.executable,
+    }
+    told = [
+        subprocess.run(
+            shlex.split(command), env=given, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+        )
+        for command in printed
+    ]
+    assert [done.returncode for done in told] == [0, 0], told
+    assert "Usage: penstock" in told[-1].stdout
+    shown = ran(tmp_path / "programs" / "penstock", tmp_path, "--version")
+    assert (shown.returncode, shown.stdout.split()[0]) == (0, "penstock"), shown.stderr

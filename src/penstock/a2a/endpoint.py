@@ -32,10 +32,11 @@ from penstock.a2a.legacy import LEGACY_METHODS, LEGACY_VERSION, LegacyMethod
 from penstock.a2a.methods import METHODS, STREAMS
 from penstock.asgi import request_id_of
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound, PenstockError
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
-from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.catalogue.errors import report_failure
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.endpoints import ConcurrencyLimit
 from penstock.rest.responses import method_not_allowed, send_options, send_problem, send_response
@@ -95,9 +96,9 @@ class _Endpoint:
             await self._answer(exchange, send, place)
         except PenstockError as error:
             await send_problem(send, scope, error)
-        except Exception:
-            _LOGGER.exception("request %s failed", request_id_of(scope))
-            await send_problem(send, scope, internal_error(request_id_of(scope)))
+        except Exception as error:
+            request_id = request_id_of(scope)
+            await send_problem(send, scope, report_failure(_LOGGER, f"request {request_id} failed", request_id, error))
         finally:
             place.give_back()
 
@@ -235,4 +236,4 @@ def _is_version(asked: str, version: str) -> bool:
 
 
 async def _send_json(send: Send, body: JsonObject) -> None:
-    await send_response(send, 200, msgspec.json.encode(body), [_JSON, (b"cache-control", b"no-store")])
+    await send_response(send, 200, encode_bytes(body), [_JSON, (b"cache-control", b"no-store")])

@@ -13,7 +13,7 @@ from penstock.agent_profile.envelope import send_data, send_refusal
 from penstock.agent_profile.exchange import Exchange
 from penstock.asgi import request_id_of
 from penstock.base.errors import NotFound, PenstockError
-from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.catalogue.errors import report_failure
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.endpoints import ConcurrencyLimit
 from penstock.rest.responses import method_not_allowed, send_options
@@ -51,9 +51,9 @@ class Endpoint:
             await send_data(send, await action(exchange))
         except PenstockError as error:
             await send_refusal(send, scope, error)
-        except Exception:
-            _LOGGER.exception("request %s failed", request_id_of(scope))
-            await send_refusal(send, scope, internal_error(request_id_of(scope)))
+        except Exception as error:
+            request_id = request_id_of(scope)
+            await send_refusal(send, scope, report_failure(_LOGGER, f"request {request_id} failed", request_id, error))
         finally:
             if held:
                 self.busy.leave()

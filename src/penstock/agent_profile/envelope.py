@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from starlette.types import Scope, Send
 
 from penstock.agent_profile.codes import SUCCESS, published
 from penstock.asgi import CODE, Headers, request_id_of
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.rest.problems import problem_headers
@@ -28,7 +28,7 @@ _NOT_SHOWN = ("allow", "retry_after_seconds", "errors")
 
 async def send_data(send: Send, data: Any, headers: Headers | None = None) -> None:
     """Send a success."""
-    body = msgspec.json.encode({"ok": True, "code": SUCCESS, "data": data})
+    body = encode_bytes({"ok": True, "code": SUCCESS, "data": data})
     await send_response(send, 200, body, [_JSON, *(headers or [])])
 
 
@@ -51,7 +51,7 @@ async def send_refusal(send: Send, scope: Scope, error: PenstockError) -> None:
     headers = [_JSON, *problem_headers(error)]
     if error.code in _HANGS_UP:
         headers.append((b"connection", b"close"))
-    await send_response(send, found.status, msgspec.json.encode(body), headers)
+    await send_response(send, found.status, encode_bytes(body), headers)
 
 
 def _issue(item: JsonValue) -> JsonObject:

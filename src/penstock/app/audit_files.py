@@ -18,6 +18,7 @@ import msgspec
 
 from penstock.app.stamped_trails import StampedTrails
 from penstock.app.timestamps import Authorities
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.governance.audit.checkpoints import Note, VerifierKey, parse_key_file, parse_notes, trusted_keys
@@ -172,7 +173,7 @@ def _each_line(path: Path, use: Callable[[Mapping[str, Any]], None]) -> None:
 def _decoded(line: bytes) -> Any:
     """Decode a line; raise ValueError if an object in it has a member twice, of which readers take this or that."""
     found = msgspec.json.decode(line)
-    if msgspec.json.encode(found) != line.strip():  # not as it was written, so look closer
+    if encode_bytes(found) != line.strip():  # not as it was written, so look closer
         json.loads(line, object_pairs_hook=_with_single_members)
     return found
 

@@ -1,4 +1,4 @@
-"""The event loop and the garbage collector of a process that only runs Penstock.
+"""The event loop, the garbage collector and the heaps of a process that only runs Penstock.
 
 Servers and workers use these. A program that embeds Penstock can choose them with `penstock.run(main())` in place of
 `asyncio.run(main())`. Nothing here is applied by default, because both settings affect the whole process.
@@ -12,15 +12,18 @@ import asyncio
 import gc
 import importlib
 import importlib.util
+import resource
+import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from penstock.base import limits
 
-__all__ = ["run", "server_loop", "tuned_collector"]
+__all__ = ["run", "server_loop", "share_heaps", "tuned_collector"]
 
 T = TypeVar("T")
+_M_ARENA_MAX = -8  # of mallopt(3)
 
 
 def server_loop() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -29,6 +32,17 @@ def server_loop() -> Callable[[], asyncio.AbstractEventLoop]:
         return asyncio.new_event_loop
     make: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
     return make
+
+
+def share_heaps() -> None:
+    """Let threads share two heaps where the address space is limited.
+
+    The C library reserves 64 MiB of addresses for each thread that allocates, of which a thread here uses hardly any.
+    """
+    if sys.platform != "linux" or resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    with suppress(OSError, AttributeError):  # another C library
+        importlib.import_module("ctypes").CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 @contextmanager

@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 from starlette.types import Receive, Send
 
 from penstock.asgi import client_left, send_body
 from penstock.asgi.refusals import page_status
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.errors import Denied, LimitExceeded, PenstockError, Unavailable
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 
@@ -33,7 +33,7 @@ _HEADERS = (
 Standing: TypeAlias = Literal["open", "outdated", "signed out"]
 """How the session of a stream stands; `outdated` if it has other rights now than the stream was opened with."""
 SIGNED_OUT = Denied("SIGNED_OUT", "you are signed out")
-_encode = msgspec.json.Encoder().encode
+_encode = SafeEncoder().encode
 
 
 async def send_changes(

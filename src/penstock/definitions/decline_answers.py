@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-import msgspec
-
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, is_valid, load_schema
 
@@ -78,7 +77,7 @@ def answer_fits(schema: JsonValue, answer: JsonValue) -> bool:
     compiled = load_schema(schema) if isinstance(schema, dict) else None
     if not isinstance(compiled, CompiledSchema):
         return False
-    return not is_prompt(compiled, answer, len(msgspec.json.encode(answer))) or is_valid(compiled, answer)
+    return not is_prompt(compiled, answer, len(encode_bytes(answer))) or is_valid(compiled, answer)
 
 
 def declined_answer(schema: JsonValue, declared: JsonValue = None) -> JsonValue:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.templates import SECRET_REFERENCE
@@ -83,7 +84,7 @@ def touched_by(document: JsonObject) -> tuple[tuple[str, str], ...]:
             if str(reference.resource) == _STEP and isinstance(reference.name, str):
                 found.add((_STEP, reference.name))
         found |= {("address", text) for name in _ADDRESSES if isinstance(text := fields.get(name), str)}
-    text = msgspec.json.encode(document).decode()
+    text = encode_bytes(document).decode()
     found |= {("secret", name) for name in SECRET_REFERENCE.findall(text)}
     triggers = document.get("triggers")
     for trigger in triggers if isinstance(triggers, list) else ():

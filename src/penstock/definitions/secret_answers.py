@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.definitions.jq.templates import SECRET_MASK
@@ -66,7 +65,7 @@ def secrets_in(schema: CompiledSchema, value: JsonValue) -> dict[str, JsonValue]
 
 def secret_paths(schema: JsonObject) -> tuple[tuple[str, ...], ...]:
     """Return the places that a schema marks as secret, as paths of names; `ANY_MEMBER` stands for what has no name."""
-    if not any(mark in msgspec.json.encode(schema) for mark in _MARKS):
+    if not any(mark in encode_bytes(schema) for mark in _MARKS):
         return ()
     try:
         return tuple(_Search(schema).paths())
@@ -104,9 +103,9 @@ def _texts(value: JsonValue) -> Iterator[str]:
             yield from _texts(item)
     elif isinstance(value, str):
         yield value
-        yield msgspec.json.encode(value).decode()[1:-1]
+        yield encode_bytes(value).decode()[1:-1]
     elif value is not None and not isinstance(value, bool):
-        yield msgspec.json.encode(value).decode()
+        yield encode_bytes(value).decode()
 
 
 def _replaced(value: JsonValue, parts: list[str], item: JsonValue) -> JsonValue:
@@ -129,7 +128,7 @@ class _Search:
         self._steps = 0
         self._expanded: dict[tuple[int, ...], tuple[JsonObject, ...] | None] = {}
         # Inside a part with its own id, references are relative to that part; those are not followed.
-        self._has_parts = msgspec.json.encode(root).count(b'"$id"') > ("$id" in root)
+        self._has_parts = encode_bytes(root).count(b'"$id"') > ("$id" in root)
 
     def collect(self, value: JsonValue, found: dict[str, JsonValue]) -> None:
         """Add every secret part of a value to `found`."""

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import TYPES, Body, Kind, Record, keys_of, payload_of
@@ -104,7 +105,7 @@ class Shape(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @cached_property
     def content(self) -> bytes:
         """The shape as it is stored. Equal shapes have equal bytes."""
-        return msgspec.json.encode(self)
+        return encode_bytes(self)
 
 
 _SHAPE = msgspec.json.Decoder(Shape)

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.executions.answers import is_secret
 
@@ -307,7 +306,7 @@ def _choices(schema: JsonObject) -> tuple[Choice, ...]:
 
 
 def _choice(value: JsonValue, title: JsonValue) -> Choice:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = value if isinstance(value, str) else encode_bytes(value).decode()
     return Choice(text, title if isinstance(title, str) else text, value)
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.visible_texts import visible_text
 from penstock.html_form.fields import PREFIX, Field, Given, Wrong, item_at, item_count, items_key, variant_key
 
@@ -78,7 +77,7 @@ def _about(field: Field, given: Given) -> str:
     about = [found] if isinstance(found, str) else []
     if field.control == "json" or (field.is_composite and _is_raw(field, given)):
         shape = {name: value for name, value in field.schema.items() if name not in ("title", "description")}
-        text = msgspec.json.encode(shape).decode()
+        text = encode_bytes(shape).decode()
         fits = f" that fits {text}" if len(shape) > 1 and len(text) <= _SCHEMA_CHARACTERS_MAX else ""
         about.append(f"Written as JSON{fits}")
     elif note := _NOTES.get(field.control):
@@ -205,7 +204,7 @@ def _default(field: Field) -> str:
     found = field.schema.get("default")
     if found is None:
         return ""
-    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    return found if isinstance(found, str) else encode_bytes(found).decode()
 
 
 def _defaults(field: Field) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.html_form.fields import PREFIX, Field, Given, item_at, item_count, items_key, variant_key
 
@@ -205,7 +206,7 @@ def texts(field: Field, value: JsonValue) -> Texts:
 
 
 def _pretty(value: JsonValue) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return msgspec.json.format(encode_bytes(value), indent=2).decode()
 
 
 def _members(fields: tuple[Field, ...], value: JsonValue) -> Texts:
@@ -301,13 +302,13 @@ def _text(field: Field, value: JsonValue) -> str:
         case "boolean" if isinstance(value, bool):
             return "true" if value else ""
         case "number" if is_number:
-            return msgspec.json.encode(value).decode()
+            return encode_bytes(value).decode()
         case "integer" if isinstance(value, int) and is_number:
             return str(value)
         case "wide" if isinstance(value, int | str) and not isinstance(value, bool):
             return str(value)
         case "numbers" if isinstance(value, list):
-            return " ".join(msgspec.json.encode(item).decode() for item in value)
+            return " ".join(encode_bytes(item).decode() for item in value)
         case "choice":
             return _text_of_choice(field, value)
         case "json":

@@ -14,11 +14,11 @@ from contextvars import ContextVar
 from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, CODE, HttpOrigin, State, read_messages, remote_of, replayed, request_id_of, send_body
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.audit import reason_of
@@ -396,7 +396,7 @@ async def _send_error(
 async def _send_answer(
     send: Send, status: int, answer: JsonObject, headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> None:
-    body = msgspec.json.encode(answer)
+    body = encode_bytes(answer)
     own = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
     if status == 405:  # noqa: PLR2004
         own.append((b"allow", _METHODS.encode()))

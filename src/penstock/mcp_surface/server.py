@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types as types
-import msgspec
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
 
 from penstock.asgi import AUDITED
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import LimitExceeded
 from penstock.mcp_surface.apps.views import APPS_EXTENSION
 from penstock.mcp_surface.audit import record_refusal
@@ -61,7 +61,7 @@ async def _refuse_unwritable(ctx: Context, call_next: Callable[[Context], Awaita
     """Middleware that refuses parameters that cannot be encoded again: the SDK accepts half of a surrogate pair."""
     if ctx.request_id is not None:
         try:
-            msgspec.json.encode(ctx.params)
+            encode_bytes(ctx.params)
         except UnicodeEncodeError:
             message = "Invalid params: a text in them is not Unicode (it has half of a surrogate pair)"
             raise MCPError(code=types.INVALID_PARAMS, message=message) from None

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 from starlette.routing import BaseRoute
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.rest.pages import document_page
 
@@ -214,12 +214,12 @@ def openwop_pages(
     return [
         document_page(
             "/.well-known/openwop",
-            lambda: msgspec.json.encode(discovery_document(version=version, max_body_bytes=max_body_bytes, mcp=mcp())),
+            lambda: encode_bytes(discovery_document(version=version, max_body_bytes=max_body_bytes, mcp=mcp())),
             headers=kept,
         ),
         document_page(
             "/v1/openapi.json",
-            lambda: msgspec.json.encode(openwop_openapi(version=version, server_url=server_url)),
+            lambda: encode_bytes(openwop_openapi(version=version, server_url=server_url)),
             headers=kept,
         ),
     ]

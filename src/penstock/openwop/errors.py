@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
 from starlette.types import Scope, Send
 
 from penstock.asgi import CODE, request_id_of
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject
 from penstock.rest.problems import problem_headers, problem_status
@@ -95,4 +95,4 @@ async def send_envelope(send: Send, scope: Scope, error: PenstockError) -> None:
         details["scopeRequired"] = details.pop("scope")
     body = {"error": found.error, "message": error.message or found.error, "details": details}
     headers = [(b"content-type", b"application/json"), *problem_headers(error)]
-    await send_response(send, found.status, msgspec.json.encode(body), headers)
+    await send_response(send, found.status, encode_bytes(body), headers)

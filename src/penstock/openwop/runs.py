@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.asgi import send_body
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import published, send_envelope, wire_rejected
@@ -77,7 +77,7 @@ class _Wire:
                 await _send_stream(exchange, answer)
             else:
                 headers = [(b"content-type", b"application/json"), *exchange.answer_headers]
-                await send_response(send, answer.status, msgspec.json.encode(answer.body), headers)
+                await send_response(send, answer.status, encode_bytes(answer.body), headers)
         except PenstockError as error:
             await send_envelope(send, scope, error)
         finally:

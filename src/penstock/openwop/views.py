@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.openwop.errors import wire_rejected
 from penstock.operations.runs.starting import TRUST_LABEL, UNTRUSTED
@@ -105,7 +106,7 @@ def _labels(body: JsonObject) -> JsonObject:
     if metadata is not None:
         if not isinstance(metadata, dict):
             raise wire_rejected("metadata must be an object", {"fields": ["metadata"]})
-        labels[_METADATA] = msgspec.json.encode(metadata).decode()
+        labels[_METADATA] = encode_bytes(metadata).decode()
     for name, text in labels.items():
         if not isinstance(text, str) or len(text) > _LABEL_CHARACTERS_MAX:
             field = name.removeprefix("openwop.").partition(".")[0]

@@ -12,6 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
+
 __all__ = ["Signer"]
 
 _CHARACTERS_MAX = 8_192
@@ -34,7 +36,7 @@ class Signer(Generic[Sealed]):
 
     def sign(self, state: Sealed) -> str:
         """Sign a state and return it as text."""
-        body = msgspec.json.encode(state)
+        body = encode_bytes(state)
         return base64.urlsafe_b64encode(hmac.digest(self._key, body, "sha256") + body).decode()
 
     def verify(self, text: str, *, now_ms: int) -> Sealed | None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.asgi.headroom import require_memory
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
@@ -172,6 +173,8 @@ class ArgumentReader:
 
 def _decoded(body: bytes) -> Any:
     """Decode a body with garbage collection off: JSON has no cycles, and looking for some takes four times as long."""
+    if len(body) > limits.MEMORY_LOOK_BODY_BYTES:
+        require_memory(len(body))
     if len(body) <= limits.PAYLOAD_INLINE_BYTES_MAX or not gc.isenabled():
         return msgspec.json.decode(body)
     gc.disable()

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, Headers, HttpOrigin, remote_of, request_id_of, send_body
+from penstock.base.encoding import SafeEncoder
 from penstock.base.errors import Denied, LimitExceeded, PenstockError
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.context import Credentials, Principal, Request, WriteIntent, intent_of
@@ -31,7 +31,7 @@ from penstock.rest.sse import STREAM_HEADERS, close_stream, send_events
 
 __all__ = ["ConcurrencyLimit", "Endpoint", "admit_stranger", "authenticated", "note_outcome"]
 
-_encode = msgspec.json.Encoder().encode
+_encode = SafeEncoder().encode
 _INTENTS = tuple((name, header.lower()) for name, header in INTENT_HEADERS.items())
 _JSON = (b"content-type", b"application/json")
 

@@ -6,12 +6,12 @@ They need no API key; errors are problem documents, as everywhere. Nothing is de
 
 from __future__ import annotations
 
-import msgspec
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, remote_of, request_id_of
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Denied, LimitExceeded, NotFound, PenstockError
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
@@ -54,7 +54,7 @@ class _Hooks:
             answer = self._gate.peers.count(remote_of(scope), failed=True) or answer
         if isinstance(answer, HookAnswer):
             status = _ACCEPTED if answer.status == "accepted" else 200
-            await send_response(send, status, msgspec.json.encode(answer), [_JSON])
+            await send_response(send, status, encode_bytes(answer), [_JSON])
         else:
             await send_problem(send, scope, answer)
 

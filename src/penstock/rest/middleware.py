@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.asgi import MCP_METHOD, MCP_TOOL, READS, Headers, remote_of
+from penstock.asgi.headroom import Headroom
 from penstock.base.json import JsonObject
-from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.catalogue.errors import report_failure
 from penstock.operations.telemetry.log_events import log_event
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.rest.audit import RecordRefusal
@@ -49,6 +50,7 @@ class RequestMiddleware:
         self._refused = refused
         self._new_request_id = new_request_id
         self._telemetry = telemetry
+        self._headroom = Headroom()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -68,11 +70,12 @@ class RequestMiddleware:
             return send(message)
 
         try:
+            self._headroom.require(scope)
             await self._app(scope, receive, send_with_headers)
-        except Exception:
-            _LOGGER.exception("request %s failed", request_id)
+        except Exception as error:
+            failed = report_failure(_LOGGER, f"request {request_id} failed", request_id, error)
             if status == _LEFT:
-                await send_problem(send_with_headers, scope, internal_error(request_id))
+                await send_problem(send_with_headers, scope, failed)
         finally:
             self._note(scope, status, time.perf_counter() - began)
         if status >= _CLIENT_ERROR and (status != _LEFT or "code" in scope["state"]):

@@ -5,9 +5,9 @@ Above it: `app`, only if issuers are configured. Below it: `pages`; the contents
 
 from __future__ import annotations
 
-import msgspec
 from starlette.routing import BaseRoute
 
+from penstock.base.encoding import encode_bytes
 from penstock.operations.gate.tokens.protected_resource import METADATA_PATH, ProtectedResource
 from penstock.rest.pages import document_page
 
@@ -21,7 +21,7 @@ def metadata_pages(protected: ProtectedResource) -> list[BaseRoute]:
     """Build the pages with the metadata of this server as a protected resource."""
 
     def document() -> bytes:
-        return msgspec.json.encode(protected.document())
+        return encode_bytes(protected.document())
 
     paths = dict.fromkeys((METADATA_PATH + protected.path, METADATA_PATH))
     return [document_page(path, document, headers=_HEADERS) for path in paths]

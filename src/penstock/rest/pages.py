@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-import msgspec
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, Headers, send_body
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.operations.system.health import is_ready, public_checks
 from penstock.rest.responses import (
@@ -99,7 +99,7 @@ def probe_pages(ready: Callable[[], Awaitable[dict[str, str]]]) -> list[BaseRout
         checks = await ready()
         well = is_ready(checks)
         body = {"status": "ok" if well else "unavailable", "checks": public_checks(checks)}
-        return PageAnswer(body=msgspec.json.encode(body), media_type=_JSON, status=200 if well else 503)
+        return PageAnswer(body=encode_bytes(body), media_type=_JSON, status=200 if well else 503)
 
     return [page("/healthz", healthz), page("/readyz", readyz)]
 

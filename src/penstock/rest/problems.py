@@ -6,8 +6,7 @@ wrong, `code` is the stable reason, `hint` says what to do next; `errors` lists 
 
 from __future__ import annotations
 
-import msgspec
-
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.errors import mapping_of
@@ -86,7 +85,7 @@ def problem_body(error: PenstockError, *, request_id: str, instance: str) -> byt
         body["error"] = published
     if details:
         body["details"] = details
-    return msgspec.json.encode(body)
+    return encode_bytes(body)
 
 
 def problem_headers(error: PenstockError) -> list[tuple[bytes, bytes]]:

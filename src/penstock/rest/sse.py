@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-import msgspec
 from starlette.types import Receive, Send
 
 from penstock.asgi import client_left
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.operations.catalogue.capability import EventStream, StreamEvent
 from penstock.operations.telemetry.metrics import Telemetry
 
 __all__ = ["STREAM_HEADERS", "close_stream", "frame", "send_events"]
 
-_encode = msgspec.json.Encoder().encode
+_encode = SafeEncoder().encode
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Unavailable
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
@@ -185,7 +186,7 @@ class AnswerSeals:
 
     async def seal(self, tenant: str, value: JsonValue) -> str:
         """Return a value in a form that only this server can read."""
-        text = msgspec.json.encode(value)
+        text = encode_bytes(value)
         padded = text + _PADDING * (-len(text) % _PADDED_TO_BYTES)
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = (await self._get_cipher()).encrypt(nonce, padded, tenant.encode())

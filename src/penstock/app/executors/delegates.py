@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.app.executors.lazy_executor import ClosableExecutor
+from penstock.base.encoding import encode_bytes
 from penstock.base.ids import PERSON_AGENT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.budgets import tokens_in
@@ -77,7 +77,7 @@ async def _paid(agents: AsyncPerformer, call: ActivityCall) -> ActivityOutcome:
 
 
 def _tokens(value: JsonValue) -> int:
-    return tokens_in(len(msgspec.json.encode(value)))
+    return tokens_in(len(encode_bytes(value)))
 
 
 def _call_of_agent(call: ActivityCall, name: JsonValue) -> ActivityCall:
@@ -92,6 +92,6 @@ def _call_of_agent(call: ActivityCall, name: JsonValue) -> ActivityCall:
         arguments |= {"prompt": prompt, **({"context": facts} if facts else {})}
     else:
         # A task without a prompt is the whole input.
-        arguments["prompt"] = msgspec.json.encode(given).decode()
+        arguments["prompt"] = encode_bytes(given).decode()
     config: JsonObject = {"server": OWN_SERVER, "tool": _EXECUTE}
     return replace(call, activity=replace(call.activity, config=config, arguments=arguments))

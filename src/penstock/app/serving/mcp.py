@@ -12,7 +12,6 @@ from contextlib import suppress
 from types import ModuleType
 from urllib.parse import urlsplit
 
-import msgspec
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Scope
 
@@ -20,6 +19,7 @@ from penstock import __version__
 from penstock.app.settings.model import Settings
 from penstock.app.sockets import is_loopback
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.lazy_import import import_alone
@@ -137,7 +137,7 @@ class McpMount:
         return [page(f"{own}/healthz", self._health), Route(own, self._edge), graph, *older, *pages]
 
     async def _health(self, scope: Scope) -> PageAnswer:
-        return PageAnswer(body=msgspec.json.encode({"status": "ok"}), media_type="application/json", status=200)
+        return PageAnswer(body=encode_bytes({"status": "ok"}), media_type="application/json", status=200)
 
     async def __aenter__(self) -> McpMount:
         """Start nothing but the warm-up: the backend is loaded on the first request."""

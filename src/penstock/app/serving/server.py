@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import msgspec
 import uvicorn
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
@@ -43,6 +42,7 @@ from penstock.app.settings.graphs import GraphSettings
 from penstock.app.settings.model import Settings
 from penstock.app.sockets import is_loopback
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.console.one_time_links import OneTimeLinks
@@ -284,7 +284,7 @@ def _documents(gate: Gate, options: ServerOptions) -> list[BaseRoute]:
 
     admit = partial(admit_stranger, gate)
     found = [
-        document_page("/openapi.json", lambda: msgspec.json.encode(described()), revision=revision, admit=admit),
+        document_page("/openapi.json", lambda: encode_bytes(described()), revision=revision, admit=admit),
     ]
     if options.rest.docs_enabled:
         html = "text/html; charset=utf-8"

@@ -37,6 +37,11 @@ __all__ = [
     "FORM_ITEMS_MAX",
     "FORM_SCHEMA_FIELDS_MAX",
     "GZIP_BYTES_MIN",
+    "MEMORY_BODY_BYTES_MAX",
+    "MEMORY_BYTES_PER_BODY_BYTE",
+    "MEMORY_HEADROOM_BYTES",
+    "MEMORY_LOOK_BODY_BYTES",
+    "MEMORY_LOOK_SECONDS",
     "QUERY_PARAMETERS_MAX",
     "REQUESTS_AT_ONCE_MAX",
     "REQUEST_BODY_SECONDS_MAX",
@@ -163,3 +168,14 @@ CONSOLE_CELL_CHARACTERS_MAX = 300
 CONSOLE_AUDIT_FILE_RECORDS = 5_000
 # Types of nodes and edges in the picture of a schema; nobody finds their way in more. The words beside it have all.
 CONSOLE_SCHEMA_TYPES_MAX = 120
+# Memory that must be left before a request begins, beside what its body needs: for a new thread, for whose memory the C
+# library reserves this much, and for requests that run beside it.
+MEMORY_HEADROOM_BYTES = 96 * 1024 * 1024
+# Bodies above this are decoded only after another look.
+MEMORY_LOOK_BODY_BYTES = 4_096
+# What a byte of JSON takes as a value, at most about: `[]`, of which a list has one in three bytes, takes 64.
+MEMORY_BYTES_PER_BODY_BYTE = 32
+# The largest body for which memory is asked. The setting for bodies may be higher; such bodies take longer than a look.
+MEMORY_BODY_BYTES_MAX = 2 * 1024 * 1024
+# Between two looks whether there is memory for small requests. A look takes some microseconds.
+MEMORY_LOOK_SECONDS = 0.01

@@ -14,11 +14,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 import yaml
 
 from penstock.app.executors.apis import api_document, read_overrides
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.targets.settings import ConfigOption, command_settings
@@ -96,7 +96,7 @@ def _name_of(title: str) -> str:
 
 def _size(operation: ApiOperation) -> int:
     """Return about as many bytes as the tool takes in a list of tools."""
-    return len(msgspec.json.encode([operation.name, operation.title, operation.description, operation.input_schema]))
+    return len(encode_bytes([operation.name, operation.title, operation.description, operation.input_schema]))
 
 
 def _show_preview(imported: ApiImport, chosen: Mapping[str, ApiOperation], *, as_json: bool) -> None:

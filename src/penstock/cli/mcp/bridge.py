@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.mcp.headers import HeaderPlan, header_plans, modern_headers
 from penstock.cli.mcp.servers import mcp_address
@@ -117,7 +118,7 @@ class _Carrier:
     async def _carry(self, message: JsonObject) -> None:
         try:
             async with self.http.stream(
-                "POST", self.url, content=msgspec.json.encode(message), headers=self._headers(message)
+                "POST", self.url, content=encode_bytes(message), headers=self._headers(message)
             ) as response:
                 stream = await self._answer(message, response)
             if stream is not None and not stream.answered and "id" in message:
@@ -226,7 +227,7 @@ class _Carrier:
             await self._say({"jsonrpc": "2.0", "id": message["id"], "error": error})
 
     async def _say(self, message: JsonObject) -> None:
-        await self.pipe.write(msgspec.json.encode(message))
+        await self.pipe.write(encode_bytes(message))
 
 
 def _params(message: JsonObject) -> JsonObject:
@@ -235,4 +236,4 @@ def _params(message: JsonObject) -> JsonObject:
 
 
 def _key(request_id: JsonValue) -> str:
-    return msgspec.json.encode(request_id).decode()
+    return encode_bytes(request_id).decode()

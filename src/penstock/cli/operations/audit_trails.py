@@ -20,6 +20,7 @@ import typer
 
 from penstock.app.audit_files import read_anchors, read_public_keys, verify_file
 from penstock.app.timestamps import read_authorities
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
@@ -305,7 +306,7 @@ def _opened(out: Path | None, *, append: bool) -> Iterator[IO[bytes]]:
 def _write(file: IO[bytes], lines: Sequence[JsonObject], export_format: ExportFormat) -> None:
     for line in lines:
         written = to_event(line, source="penstock/audit") if export_format is ExportFormat.CLOUDEVENTS else line
-        file.write(msgspec.json.encode(written) + b"\n")
+        file.write(encode_bytes(written) + b"\n")
     file.flush()
 
 

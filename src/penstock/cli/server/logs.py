@@ -26,9 +26,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple, TextIO
 
-import msgspec
-
 from penstock.app.settings.model import LoggingSettings
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.records import TYPES, Body, commands, events
@@ -148,7 +147,7 @@ class LineFormatter(logging.Formatter):
 
 def _as_json(line: JsonObject) -> str:
     try:
-        return msgspec.json.encode(line).decode()
+        return encode_bytes(line).decode()
     except (UnicodeEncodeError, OverflowError):  # one half of a surrogate pair, or a number of more than 64 bits
         return json.dumps(line)
 

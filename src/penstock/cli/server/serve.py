@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.app.event_loop import server_loop
+from penstock.app.event_loop import server_loop, share_heaps
 from penstock.app.files.trusted import list_trusted_files
 from penstock.app.serving.server import ServerOptions
 from penstock.cli.option_groups import expand_option_groups
@@ -52,6 +52,7 @@ def serve_command(
         settings = loaded.settings
         trusted = tuple(list_trusted_files(settings, loaded.file, options.secret_folder))
         configure_logging(settings.logging)
+        share_heaps()
         await _serve(options.workspace(settings), replace(ServerOptions.of(settings), trusted_files=trusted), began)
         return 0
 

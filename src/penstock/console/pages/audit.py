@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.asgi.forms import Fields
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.console.pages.reading import no_such_button
 from penstock.console.rendering import cut_value
@@ -107,7 +108,7 @@ async def proof(visit: Visit) -> Shown:
         given = {"section": "audit", "seq": number, "proof": None, "missing": error}
         return Page("audit/proof.html", given, 404)
     if visit.query.text("file"):
-        return Text(msgspec.json.format(msgspec.json.encode(shown)).decode(), f"audit-proof-{number}.json")
+        return Text(msgspec.json.format(encode_bytes(shown)).decode(), f"audit-proof-{number}.json")
     return Page("audit/proof.html", {"section": "audit", "seq": number, "proof": shown, "missing": None})
 
 
@@ -146,7 +147,7 @@ async def export(visit: Visit) -> Shown:
     if not file:
         return Page("audit/export.html", {"section": "audit", "page": page, "after_seq": first, "forms": _FORMS})
     lines = page["events"] if form == "cloudevents" else export_lines(msgspec.convert(page, Export))
-    text = "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines)
+    text = "".join(f"{encode_bytes(line).decode()}\n" for line in lines)
     return Text(text, f"audit-after-{first}.jsonl")
 
 

@@ -20,9 +20,9 @@ from itertools import islice
 from typing import Any, Final, Protocol
 
 import jq
-import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.agent_results import QUICK_PROGRAMS
 from penstock.definitions.jq.bounds import has_linear_bound
@@ -84,7 +84,7 @@ HINTS = (
     ("syntax error", "check brackets, quotes and operators near this place"),
 )
 
-encode: Final = msgspec.json.Encoder().encode
+encode: Final = SafeEncoder().encode
 
 
 @dataclass(frozen=True, slots=True)

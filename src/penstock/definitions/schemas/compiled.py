@@ -20,6 +20,7 @@ import jsonschema_rs
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, json_pointer
 from penstock.definitions.schemas.cost import (
@@ -44,7 +45,7 @@ __all__ = [
     "violations",
 ]
 
-encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
+encode_sorted: Final = SafeEncoder(order="sorted").encode
 
 
 @dataclass(frozen=True, slots=True)

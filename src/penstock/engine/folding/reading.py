@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from penstock.base.encoding import SafeEncoder
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonValue
 from penstock.engine.records import Body, Record, VisitBody, events
@@ -32,7 +33,7 @@ __all__ = [
 B = TypeVar("B", bound=Body)
 Handler: TypeAlias = Callable[[RunState, Record, Any], None]
 
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = SafeEncoder()
 
 
 def on(kind: type[B], handler: Callable[[RunState, Record, B], None]) -> tuple[type[Body], Handler]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from operator import mul
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue, exceeds_values, is_flat, json_problem
 from penstock.definitions.jq.expressions import EvaluationFailed, Evaluator
@@ -33,7 +33,7 @@ from penstock.engine.walk.turn import Turn
 
 __all__ = ["take"]
 
-_encode = msgspec.json.Encoder().encode
+_encode = SafeEncoder().encode
 _ONCE = (1, 1, 1)  # visit, attempt and next visit of nearly all moves
 _ENCODED_ONCE = (b"1", b"1", b"1")
 

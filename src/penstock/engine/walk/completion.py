@@ -6,10 +6,10 @@ the node's `on_error`, then (at the root) the workflow's. The enclosing bodies d
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.expressions import EvaluationFailed
 from penstock.definitions.model import (
@@ -37,7 +37,7 @@ __all__ = [
     "write_checkpoint",
 ]
 
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = SafeEncoder()
 
 
 def describe_violations(violations: tuple[Violation, ...]) -> str:

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from penstock.base.encoding import SafeEncoder
 from penstock.base.json import JsonObject, JsonValue, is_flat
 from penstock.definitions.canonical import canonical_json
 from penstock.governance.audit.tree import HASH_BYTES
@@ -57,9 +58,9 @@ _NESTED = ("details", "reasons")
 _SCALARS = frozenset({str, int})
 _HEXADECIMAL = frozenset("0123456789abcdef")
 _SCALARS_OR_NONE = _SCALARS | {type(None)}
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_encode_sorted = SafeEncoder(order="sorted").encode
 # For objects whose members are declared in the order of their names: only what is nested in them is sorted.
-_encode_ordered = msgspec.json.Encoder(order="deterministic").encode
+_encode_ordered = SafeEncoder(order="deterministic").encode
 
 
 def entry_fields(entry: msgspec.Struct) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 
 __all__ = [
@@ -102,7 +103,7 @@ _Any = _Text | _Image | _Audio | _Link | _Resource
 
 def plain_text(value: JsonValue) -> str:
     """Return a value as text for a model: text unchanged, everything else as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else encode_bytes(value).decode()
 
 
 def content_blocks(output: JsonValue) -> list[JsonObject]:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.blocks import ERROR_META, content_blocks, marked, plain_text
@@ -156,7 +157,7 @@ def _in_part(value: JsonObject, characters_max: int) -> JsonObject:
     cut: JsonValue = value
     for items, characters, members in _PORTIONS:
         cut = _cut(value, items, characters, members)
-        if len(msgspec.json.encode(cut)) <= characters_max:
+        if len(encode_bytes(cut)) <= characters_max:
             break
     return cut if isinstance(cut, dict) else {}
 
@@ -177,7 +178,7 @@ def _shown_content(result: ExecutionResult) -> JsonObject | None:
     if result.status != "completed":
         return None
     blocks = content_blocks(msgspec.to_builtins(result.output))
-    if len(msgspec.json.encode(blocks)) > limits.MCP_CONTENT_BYTES_MAX:
+    if len(encode_bytes(blocks)) > limits.MCP_CONTENT_BYTES_MAX:
         return None
     return {"content": [*blocks], "isError": False, "resultType": "complete"}
 
@@ -226,9 +227,9 @@ def _shown_result(
             return {**shown, "structuredContent": msgspec.to_builtins(result)} if imported and asked_for else shown
     structured: JsonObject = msgspec.to_builtins(result)
     text, links = _execution_text(result, tool_list, characters_max, page), []
-    if len(msgspec.json.encode(structured)) > characters_max:
+    if len(encode_bytes(structured)) > characters_max:
         kept = {name: value for name, value in structured.items() if name != "output"}
-        structured = kept if len(msgspec.json.encode(kept)) <= characters_max else _in_part(kept, characters_max)
+        structured = kept if len(encode_bytes(kept)) <= characters_max else _in_part(kept, characters_max)
         links = [_result_link(result, untrusted=result.untrusted or imported)]
     message = f"{note}\n{_bounded(text, characters_max)}" if note else _bounded(text, characters_max)
     shown = _complete(message, structured, *links, is_error=result.status in _FAILED)
@@ -336,7 +337,7 @@ def error_result(error: PenstockError, tool_list: ToolList, tool: Tool | None = 
     more: JsonObject = {"hint": hint or None, "details": details, "call_next": follow}
     text.update({name: value for name, value in more.items() if value is not None})
     most = limits.MCP_RESULT_CHARACTERS_MAX
-    if len(msgspec.json.encode(text)) > most:
+    if len(encode_bytes(text)) > most:
         text = _in_part(text, most)
     return {**_complete(_bounded("\n".join(lines), most), None, is_error=True), "_meta": {ERROR_META: text}}
 

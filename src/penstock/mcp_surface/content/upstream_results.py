@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.content.blocks import ERROR_META, UNTRUSTED_META, content_blocks
 from penstock.mcp_surface.tools.tool_list import Tool
@@ -35,9 +36,9 @@ def upstream_result(result: ExecutionResult, tool: Tool, characters_max: int) ->
         return None
     output: JsonValue = msgspec.to_builtins(result.output)
     structured = _structured(output, tool)
-    blocks = [_text(msgspec.json.encode(structured).decode())] if structured is not None else _blocks(output)
+    blocks = [_text(encode_bytes(structured).decode())] if structured is not None else _blocks(output)
     texts = sum(len(str(block.get("text", ""))) for block in blocks)
-    if texts > characters_max or len(msgspec.json.encode(blocks)) > limits.MCP_CONTENT_BYTES_MAX:
+    if texts > characters_max or len(encode_bytes(blocks)) > limits.MCP_CONTENT_BYTES_MAX:
         return None
     shown: JsonObject = {"content": [*blocks], "isError": False, "resultType": "complete", "_meta": meta}
     return shown if structured is None else {**shown, "structuredContent": structured}
@@ -55,7 +56,7 @@ def _blocks(output: JsonValue) -> list[JsonObject]:
     listed = kept.get("content")
     if isinstance(listed, list):
         return content_blocks(listed)
-    return [_text(str(kept["text"]) if "text" in kept else msgspec.json.encode(output).decode())]
+    return [_text(str(kept["text"]) if "text" in kept else encode_bytes(output).decode())]
 
 
 def _text(text: str) -> JsonObject:

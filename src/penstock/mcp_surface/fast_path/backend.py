@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.asgi import AUDITED, CODE, READS, State, read_messages, replayed
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import LimitExceeded, PenstockError
 from penstock.base.lru_cache import LruCache
 from penstock.mcp_surface.apps.views import declares_apps, view_of
@@ -65,7 +66,7 @@ _ADDED = frozenset({"io.modelcontextprotocol/serverInfo"})
 _ENVELOPES_READ = 256
 # Metadata that a result sets itself.
 _OWN = frozenset({ERROR_META, UNTRUSTED_META})
-_UNTRUSTED = msgspec.json.encode({UNTRUSTED_META: True})
+_UNTRUSTED = encode_bytes({UNTRUSTED_META: True})
 
 
 @lru_cache(_ENVELOPES_READ)
@@ -152,7 +153,7 @@ class FastPath:
         # Metadata from a tool, or the error of a refusal, is not what the SDK adds to every result.
         if isinstance(added, dict) and added.keys() - _OWN == _ADDED:
             common = {name: value for name, value in added.items() if name in _ADDED}
-            self._envelopes.put((request.method, request.meta), msgspec.json.encode(common))
+            self._envelopes.put((request.method, request.meta), encode_bytes(common))
 
     async def _try_answer(
         self, request: FastRequest, caller: Caller, tool_list: ToolList, send: Send, state: State

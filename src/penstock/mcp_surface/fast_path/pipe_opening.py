@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.callers import Caller
@@ -28,7 +29,7 @@ from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["LIST_CHANGED", "LeftToSdk", "PipeOpening", "initialize_result"]
 
-LIST_CHANGED = msgspec.json.encode({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+LIST_CHANGED = encode_bytes({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 _NEWEST_HANDSHAKE = "2025-11-25"
 _LIST = "tools/list"
 _SCHEMA_MEMBERS = ("$schema", "properties", "required", "type")
@@ -179,7 +180,7 @@ def initialize_result(options: McpOptions, version: str) -> JsonObject:
 
 
 def _result(message_id: _Id, result: JsonObject) -> bytes:
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": message_id, "result": result})
+    return encode_bytes({"jsonrpc": "2.0", "id": message_id, "result": result})
 
 
 def _sorted_listing(listing: JsonObject) -> JsonObject:

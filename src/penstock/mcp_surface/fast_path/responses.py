@@ -13,6 +13,7 @@ import msgspec
 from starlette.types import Message, Send
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.fast_path.requests import RequestId
 from penstock.mcp_surface.wire.messages import error_message
@@ -27,7 +28,7 @@ __all__ = [
     "shown_bytes",
 ]
 
-_encode = msgspec.json.encode
+_encode = encode_bytes
 # Above this size, joining the parts costs more than sending them separately.
 _JOINED_BYTES_MAX = 16_384
 

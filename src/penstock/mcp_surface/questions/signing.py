@@ -11,6 +11,7 @@ import hashlib
 
 import msgspec
 
+from penstock.base.encoding import SafeEncoder
 from penstock.base.json import JsonObject
 from penstock.operations.signed_texts import Signer
 
@@ -18,7 +19,7 @@ __all__ = ["AnswerLink", "RequestState", "link_signer", "request_digest", "state
 
 _STATES = b"penstock mcp request state 1"
 _LINKS = b"penstock answer link 1"
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = SafeEncoder(order="sorted").encode
 
 
 class RequestState(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.callers import Caller, call_operation
@@ -143,7 +144,7 @@ class OwnResources:
             )
             records += page["items"]
             cursor = page["next_cursor"]
-            if cursor is None or len(msgspec.json.encode(records)) > limits.MCP_CONTENT_BYTES_MAX:
+            if cursor is None or len(encode_bytes(records)) > limits.MCP_CONTENT_BYTES_MAX:
                 return {"items": records, "next_cursor": cursor}
 
 

@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 
 __all__ = ["UNCHANGED", "ToolNaming"]
@@ -42,7 +41,7 @@ class ToolNaming:
 
     def of_schema(self, schema: JsonObject) -> JsonObject:
         """Return the schema with the names of tools in its descriptions; the same object if nothing changes."""
-        if self._pattern is None or not self._pattern.search(msgspec.json.encode(schema).decode()):
+        if self._pattern is None or not self._pattern.search(encode_bytes(schema).decode()):
             return schema
         return self._of_object(schema)
 

@@ -5,8 +5,7 @@ Above it: the wiring of a server. Below it: `registry`.
 
 from __future__ import annotations
 
-import msgspec
-
+from penstock.base.encoding import encode_bytes
 from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.tools.tool_list import BYTES_PER_TOKEN
@@ -28,9 +27,7 @@ def offer_tools(gate: Gate, options: McpOptions) -> None:
             every=(*gate.catalogue.all(), *exposure.tools.values()),
             callable=offered.operations,
             listed={
-                tool.capability.name: ListedTool(
-                    tool.name, tool.capability.title, len(msgspec.json.encode(tool.listed)) + 1
-                )
+                tool.capability.name: ListedTool(tool.name, tool.capability.title, len(encode_bytes(tool.listed)) + 1)
                 for tool in offered.tools
             },
             toolset=toolset or principal.toolset or options.toolset,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.tools.naming import UNCHANGED, ToolNaming
 from penstock.operations.catalogue.capability import QUERY, REGISTERED_TOOL, Capability
@@ -109,7 +108,7 @@ class ToolList:
 
 def catalogue_bytes(tools: Iterable[Tool]) -> int:
     """Return the size of a list of these tools."""
-    return sum(len(msgspec.json.encode(tool.listed)) + 1 for tool in tools)
+    return sum(len(encode_bytes(tool.listed)) + 1 for tool in tools)
 
 
 def catalogue_size(tools: Sequence[Tool]) -> JsonObject:

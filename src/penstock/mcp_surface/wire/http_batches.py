@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from penstock.asgi import Headers, read_messages, replayed, send_body
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.wire.codes import HEADER_MISMATCH, INVALID_REQUEST
 from penstock.mcp_surface.wire.messages import (
@@ -91,7 +91,7 @@ class HttpMessages:
 
 
 async def _send_json(send: Send, answer: JsonObject, status: int = _WRONG, more: Headers | None = None) -> None:
-    body = msgspec.json.encode(answer)
+    body = encode_bytes(answer)
     headers = [_JSON, (b"content-length", b"%d" % len(body)), *(more or [])]
     await send_body(send, status, headers, body)
 
@@ -142,7 +142,7 @@ class _Batch:
             self._refused(refused)
             await self._event(refused)
             return
-        body = msgspec.json.encode(message)
+        body = encode_bytes(message)
         kept = [(name, value) for name, value in self._scope["headers"] if name != b"content-length"]
         headers = [*kept, (b"content-length", b"%d" % len(body))]
         alone = {**self._scope, "headers": headers, "state": dict(self._scope["state"])}
@@ -160,7 +160,7 @@ class _Batch:
             await part.rest()
 
     async def _event(self, answer: JsonObject) -> None:
-        await self._frame(b"event: message\r\ndata: " + msgspec.json.encode(answer) + b"\r\n\r\n")
+        await self._frame(b"event: message\r\ndata: " + encode_bytes(answer) + b"\r\n\r\n")
 
     async def _frame(self, frame: bytes) -> None:
         """Send a complete frame; frames of other messages may come before and after it."""

@@ -15,9 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.mcp_surface.wire.codes import INVALID_REQUEST
 from penstock.mcp_surface.wire.messages import error_message
 
@@ -27,7 +26,7 @@ _LINE_BYTES_MAX = limits.REQUEST_BYTES_MAX
 _WAITING_MAX = 64
 _READ, _WRITE, _SAY = 0, 1, 2
 # The line is not parsed only to find its id, so the answer has none.
-_TOO_LONG = msgspec.json.encode(
+_TOO_LONG = encode_bytes(
     error_message(None, INVALID_REQUEST, f"Invalid Request: a message has at most {_LINE_BYTES_MAX} bytes")
 )
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.wire.codes import INVALID_REQUEST, PARSE_ERROR
 from penstock.mcp_surface.wire.messages import (
@@ -23,7 +24,7 @@ from penstock.mcp_surface.wire.messages import (
 
 __all__ = ["PipeMessages", "unreadable"]
 
-_encode = msgspec.json.encode
+_encode = encode_bytes
 
 
 def unreadable() -> bytes:

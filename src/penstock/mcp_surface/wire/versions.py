@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from starlette.types import Message, Scope
 
 from penstock.asgi import header
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.mcp_surface.wire.messages import decoded
 
@@ -80,7 +80,7 @@ def pinned_body(only: str, body: bytes) -> Message | None:
     if not isinstance(sent, dict) or sent.get("method") != "initialize":
         return None
     changed = {**sent, "params": pinned_initialize(only, sent.get("params"))}
-    return {"type": "http.request", "body": msgspec.json.encode(changed), "more_body": False}
+    return {"type": "http.request", "body": encode_bytes(changed), "more_body": False}
 
 
 def id_in(body: bytes | None) -> int | str | None:

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.callers import IDEMPOTENCY_META, Caller, ProtocolFault, call_operation
@@ -210,7 +211,7 @@ def _is_message(item: JsonValue) -> bool:
 
 def _is_form(message: str, schema: JsonObject) -> bool:
     """Return whether a form can be shown to a person. Larger or deeper schemas are not accepted for a question."""
-    if schema.get("type") != "object" or len(msgspec.json.encode(schema)) > limits.MCP_FORM_BYTES_MAX:
+    if schema.get("type") != "object" or len(encode_bytes(schema)) > limits.MCP_FORM_BYTES_MAX:
         return False
     question = QuestionView(interrupt_id="", node_id="", visit=1, prompt=message, answer_schema=schema)
     return form_of(question) is not None
@@ -220,7 +221,7 @@ def _sampled(output: JsonValue) -> JsonObject:
     """Turn a workflow's output into a model's message: `text`, `output` or `result` of an object, or all of it."""
     given: JsonObject = output if isinstance(output, dict) else {"text": output}
     found = next((given[name] for name in ("text", "output", "result") if given.get(name) is not None), output)
-    text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+    text = found if isinstance(found, str) else encode_bytes(found).decode()
     model, reason = given.get("model"), given.get("stop_reason")
     return {
         "role": "assistant",

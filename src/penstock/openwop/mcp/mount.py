@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.asgi import READS, client_left, send_body
 from penstock.base.choices import refuse_choice
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.mcp_surface.audit import MESSAGE, reason_of, record_error, record_refusal
@@ -337,7 +338,7 @@ async def _unless_disconnected(work: Awaitable[JsonObject | None], receive: Rece
 
 
 async def _send(send: Send, status: int, answer: JsonObject | None, *headers: tuple[bytes, bytes]) -> None:
-    body = b"" if answer is None else msgspec.json.encode(answer)
+    body = b"" if answer is None else encode_bytes(answer)
     own = [(b"content-length", b"%d" % len(body)), *headers]
     if answer is not None:
         own.append((b"content-type", b"application/json"))

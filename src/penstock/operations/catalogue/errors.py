@@ -7,6 +7,7 @@ Above it: the surfaces. Below it: `base.errors`. Texts for people stay with the 
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from penstock.base.errors import (
@@ -20,9 +21,10 @@ from penstock.base.errors import (
     Unavailable,
 )
 
-__all__ = ["INTERNAL_ERROR", "ErrorMapping", "internal_error", "mapping_of"]
+__all__ = ["INTERNAL_ERROR", "OUT_OF_MEMORY", "ErrorMapping", "internal_error", "mapping_of", "report_failure"]
 
 INTERNAL_ERROR = "INTERNAL_ERROR"
+OUT_OF_MEMORY = "OUT_OF_MEMORY"
 
 
 class ErrorMapping(NamedTuple):
@@ -82,6 +84,19 @@ def mapping_of(error: PenstockError) -> ErrorMapping:
     if named is not None:
         return named
     return next((mapping for kind, mapping in _BY_CLASS if isinstance(error, kind)), _INTERNAL)
+
+
+def report_failure(logger: logging.Logger, what: str, request_id: str, error: Exception) -> PenstockError:
+    """Log an error that nobody expected, and return what its caller gets.
+
+    Running out of memory is no bug, and a traceback of it says nothing: whoever asks next for memory gets it.
+    """
+    if isinstance(error, MemoryError):
+        logger.error("%s: there is no memory left", what)
+        hint = "send less at once, or try again later; an operator can give the server more memory"
+        return Unavailable(OUT_OF_MEMORY, "the server has no memory left for this call", hint)
+    logger.error("%s", what, exc_info=error)
+    return internal_error(request_id)
 
 
 def internal_error(request_id: str) -> PenstockError:

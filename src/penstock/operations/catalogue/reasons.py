@@ -21,7 +21,7 @@ from penstock.base.errors import (
     Unavailable,
 )
 from penstock.operations.catalogue.capability import Capability
-from penstock.operations.catalogue.errors import INTERNAL_ERROR, mapping_of
+from penstock.operations.catalogue.errors import INTERNAL_ERROR, OUT_OF_MEMORY, mapping_of
 
 __all__ = ["REASONS", "SIGNATURE_ERRORS", "Reason", "reasons_of", "status_of"]
 
@@ -333,6 +333,7 @@ REASONS: dict[str, Reason] = {
     "AUDIT_CHAIN_BROKEN": Reason(CorruptHistory, "Audit records do not follow from each other."),
     "STORE_LOG_MISSING": Reason(Unavailable, "The write-ahead log of the store is gone, with what was only in it."),
     "STORE_LOG_CUT": Reason(Unavailable, "The write-ahead log was cut or changed; acknowledged commits are lost."),
+    OUT_OF_MEMORY: Reason(Unavailable, "The server has no memory left for the call."),
     "STORE_MOVED": Reason(Unavailable, "The file of the store was moved or replaced while it was in use."),
     "STORE_CLOSED": Reason(Unavailable, "The store is closed; the process is about to end."),
     "STORE_UNSUITABLE": Reason(Unavailable, "The file system or the SQLite of this Python cannot hold a store."),
@@ -364,6 +365,7 @@ _EVERY_CALL = (
     "RATE_LIMITED",
     "CONCURRENCY_LIMITED",
     "TOO_MANY_REQUESTS_IN_FLIGHT",
+    OUT_OF_MEMORY,
     INTERNAL_ERROR,
 )
 _ROUTED = (

@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
@@ -168,7 +169,7 @@ async def _listed(gate: Gate, call: ActivityCall, caller: _Caller, *, by_model: 
         message = f"the list stands for {len(found)} tools, and {limits.LLM_TOOLS_MAX} are offered at most"
         return ActivityError(message, "TOOLS_TOO_MANY", retryable=False)
     tools: list[JsonValue] = [_described(item) for item in found]
-    if len(msgspec.json.encode(tools)) > limits.LISTED_TOOLS_BYTES_MAX:
+    if len(encode_bytes(tools)) > limits.LISTED_TOOLS_BYTES_MAX:
         message = f"the descriptions of the tools are larger than {limits.LISTED_TOOLS_BYTES_MAX} bytes"
         return ActivityError(message, "TOOLS_TOO_MANY", retryable=False)
     names = {item.name for item in found}

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import NodeType
 from penstock.engine.effects import PerformActivity
@@ -85,14 +84,14 @@ def _spent(activity: PerformActivity, submitted: Submitted) -> Spent | None:
     usage = _usage_of(submitted)
     if not submitted.ok and not usage:
         return None
-    asked = msgspec.json.encode((activity.config, activity.arguments, activity.delegate))
+    asked = encode_bytes((activity.config, activity.arguments, activity.delegate))
     cost = _believable_cost(usage)
     return Spent(
         turns=1,
         requests=1,
         input_tokens=_believable_tokens(usage, "input_tokens", "inputTokens") or tokens_in(len(asked)),
         output_tokens=_believable_tokens(usage, "output_tokens", "outputTokens")
-        or tokens_in(len(msgspec.json.encode(submitted.result))),
+        or tokens_in(len(encode_bytes(submitted.result))),
         cost=nanodollars(cost),
         unpriced=int(cost is None),
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import id_in_tenant
 from penstock.engine.state import RunState
@@ -86,7 +86,7 @@ def known_view(context: Context, row: RunRow) -> ExecutionView | None:
 
 def keep_view(context: Context, row: RunRow, stored: StoredRun, view: ExecutionView) -> None:
     """Keep the view of an execution for others, unless it has moved in between or is very large."""
-    if stored.row.seq == row.seq and len(msgspec.json.encode(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
+    if stored.row.seq == row.seq and len(encode_bytes(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
         context.services.execution_views.put(_view_key(row), view)
 
 

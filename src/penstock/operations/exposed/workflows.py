@@ -21,6 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.schemas import input_schema_of, output_schema_of
 from penstock.definitions.reached import Reached, workflow_key
@@ -64,7 +65,7 @@ _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON", "QUOTA_E
 # The kinds of requests that workflows can handle.
 _HANDLED = ("sampling", "elicitation", "roots")
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = SafeEncoder(order="sorted").encode
 
 
 class ExposedWorkflows:

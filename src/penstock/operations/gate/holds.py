@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Conflict, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.keyed_digests import keyed_digest
@@ -453,7 +454,7 @@ async def _bound_arguments(context: Context) -> JsonValue:
     capability, given = context.capability, context.given
     plain: JsonValue
     if isinstance(given, msgspec.Struct):
-        plain = msgspec.json.decode(msgspec.json.encode(given))  # lists, and nothing but JSON
+        plain = msgspec.json.decode(encode_bytes(given))  # lists, and nothing but JSON
     else:
         plain = apply_defaults(capability.input_schema, context.request.arguments)
     pepper = context.services.pepper

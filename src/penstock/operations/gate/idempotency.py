@@ -24,6 +24,7 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.keyed_digests import keyed_digest
@@ -43,7 +44,7 @@ __all__ = [
     "found_by_id",
 ]
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = SafeEncoder(order="sorted").encode
 _EXACT_MAX = 2**53
 _IN_FLIGHT = "IDEMPOTENCY_IN_FLIGHT"
 _LOOK_AGAIN_SECONDS = 0.1

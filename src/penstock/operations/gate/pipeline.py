@@ -25,7 +25,7 @@ from penstock.base.errors import Denied, LimitExceeded, PenstockError, Unavailab
 from penstock.base.json import JsonObject, exceeds_values
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.catalogue.catalogue import UNKNOWN_OPERATION, Catalogue
-from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.catalogue.errors import report_failure
 from penstock.operations.catalogue.exposure import Exposures
 from penstock.operations.gate.audit_log import ANONYMOUS_TENANT, AuditLog, audit_key
 from penstock.operations.gate.authentication import Authenticator
@@ -268,10 +268,10 @@ class Gate:
         except PenstockError as error:
             refused = error if charged else self._charged_refusal(error, principal, capability, began_at)
             outcome = self._refused(refused, principal, capability)
-        except Exception:
+        except Exception as error:
             # Keep the claim: it is unknown what happened, and the time limit of the claim says when to try again.
-            _LOGGER.exception("request %s: %s failed", request.request_id, request.operation)
-            failed = internal_error(request.request_id)
+            what = f"request {request.request_id}: {request.operation} failed"
+            failed = report_failure(_LOGGER, what, request.request_id, error)
             outcome = RefusedCall(error=failed, capability=capability, principal=principal, failed=True)
         now_ms = began_at + round((time.perf_counter() - began) * 1000)
         if not call.stored or isinstance(outcome, RefusedCall):

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import LimitExceeded, NotFound, Rejected
 from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
@@ -241,7 +242,7 @@ async def memory_put(context: Context, given: PutEntry) -> KeptMemory:
 
 def _size(value: Any) -> int:
     try:
-        return len(msgspec.json.encode(value))
+        return len(encode_bytes(value))
     except (TypeError, ValueError, RecursionError, UnicodeEncodeError):
         raise Rejected("VALUE_NOT_JSON", "the value cannot be stored as JSON", "send plain JSON values") from None
 

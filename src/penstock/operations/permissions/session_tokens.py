@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.runtime.upstreams.oauth.vault import TokenVault
 
 __all__ = ["SessionTokens", "SessionVault"]
@@ -34,7 +35,7 @@ class SessionVault:
 
     def seal(self, tenant: str, session_id: str, tokens: SessionTokens) -> str:
         """Encrypt the tokens of a session."""
-        return self._vault.seal(tenant, session_id, msgspec.json.encode(tokens))
+        return self._vault.seal(tenant, session_id, encode_bytes(tokens))
 
     def unseal(self, tenant: str, session_id: str, sealed: str | None) -> SessionTokens:
         """Decrypt them; those that were sealed for another session, or with another secret, are none."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Denied
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.kept_authority import TOKEN, KeptAuthority, has_kept_authority, kept_authority
@@ -110,7 +111,7 @@ async def workflow_authority(services: Services, row: DefinitionRow | None) -> J
 
 
 def _workflow_id(principal_id: str, name: str, definition_hash: str) -> str:
-    return sha256(msgspec.json.encode([principal_id, name, definition_hash])).hexdigest()[:32]
+    return sha256(encode_bytes([principal_id, name, definition_hash])).hexdigest()[:32]
 
 
 async def principal_with(

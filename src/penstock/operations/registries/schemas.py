@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import LimitExceeded, NotFound
 from penstock.base.json import JsonObject, object_or_empty
 from penstock.base.limits import SCHEMA_VERSIONS_BYTES_MAX, SCHEMA_VERSIONS_MAX
@@ -58,13 +59,13 @@ async def _bounded(context: Context, name: str, versions: JsonObject) -> JsonObj
     """Return as many versions as are kept. The oldest that no workflow has go first."""
 
     def fits(held: JsonObject) -> bool:
-        size_bytes: int = len(msgspec.json.encode(held))
+        size_bytes: int = len(encode_bytes(held))
         return len(held) <= SCHEMA_VERSIONS_MAX and size_bytes <= SCHEMA_VERSIONS_BYTES_MAX
 
     if fits(versions):
         return versions
     stored = await context.services.store.definitions(tenant=context.tenant)
-    texts = [msgspec.json.encode(row.document).decode() for row in stored]
+    texts = [encode_bytes(row.document).decode() for row in stored]
     kept = dict(versions)
     for number in sorted(versions, key=int):
         pin = f"schema:{name}@{number} sha256:"

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, load_schema, violations
@@ -44,7 +43,7 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
     """
     offered = object_schema(schema)
     compiled = load_schema(offered)
-    if isinstance(compiled, CompiledSchema) and is_prompt(compiled, arguments, len(msgspec.json.encode(arguments))):
+    if isinstance(compiled, CompiledSchema) and is_prompt(compiled, arguments, len(encode_bytes(arguments))):
         unfit = without_values_of(violations(compiled, arguments), secrets_in(compiled, arguments))
         if unfit:
             found = tell_violations(offered, unfit)

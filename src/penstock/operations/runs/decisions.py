@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonValue
 from penstock.definitions.decline_answers import decided_by
 from penstock.engine.outcomes import Accepted
@@ -101,7 +102,7 @@ def _decision(record: Record, asked: _Asked) -> DecisionView:
     body = record.body
     assert isinstance(body, commands.ResumeInterrupt | events.InterruptVoted | events.TimerFired)
     round_number = (body.round or 0) if isinstance(body, commands.ResumeInterrupt) else 0
-    prompt = asked.prompt if isinstance(asked.prompt, str) else msgspec.json.encode(asked.prompt).decode()
+    prompt = asked.prompt if isinstance(asked.prompt, str) else encode_bytes(asked.prompt).decode()
     view = DecisionView(
         interrupt_id=interrupt_id_of(body.node_id, body.visit or 0, round_number),
         node_id=body.node_id,

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
+from penstock.base.encoding import encode_bytes
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.folding.evolve import apply
@@ -182,7 +181,7 @@ class EventFold:
         told: JsonObject = {**self._place(record), "phase": phase, "call_id": call["id"], "name": call["name"]}
         if phase == "begun":
             arguments = call["arguments"]
-            short = len(msgspec.json.encode(arguments)) <= _ARGUMENTS_CHARACTERS_MAX
+            short = len(encode_bytes(arguments)) <= _ARGUMENTS_CHARACTERS_MAX
             told |= {"arguments": arguments} if short else {"arguments_left_out": True}
         elif phase == "failed":
             told |= {"error_code": payload.get("code"), "error": payload.get("error")}

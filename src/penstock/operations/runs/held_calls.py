@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Unavailable
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
@@ -184,7 +185,7 @@ class HeldCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def held_workflow(name: str, approvals: tuple[Approval, ...], timeout_ms: int) -> Workflow:
     """Return the workflow of a held call. It is another one for other approvers: who decides cannot change later."""
-    return _workflow(name, msgspec.json.encode([_approvers(item) for item in approvals]), timeout_ms)
+    return _workflow(name, encode_bytes([_approvers(item) for item in approvals]), timeout_ms)
 
 
 def approval_id(draft_id: str) -> str:
@@ -434,7 +435,7 @@ def _summary(context: Context, pending: PendingCall, arguments: JsonValue) -> st
     principal, governance = context.principal, pending.governance
     name = f"{principal.name} ({principal.id})" if principal.name else principal.id
     what = "a model" if context.request.by_model and principal.kind != "agent" else f"the {principal.kind}"
-    text = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
+    text = msgspec.json.format(encode_bytes(arguments), indent=2).decode()
     if len(text) > limits.DRAFT_ARGUMENTS_CHARACTERS_SHOWN:
         text = f"{text[: limits.DRAFT_ARGUMENTS_CHARACTERS_SHOWN]}\n… (the draft has all of it)"
     lines = [

@@ -17,9 +17,8 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Conflict, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
@@ -99,7 +98,7 @@ async def imported_tools(services: Services, tenant: str) -> ImportedTools:
             continue  # both are accepted, or neither is used
         listed = upstreams.resources.get(server, ())
         resources += [ImportedResource(server=server, listed=item, capability=reading[-1]) for item in listed]
-        marks.append(f"{server} {sha256(msgspec.json.encode(listed)).hexdigest()}")
+        marks.append(f"{server} {sha256(encode_bytes(listed)).hexdigest()}")
     return ImportedTools(
         tools=MappingProxyType({name: tools[name] for name in sorted(tools)}),
         resources=tuple(resources),

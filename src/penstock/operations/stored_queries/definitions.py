@@ -15,6 +15,7 @@ from types import MappingProxyType
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.governance.authorship import Author
 from penstock.operations.gate.context import Services
@@ -73,7 +74,7 @@ class GraphDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def to_json(self) -> JsonObject:
         """Return it as it is stored."""
-        stored: JsonObject = msgspec.json.decode(msgspec.json.encode(self))
+        stored: JsonObject = msgspec.json.decode(encode_bytes(self))
         return stored
 
     def with_query(self, query: StoredQuery) -> GraphDefinition:

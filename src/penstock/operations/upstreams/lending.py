@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound, PenstockError, Unavailable
 from penstock.base.ids import id_for_callers, id_in_tenant
 from penstock.base.json import JsonObject
@@ -201,7 +202,7 @@ async def _earlier(
     """Return the id for a request, and its run if it was made before. What failed is asked again in a later attempt."""
     activity = call.activity
     parts = [call.run_id, activity.node_id, str(activity.visit), terms.model]
-    digest = sha256("\0".join(parts).encode() + msgspec.json.encode(request)).hexdigest()
+    digest = sha256("\0".join(parts).encode() + encode_bytes(request)).hexdigest()
     run_id = id_in_tenant(call.tenant, f"r_{digest[:32]}")
     state = await services.host.read(run_id)
     if state is not None and state.terminal and state.status is not RunStatus.COMPLETED and activity.attempt > 1:

@@ -23,7 +23,7 @@ from penstock.base.errors import Conflict, Denied, NotFound, PenstockError, Reje
 from penstock.base.ids import id_in_tenant
 from penstock.base.json import JsonObject
 from penstock.governance.webhook_signatures import Unverified, Verified, verify_request
-from penstock.operations.catalogue.errors import internal_error
+from penstock.operations.catalogue.errors import report_failure
 from penstock.operations.gate.context import Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.operations.permissions.makers import as_trigger, maker_of_trigger, trigger_scopes
@@ -70,9 +70,9 @@ class WebhookReceiver:
             return refused.error  # the gate has recorded it
         except PenstockError as error:
             answer = error
-        except Exception:
-            _LOGGER.exception("request %s: a webhook failed", request.request_id)
-            answer = internal_error(request.request_id)
+        except Exception as error:
+            what = f"request {request.request_id}: a webhook failed"
+            answer = report_failure(_LOGGER, what, request.request_id, error)
         if not isinstance(answer, HookAnswer) or answer.status != "accepted":
             await self._record(request, hook, answer)
         return answer

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.definitions.jq.rooted import rooted
@@ -156,7 +157,7 @@ def _document(node: JsonObject, whole: JsonObject) -> JsonObject:
     for member in (*_rendered(kind), "idempotency_key"):
         if member in alone:
             alone[member] = rooted(alone[member], _ROOT)
-    secrets: list[JsonValue] = sorted(set(SECRET_REFERENCE.findall(msgspec.json.encode(alone).decode())))
+    secrets: list[JsonValue] = sorted(set(SECRET_REFERENCE.findall(encode_bytes(alone).decode())))
     document: JsonObject = {
         "penstock": "v1",
         "name": "task",

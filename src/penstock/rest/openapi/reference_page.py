@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 
 __all__ = ["PAGE_HEADERS", "reference_page"]
@@ -155,7 +156,7 @@ def _parameters(operation: dict[str, Any], resolve: _Resolver) -> str:
 
 
 def _schema(title: str, media: dict[str, Any], resolve: _Resolver) -> str:
-    text = msgspec.json.format(msgspec.json.encode(resolve.whole(media.get("schema", {}))), indent=2).decode()
+    text = msgspec.json.format(encode_bytes(resolve.whole(media.get("schema", {}))), indent=2).decode()
     return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
 
 
@@ -167,7 +168,7 @@ def _body(operation: dict[str, Any], resolve: _Resolver) -> str:
     for media_type, media in body["content"].items():
         parts.append(_schema(f"{media_type}, schema", media, resolve))
         for example in media.get("examples", {}).values():
-            text = msgspec.json.format(msgspec.json.encode(example["value"]), indent=2).decode()
+            text = msgspec.json.format(encode_bytes(example["value"]), indent=2).decode()
             parts.append(f"<pre>{escape(text)}</pre>")
         if "example" in media and isinstance(media["example"], str):
             parts.append(f"<pre>{escape(media['example'])}</pre>")

@@ -27,6 +27,7 @@ import msgspec
 
 from penstock.base import limits
 from penstock.base.clock import Clock
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.masking import mask
 from penstock.runtime.activities.kept_reports import KeptReports
@@ -279,7 +280,7 @@ def _short(item: Progress) -> Progress:
         message = message[:most]
     if details is not None and not isinstance(details, int | float):
         try:
-            encoded = msgspec.json.encode(details)
+            encoded = encode_bytes(details)
         except (TypeError, ValueError, RecursionError):
             encoded = b""
         if not 0 < len(encoded) <= most:
@@ -293,7 +294,7 @@ def _line_of(said: ServerMessage, hidden: tuple[str, ...]) -> str:
     """Return the message of a server as one text, with all secrets masked."""
     try:
         data = value_without(said.data, hidden)  # before it is encoded: a secret may have characters that are escaped
-        text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+        text = data if isinstance(data, str) else encode_bytes(data).decode()
     except RecursionError:
         text = "(a value that is nested too deeply to be shown)"
     return text if said.logger is None else f"{text_without(said.logger, hidden)}: {text}"

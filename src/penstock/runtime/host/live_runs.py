@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.engine.state import RunState
 from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.runs import RunRow
@@ -29,7 +28,7 @@ _OBJECT_BYTES = 240
 # The fixed cost of a run: its state, its row, its cache entry.
 _EVERY_BYTES = 8_192
 
-_encode = msgspec.json.Encoder().encode
+_encode = SafeEncoder().encode
 
 
 def memory_of(state: RunState) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
@@ -71,7 +72,7 @@ class DocumentChecks:
         self.threads.close()
 
     def _findings(self, document: JsonObject) -> tuple[Finding, ...]:
-        text = msgspec.json.encode(document)
+        text = encode_bytes(document)
         if len(text) > limits.DOCUMENT_BYTES_MAX:
             message = f"the document has {len(text):,} bytes; {limits.DOCUMENT_BYTES_MAX:,} are allowed"
             hint = "move large constants out of the document, or split it into subworkflows"
@@ -86,11 +87,11 @@ class DocumentChecks:
             if not isinstance(read, source.SourceDocument) or _is_plain(read.value):
                 checked = validate.check_source(text)
                 return checked.document, checked.findings
-        reply = self._exchange(b'"source"', msgspec.json.encode(text))
+        reply = self._exchange(b'"source"', encode_bytes(text))
         return reply.get("document"), _findings_of(reply)
 
     def _difference(self, before: JsonObject, after: JsonObject) -> JsonObject:
-        texts = msgspec.json.encode(before), msgspec.json.encode(after)
+        texts = encode_bytes(before), encode_bytes(after)
         if all(len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX for text in texts):
             return compare.diff_documents(before, after).to_json()
         compared: JsonObject = self._exchange(b'"difference"', *texts)
@@ -99,7 +100,7 @@ class DocumentChecks:
         return compared
 
     def _schema_problem(self, schema: JsonObject) -> SchemaProblem | None:
-        text = msgspec.json.encode(schema)
+        text = encode_bytes(schema)
         if len(text) <= limits.DOCUMENT_IN_PROCESS_BYTES_MAX and _is_plain(schema):
             problem = compile_schema(schema)
             return problem if isinstance(problem, SchemaProblem) else None

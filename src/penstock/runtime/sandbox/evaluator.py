@@ -15,6 +15,7 @@ from typing import Self
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.expressions import (
     Evaluated,
@@ -35,7 +36,7 @@ DIED = "the expression needs too much memory or nests too deeply; its evaluation
 UNCHECKED = "cannot be checked within {:g} s and the memory that there is; send less, or simplify the schema"
 
 _JQ, _SCHEMA = b'"jq"', b'"schema"'
-_encode = msgspec.json.Encoder().encode
+_encode = SafeEncoder().encode
 
 
 class SandboxedEvaluator:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.jq.expressions import Evaluated, ExpressionProblem, compile_expression, evaluate_text
@@ -67,9 +68,9 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
         budget_ms = limits.JQ_TIME_BUDGET_MS if named in _OF_RUNS else limits.DOCUMENT_CHECK_MS_MAX
         _limit_processor_time(budget_ms * PATIENCE)
         try:
-            reply = msgspec.json.encode(_ANSWERS[named](*parts))
+            reply = encode_bytes(_ANSWERS[named](*parts))
         except MemoryError:
-            reply = msgspec.json.encode({"error": "it needs too much memory"})
+            reply = encode_bytes({"error": "it needs too much memory"})
         _limit_processor_time(0)
         replies.write(reply + b"\n")
         replies.flush()

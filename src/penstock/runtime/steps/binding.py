@@ -22,6 +22,7 @@ from typing import Any, ForwardRef, Literal, TypeAlias
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth, json_pointer
 from penstock.definitions.source.findings import suggestion
@@ -247,7 +248,7 @@ def _encode(value: Any) -> Any:
     raise NotImplementedError(f"a value of type {type(value).__name__} has no JSON form")
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_encode)
+_ENCODER = SafeEncoder(enc_hook=_encode)
 _DECODER = msgspec.json.Decoder()
 
 

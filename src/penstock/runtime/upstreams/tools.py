@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from penstock.base.addresses import leads_straight, unescape_unreserved
+from penstock.base.encoding import SafeEncoder
 from penstock.base.ids import DEFAULT_TENANT
 
 __all__ = [
@@ -36,7 +37,7 @@ __all__ = [
     "tool_hash",
 ]
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = SafeEncoder(order="sorted").encode
 
 # Methods that change nothing, and those that have the same effect when they are sent twice (RFC 9110).
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 from zlib import crc32
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.clock import Clock
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.governance.authorship import AuthorshipRules
@@ -301,7 +301,7 @@ class DeliveryDispatcher:
         self, delivery: DeliveryRow, row: ResourceRow, endpoint: Endpoint, event: ShownEvent
     ) -> Sent | NotSent:
         now = self.clock.now_ms()
-        body = msgspec.json.encode(event.content)
+        body = encode_bytes(event.content)
         secrets = signing_secrets(self.pepper, row, endpoint, now=now)
         headers = {
             "content-type": _MEDIA_TYPE,

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject
 from penstock.governance.authorship import AuthorshipRules, is_proposed, proposed_message
 from penstock.governance.webhook_signatures import endpoint_secret
@@ -79,7 +80,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     def body(self) -> JsonObject:
         """The endpoint as it is stored."""
-        kept: JsonObject = msgspec.json.decode(msgspec.json.encode(self))
+        kept: JsonObject = msgspec.json.decode(encode_bytes(self))
         return kept
 
 

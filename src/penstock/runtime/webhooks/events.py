@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.ids import id_for_callers
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.durations import format_instant
@@ -176,7 +177,7 @@ def cloud_event(row: RunRow, event: RunEvent, *, source: str, include_output: bo
 
 
 def _output(value: JsonValue) -> JsonObject:
-    if len(msgspec.json.encode(value)) > limits.EVENT_OUTPUT_BYTES_MAX:
+    if len(encode_bytes(value)) > limits.EVENT_OUTPUT_BYTES_MAX:
         return {"output_omitted": True}
     return {"output": value}
 

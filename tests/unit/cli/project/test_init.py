@@ -53,3 +53,39 @@ def test_every_commented_example_of_the_settings_works_when_it_is_uncommented(
             assert [policy.id for policy in gate.services.policies.server] == ["scopes-decide", "agents-make-no-keys"]
 
     asyncio.run(start())
+
+
+COMMENTED = re.findall(r"(?m)^# \w+:\n(?:#   .*\n?)+", project_files()["penstock.yaml"])
+
+
+def test_every_commented_section_is_found() -> None:
+    sections = [re.sub(r"\W", "", block.split(":")[0]) for block in COMMENTED]
+    assert sections == ["storage", "server", "secrets", "policy", "governance"]
+
+
+@pytest.mark.parametrize("block", COMMENTED, ids=lambda block: block.split(":")[0].strip("# "))
+def test_each_commented_example_works_when_it_alone_is_uncommented(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in project_files().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAYMENT_KEY", "a-key")
+    file = tmp_path / "penstock.yaml"
+    before = load_settings(file).settings
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace(block, re.sub(r"(?m)^# ", "", block)), encoding="utf-8")
+    settings = load_settings(file).settings
+    # What is commented out for those who look for it may be the default.
+    assert settings != before or block.startswith(("# storage", "# server", "# governance"))
+
+    async def start() -> None:
+        async with (
+            asyncio.timeout(SECONDS_MAX),
+            Penstock.open(settings.storage.path) as penstock,
+            open_application(penstock, ServerOptions.of(settings)),
+        ):
+            pass
+
+    asyncio.run(start())

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import NotFound, PenstockError
 from penstock.console.pages.runs.run import VALUES
 from penstock.console.rendering import cut_value, whole_value
@@ -102,10 +101,10 @@ async def _exported(visit: Visit, shown: dict[str, Any], page: dict[str, Any]) -
     If the rest cannot be read, for example because the run was deleted or too much was asked for in a minute, the file
     says why, and after which record to go on.
     """
-    yield b'{"execution":' + msgspec.json.encode(shown) + b',\n"history":['
+    yield b'{"execution":' + encode_bytes(shown) + b',\n"history":['
     size, separator, last = _FIRST_PAGE, b"\n", 0
     while page["items"]:
-        chunk = b",\n".join(map(msgspec.json.encode, page["items"]))
+        chunk = b",\n".join(map(encode_bytes, page["items"]))
         yield separator + chunk
         separator, last, cursor = b",\n", page["items"][-1]["seq"], page["next_cursor"]
         if cursor is None:
@@ -118,7 +117,7 @@ async def _exported(visit: Visit, shown: dict[str, Any], page: dict[str, Any]) -
             page = await visit.call("execution.history", execution_id=shown["execution_id"], cursor=cursor, limit=size)
         except PenstockError as error:
             problem = {"code": error.code, "message": error.message}
-            yield b'\n],\n"complete":false,"goes_on_after":%d,"problem":%b}\n' % (last, msgspec.json.encode(problem))
+            yield b'\n],\n"complete":false,"goes_on_after":%d,"problem":%b}\n' % (last, encode_bytes(problem))
             return
     yield b'\n],\n"complete":true}\n'
 

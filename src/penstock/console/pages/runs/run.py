@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from penstock.asgi.forms import Fields
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.base.traces import TRACE_LABEL, trace_id_of
@@ -129,8 +130,7 @@ async def _run_page(
         "execution.history", execution_id=execution_id, after=after, limit=limits.CONSOLE_HISTORY_ROWS
     )
     records = [
-        {**item, "summary": msgspec.json.encode(item["payload"]).decode()[:_SUMMARY_CHARACTERS]}
-        for item in history["items"]
+        {**item, "summary": encode_bytes(item["payload"]).decode()[:_SUMMARY_CHARACTERS]} for item in history["items"]
     ]
     children = await visit.call("execution.list", parent_id=execution_id, limit=_CHILDREN)
     return Page(

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.lru_cache import CurrentValues
 from penstock.governance.principals import TokenReference
 from penstock.runtime.ports.platform import PlatformStore
@@ -22,7 +21,7 @@ REVOCATION_KIND = "token_revocation"
 
 
 def _digest(*parts: str) -> str:
-    return sha256(msgspec.json.encode(parts)).hexdigest()[:32]
+    return sha256(encode_bytes(parts)).hexdigest()[:32]
 
 
 def subject_revocation_id(issuer: str, subject: str) -> str:

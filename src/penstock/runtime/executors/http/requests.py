@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 import httpx2
-import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.masking import mask
 from penstock.base.traces import current_traceparent
@@ -180,7 +180,7 @@ def _content(body: JsonValue, headers: dict[str, str]) -> bytes | None:
         headers.setdefault("content-type", "text/plain; charset=utf-8")
         return body.encode("utf-8", errors="replace")
     headers.setdefault("content-type", "application/json")
-    return msgspec.json.encode(body)
+    return encode_bytes(body)
 
 
 def _text(place: str, value: JsonValue) -> str:

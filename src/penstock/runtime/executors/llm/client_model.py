@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.templates import SECRET_REFERENCE
 from penstock.runtime.activities.budgets import tokens_in
@@ -63,7 +62,7 @@ _ANSWER: JsonObject = {
 def holds_secrets(call: ActivityCall) -> bool:
     """True if a prompt contains a secret. Such a prompt must not be sent to a client or stored in a history."""
     config = call.activity.config
-    return any(SECRET_REFERENCE.search(msgspec.json.encode(config.get(name)).decode()) for name in _PROMPTS)
+    return any(SECRET_REFERENCE.search(encode_bytes(config.get(name)).decode()) for name in _PROMPTS)
 
 
 async def ask_client_model(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome:
@@ -133,7 +132,7 @@ def _question(prepared: PreparedRequest, first: str | None) -> _Question:
 def _written_text(answer: JsonValue) -> str:
     """Return what the client's model wrote, or all of an answer that is not as the protocol has it."""
     reply = _reply(answer, _ANY_MODEL)
-    return reply.text if isinstance(reply, LlmReply) else msgspec.json.encode(answer).decode()
+    return reply.text if isinstance(reply, LlmReply) else encode_bytes(answer).decode()
 
 
 def _wire(prepared: PreparedRequest) -> JsonObject:
@@ -159,7 +158,7 @@ def _wire(prepared: PreparedRequest) -> JsonObject:
 def _schema_notice(schema: JsonObject | None) -> str | None:
     if schema is None:
         return None
-    return f"Answer with JSON only, that fits this JSON schema:\n{msgspec.json.encode(schema).decode()}"
+    return f"Answer with JSON only, that fits this JSON schema:\n{encode_bytes(schema).decode()}"
 
 
 def _reply(answer: JsonValue, model: str) -> LlmReply | ActivityError:

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.runtime.activities.budgets import RunBudget, nanodollars, tokens_in
 from penstock.runtime.executors.llm.port import (
     LlmAnswer,
@@ -125,9 +124,9 @@ def _is_believable(tokens: int) -> bool:
 def request_tokens(request: LlmRequest) -> int:
     """Estimate how many tokens a model reads."""
     said = sum(len(message.text) + _characters(message.tool_calls) for message in request.messages)
-    described = len(msgspec.json.encode((request.tools, request.output_schema)))
+    described = len(encode_bytes((request.tools, request.output_schema)))
     return tokens_in(len(request.system or "") + said + described)
 
 
 def _characters(calls: tuple[LlmToolCall, ...]) -> int:
-    return len(msgspec.json.encode(calls)) if calls else 0
+    return len(encode_bytes(calls)) if calls else 0

@@ -32,6 +32,7 @@ from mcp_types import (
 from pydantic import FileUrl
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.masking import mask
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome
@@ -152,7 +153,7 @@ class LentToCall:
             system=system,
             max_tokens=token_step(params.max_tokens, terms.max_tokens),
         )
-        digest = hashlib.sha256(msgspec.json.encode(request)).hexdigest()
+        digest = hashlib.sha256(encode_bytes(request)).hexdigest()
         number, self._equal[digest] = self._equal[digest], self._equal[digest] + 1
         return msgspec.structs.replace(request, number=number)
 

@@ -36,6 +36,7 @@ from mcp_types import (
 from pydantic import BaseModel
 
 from penstock.base import limits
+from penstock.base.encoding import SafeEncoder, encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
 from penstock.runtime.activities.performing import ActivityAsks, ActivityError, ActivityOutcome
@@ -61,7 +62,7 @@ __all__ = [
     "resumed",
 ]
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = SafeEncoder(order="sorted").encode
 # A question that sends a person to a URL has no form: the person only confirms that it is done.
 _DONE = "done"
 _DONE_SCHEMA: JsonObject = {
@@ -450,7 +451,7 @@ def _asks(who: str, params: Params, resume: JsonObject) -> ActivityAsks | Activi
         message = f"{who} asks: {params.message}\nOpen {params.url} and say when it is done."
         return ActivityAsks(truncated(message), _DONE_SCHEMA, resume)
     schema = _refusable(msgspec.to_builtins(params.requested_schema))
-    if len(msgspec.json.encode(schema)) > limits.MCP_FORM_BYTES_MAX:
+    if len(encode_bytes(schema)) > limits.MCP_FORM_BYTES_MAX:
         message = f"{who} asks with a form of more than {limits.MCP_FORM_BYTES_MAX} bytes"
         return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)
     problem = load_schema(schema)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, Prompt
 from pydantic import BaseModel
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.activities.performing import ActivityError, ActivityOutcome
 from penstock.runtime.executors.mcp.results import taken
@@ -86,7 +86,7 @@ def _resource(item: Any, uri: str, *, is_template: bool = False) -> UpstreamReso
 
 
 def _size(item: UpstreamTool | UpstreamResource) -> int:
-    return len(msgspec.json.encode(item))
+    return len(encode_bytes(item))
 
 
 def _reading(name: str, description: str, schema: JsonObject, title: str | None = None) -> UpstreamTool:

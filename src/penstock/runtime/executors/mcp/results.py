@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-import msgspec
 from mcp.client.client import Client
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from pydantic import Discriminator, Tag, TypeAdapter
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue, exceeds_depth
 from penstock.definitions.schemas.compiled import CompiledSchema, is_prompt, is_valid, load_schema
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome
@@ -58,7 +58,7 @@ async def check_result(connection: McpSession, client: Client, tool: str, result
             f"the tool's output schema cannot be used: {compiled.message}"
         )
     value: JsonValue = result.structured_content
-    if exceeds_depth(value, limits.JSON_DEPTH_MAX) or not is_prompt(compiled, value, len(msgspec.json.encode(value))):
+    if exceeds_depth(value, limits.JSON_DEPTH_MAX) or not is_prompt(compiled, value, len(encode_bytes(value))):
         return
     if not is_valid(compiled, value):
         raise RuntimeError("the structured content does not fit the tool's output schema")
@@ -80,7 +80,7 @@ def taken(server: str, tool: str, value: JsonValue) -> ActivityOutcome:
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         message = f"{who}: the result nests deeper than {limits.JSON_DEPTH_MAX} levels"
         return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)
-    size = len(msgspec.json.encode(value))
+    size = len(encode_bytes(value))
     if size > limits.MCP_CONTENT_BYTES_MAX:
         message = f"{who}: the result has {size} bytes, at most {limits.MCP_CONTENT_BYTES_MAX} are taken"
         return ActivityError(message, "MCP_RESULT_TOO_LARGE", retryable=False)

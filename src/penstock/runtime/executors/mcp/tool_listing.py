@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import msgspec
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND, Tool
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.runtime.executors.mcp.checked_messages import PROBLEM
 from penstock.runtime.executors.mcp.following import follow_resources
 from penstock.runtime.executors.mcp.session_pool import McpSessionPool
@@ -86,7 +86,7 @@ async def listed_tools(server: str, client: Client) -> tuple[UpstreamTool, ...]:
             raise
         for listed in page.tools:
             tool = _tool(listed)
-            size = len(msgspec.json.encode(tool))
+            size = len(encode_bytes(tool))
             if size > limits.UPSTREAM_TOOL_BYTES_MAX:
                 _LOGGER.warning("%s: the description of %s has %d bytes; it is left out", server, tool.name[:64], size)
             else:

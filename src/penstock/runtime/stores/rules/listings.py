@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 
 __all__ = [
@@ -161,7 +162,7 @@ def place_position(cursor: str | None) -> tuple[int, str] | None:
 
 
 def _encoded(position: object) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode("ascii").rstrip("=")
+    return base64.urlsafe_b64encode(encode_bytes(position)).decode("ascii").rstrip("=")
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], cursor: str) -> T:

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from zlib import crc32
 
-import msgspec
-
+from penstock.base.encoding import SafePacker
 from penstock.runtime.ports.audit import AuditEntry
 
 __all__ = [
@@ -31,7 +30,7 @@ __all__ = [
     "row_checksum",
 ]
 
-_ENCODER = msgspec.msgpack.Encoder()
+_ENCODER = SafePacker()
 # Of a table of nodes or edges, beside identifiers, ends and properties.
 _OF_VERSION = frozenset({"rid", "later", "br", "c_from", "c_to", "dead", "checksum"})
 _ENDS = ("id", "src", "dst")

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from penstock.base.encoding import SafeEncoder, encode_bytes
 from penstock.base.errors import CorruptHistory
 from penstock.engine.records import Record
 from penstock.governance.authorship import Author
@@ -55,7 +56,7 @@ _UNREAD = msgspec.json.Decoder(list[msgspec.Raw])
 _LABELS = msgspec.json.Decoder(dict[str, str])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _AUTHOR = msgspec.json.Decoder(Author)
-_ENCODER = msgspec.json.Encoder()
+_ENCODER = SafeEncoder()
 
 
 def run_columns(connection: sqlite3.Connection) -> str:
@@ -154,7 +155,7 @@ def definition_of(found: Sequence[Any]) -> DefinitionRow:
 
 def author_column(author: Author | None) -> bytes | None:
     """The column of an author."""
-    return None if author is None else msgspec.json.encode(author)
+    return None if author is None else encode_bytes(author)
 
 
 def author_of_column(column: bytes | str | None) -> Author | None:

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from penstock.base.clock import Clock
+from penstock.base.encoding import encode_bytes
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceChanged, ResourceRow, body_etag
@@ -128,7 +129,7 @@ class GrantStore:
             return KeptGrant()  # of a version that keeps something else
 
     async def _put(self, server: str, kept: KeptGrant, etag: str | None, call: CallRecord) -> bool:
-        body: JsonObject = {"sealed": self.vault.seal(DEFAULT_TENANT, server, msgspec.json.encode(kept))}
+        body: JsonObject = {"sealed": self.vault.seal(DEFAULT_TENANT, server, encode_bytes(kept))}
         now = self.clock.now_ms()
         row = ResourceRow(
             tenant=DEFAULT_TENANT,

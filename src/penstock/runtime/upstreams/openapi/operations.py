@@ -22,6 +22,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue, list_or_empty, object_or_empty
 from penstock.runtime.upstreams.openapi.bodies import BodyPlan, ReadBody, read_body
@@ -94,7 +95,7 @@ class ApiOperation:
     def request(self) -> JsonObject:
         """Return what decides about the request of a call, as data: who accepts the tool accepts this too."""
         request: JsonObject = msgspec.json.decode(
-            msgspec.json.encode(
+            encode_bytes(
                 {
                     "method": self.method,
                     "path": self.path,
@@ -355,7 +356,7 @@ class _Arguments:
         if self._required:
             required: list[JsonValue] = list(self._required)
             made["required"] = required
-        text = msgspec.json.encode(properties).decode()
+        text = encode_bytes(properties).decode()
         used = _used(self._definitions, text)
         return {**made, "$defs": {name: self._definitions[name] for name in sorted(used)}} if used else made
 
@@ -368,7 +369,7 @@ def _used(definitions: Mapping[str, JsonValue], text: str) -> set[str]:
         for name in re.findall(r'"\$ref":"#/\$defs/([^"]+)"', waiting.pop()):
             if name not in found and name in definitions:
                 found.add(name)
-                waiting.append(msgspec.json.encode(definitions[name]).decode())
+                waiting.append(encode_bytes(definitions[name]).decode())
     return found
 
 

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
-
 from penstock.base.addresses import stays_in_place
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.upstreams.openapi.bodies import BodyPlan, MemberEncoding
 from penstock.runtime.upstreams.openapi.operations import ApiOperation, Parameter
@@ -79,7 +78,7 @@ def _path_value(parameter: Parameter, value: JsonValue) -> str:
 
 def _header_value(parameter: Parameter, value: JsonValue) -> str:
     if parameter.as_json:
-        return msgspec.json.encode(value).decode()
+        return encode_bytes(value).decode()
     text = ",".join(_plain_items(parameter.argument, value, explode=parameter.explode))
     if not text.isprintable() or not text.isascii():
         raise RequestProblem(f"`{parameter.argument}` has characters that a header cannot carry")
@@ -102,7 +101,7 @@ def _query(parameter: Parameter, value: JsonValue) -> Iterator[str]:
     safe = _RESERVED if parameter.reserved else ""
     name = parameter.name
     if parameter.as_json:
-        yield _pair(name, msgspec.json.encode(value).decode(), safe)
+        yield _pair(name, encode_bytes(value).decode(), safe)
     elif parameter.style == "deepObject":
         yield from (_pair(key, text, safe) for key, text in _deep(parameter.argument, name, value))
     else:
@@ -168,7 +167,7 @@ def _body(plan: BodyPlan, given: JsonObject, headers: dict[str, str], boundary: 
     headers["content-type"] = plan.media_type if plan.media_type != "*/*" else "application/json"
     match plan.kind:
         case "json":
-            return msgspec.json.encode(body)
+            return encode_bytes(body)
         case "form":
             return "&".join(_form(plan, body)).encode()
         case "multipart":
@@ -196,9 +195,9 @@ def _form(plan: BodyPlan, body: JsonValue) -> Iterator[str]:
             yield from (_pair(key, text) for key, text in _deep(name, name, value))
         elif isinstance(value, dict):
             # The specification's own choice for objects without a style: their JSON text.
-            yield _pair(name, msgspec.json.encode(value).decode())
+            yield _pair(name, encode_bytes(value).decode())
         elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-            yield from (_pair(name, msgspec.json.encode(item).decode()) for item in value)
+            yield from (_pair(name, encode_bytes(item).decode()) for item in value)
         elif value is not None:
             yield from _form_pairs(name, name, value, encoding.style, encoding.explode, "")
 
@@ -217,7 +216,7 @@ def _multipart(plan: BodyPlan, body: JsonValue, boundary: str) -> bytes:
                 disposition += f'; filename="{_field_name(name)}"'
                 content, content_type = _bytes(name, item), content_type or "application/octet-stream"
             elif isinstance(item, dict):
-                content, content_type = msgspec.json.encode(item), content_type or "application/json"
+                content, content_type = encode_bytes(item), content_type or "application/json"
             else:
                 content = _scalar(name, item).encode()
             kind = f"Content-Type: {content_type.partition(',')[0]}\r\n" if content_type else ""

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-import msgspec
-
 from penstock.base import limits
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import CompiledSchema, compile_schema
 from penstock.runtime.upstreams.openapi.document import ApiDocument, ReferenceProblem
@@ -257,7 +256,7 @@ def _or_null(schema: JsonObject) -> JsonObject:
 
 def _distinct(values: list[JsonValue]) -> list[JsonValue]:
     # By their text: 1 and true are equal in Python.
-    return list({msgspec.json.encode(value): value for value in values}.values())
+    return list({encode_bytes(value): value for value in values}.values())
 
 
 def _definition_names(schema: JsonValue) -> Iterator[str]:
@@ -350,7 +349,7 @@ def fitted(schema: JsonObject, bytes_max: int) -> tuple[JsonObject, bool]:
     """
     for text_depth, depth in ((None, None), (4, None), (2, None), (2, 8), (2, 6), (2, 5), (2, 4), (2, 3), (2, 2)):
         made = schema if text_depth is None else _cut(schema, text_depth, depth)
-        if len(msgspec.json.encode(made)) <= bytes_max:
+        if len(encode_bytes(made)) <= bytes_max:
             return made, depth is not None
     return {"type": "object"}, True
 

@@ -27,6 +27,7 @@ from mcp.client.auth.utils import (
 )
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.runtime.executors.mcp.oauth import client_proofs
 from penstock.runtime.executors.mcp.oauth.challenges import challenge_of
@@ -61,7 +62,7 @@ _JSON: Final = {"content-type": "application/json", "accept": "application/json"
 _ERROR_CODE: Final = re.compile(r"[a-zA-Z_]{1,60}")
 _METHODS: Final[tuple[ClientMethod, ...]] = ("none", "client_secret_basic", "client_secret_post")
 # The first message of a client; a server that wants a token says so before it looks at it.
-_HELLO: Final = msgspec.json.encode(
+_HELLO: Final = encode_bytes(
     {
         "jsonrpc": "2.0",
         "id": 1,
@@ -134,7 +135,7 @@ class HttpOAuth:
             "application_type": "native" if urlsplit(redirect_uri).scheme == "http" else "web",
             **({"scope": " ".join(scopes)} if scopes else {}),
         }
-        body = msgspec.json.encode(wanted)
+        body = encode_bytes(wanted)
         http = self._of(server)
         answer = await http.send("POST", authorization.registration_endpoint, headers=_JSON, content=body)
         return _registered(server, authorization, answer, redirect_uri, method)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.base.json import JsonValue
 from penstock.runtime.ports.memory import (
     MemoryEntry,
@@ -72,7 +73,7 @@ def _named(space: MemorySpace, **more: object) -> dict[str, object]:
 
 def _place(space: MemorySpace) -> str:
     """The token of a space in the index."""
-    text = msgspec.json.encode([space.tenant, space.scope, space.owner, space.session])
+    text = encode_bytes([space.tenant, space.scope, space.owner, space.session])
     return f"p{hashlib.sha256(text).hexdigest()[:_PLACE_CHARACTERS]}"
 
 

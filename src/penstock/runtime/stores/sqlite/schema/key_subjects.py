@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 
-import msgspec
+from penstock.base.encoding import encode_bytes
 
 __all__ = ["add_subjects"]
 
@@ -85,7 +85,7 @@ def add_subjects(connection: sqlite3.Connection) -> None:
         found = keys.behind(key_id)
         subject = None if found.subject == f"{_KEY}{key_id}" else found.subject
         first = None if found.first_key == key_id else found.first_key
-        lineage = msgspec.json.encode(found.lineage).decode()
+        lineage = encode_bytes(found.lineage).decode()
         connection.execute(_UPDATE, (subject, lineage, first, key_id))
         if first is not None:
             _rename_quota(connection, f"{_KEY}{key_id}", f"{_KEY}{first}")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from penstock.base.encoding import encode_bytes
 from penstock.governance.audit.chain import GENESIS_HASH, ChainHead
 from penstock.runtime.ports.platform import AuditChains, Seal
 from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
@@ -120,7 +121,7 @@ def _count(connection: sqlite3.Connection, seal: Seal, more: int) -> None:
         return  # the count was removed: its absence shows that
     if known.seal is not None and known.seal != seal.count(sealed):
         return
-    kept = msgspec.json.encode((sealed + more, seal.count(sealed + more)))
+    kept = encode_bytes((sealed + more, seal.count(sealed + more)))
     connection.execute(_KEEP_MARK, (_COUNT_MARK, kept, row_checksum((_COUNT_MARK, kept))))
 
 
