@@ -16,7 +16,7 @@ from penstock.base import limits
 from penstock.base.choices import refuse_choice
 from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject, JsonValue
-from penstock.operations.runs.statuses import RUN_STATUSES
+from penstock.operations.runs.fields import RUN_STATUSES
 
 __all__ = ["list_tasks"]
 

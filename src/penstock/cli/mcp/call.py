@@ -38,7 +38,7 @@ from penstock.cli.terminal.conversation import can_ask
 from penstock.cli.terminal.event_loop import Interrupted, until_interrupted
 from penstock.cli.terminal.exits import INTERRUPTED, STILL_WAITING, JsonOption, command_text, exit_with, print_json
 from penstock.cli.terminal.values import UsageError, loose_value, parse_value
-from penstock.operations.runs.statuses import RUN_STATUSES
+from penstock.operations.runs.fields import RUN_STATUSES
 
 if TYPE_CHECKING:
     from penstock.cli.mcp import tool_call

@@ -28,8 +28,8 @@ from penstock.mcp_surface.questions.links import AnswerLinks
 from penstock.mcp_surface.tools.registry import ToolRegistry
 from penstock.mcp_surface.wire.codes import INTERNAL_ERROR, INVALID_PARAMS
 from penstock.operations.gate.pipeline import Gate
+from penstock.operations.runs.fields import MCP_TASK_STATUS
 from penstock.operations.runs.results import ExecutionResult
-from penstock.operations.runs.statuses import MCP_TASK_STATUS
 from penstock.operations.runs.views import ExecutionView
 from penstock.operations.runs.waits import QuestionView
 

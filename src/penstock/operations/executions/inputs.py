@@ -12,8 +12,16 @@ from msgspec import Meta
 
 from penstock.base import limits
 from penstock.operations.catalogue.fields import Cursor, Limit, WorkflowId
-from penstock.operations.runs.fields import WAIT_SECONDS_ACCEPTED, AnyId, ChosenId, Name, ShortText, Text, Wait
-from penstock.operations.runs.statuses import RunStatusName
+from penstock.operations.runs.fields import (
+    WAIT_SECONDS_ACCEPTED,
+    AnyId,
+    ChosenId,
+    Name,
+    RunStatusName,
+    ShortText,
+    Text,
+    Wait,
+)
 
 __all__ = [
     "AnswerQuestion",

@@ -1,16 +1,18 @@
-"""Types of the fields by which callers name and start runs.
+"""Types of the fields by which callers name and start runs, and the statuses that runs have, with their names on MCP.
 
 Above it: the inputs of operations on executions and schedules. Below it: nothing but data.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from msgspec import Meta
 
 __all__ = [
     "CHOSEN_ID",
+    "MCP_TASK_STATUS",
+    "RUN_STATUSES",
     "WAIT_SECONDS_ACCEPTED",
     "AnyId",
     "ChosenId",
@@ -18,6 +20,7 @@ __all__ = [
     "LabelValue",
     "Labels",
     "Name",
+    "RunStatusName",
     "ShortText",
     "Text",
     "Wait",
@@ -49,3 +52,32 @@ Wait = Annotated[
     Annotated[float, Meta(ge=0, le=WAIT_SECONDS_ACCEPTED)] | None,
     Meta(description="How many seconds to wait at most."),
 ]
+
+RunStatusName: TypeAlias = Literal[
+    "pending",
+    "running",
+    "paused",
+    "waiting_input",
+    "waiting_approval",
+    "waiting_activity",
+    "waiting_signal",
+    "waiting_timer",
+    "waiting_child",
+    "waiting_decision",
+    "compensating",
+    "completed",
+    "failed",
+    "cancelling",
+    "cancelled",
+]
+RUN_STATUSES: tuple[str, ...] = get_args(RunStatusName)
+
+# A failed run is a completed task whose result is an error: only a failure of the host itself fails a task.
+MCP_TASK_STATUS: dict[str, str] = {
+    **dict.fromkeys(RUN_STATUSES, "working"),
+    "waiting_input": "input_required",
+    "waiting_approval": "input_required",
+    "completed": "completed",
+    "failed": "completed",
+    "cancelled": "cancelled",
+}

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.definitions.shapes import document as fields_document
 from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Context
-from penstock.operations.runs.statuses import RUN_STATUSES
+from penstock.operations.runs.fields import RUN_STATUSES
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, DOUBLE_STEP, PARENT, workflow
 from tests.unit.operations.running import ended, read_stream, run, status

@@ -17,7 +17,7 @@ from penstock.base import limits
 from penstock.base.errors import PenstockError, Rejected
 from penstock.console.pages.reading import address
 from penstock.console.visits import Page, Redirect, Shown, Visit
-from penstock.operations.runs.statuses import RUN_STATUSES
+from penstock.operations.runs.fields import RUN_STATUSES
 
 __all__ = ["listing"]
 

@@ -24,7 +24,7 @@ from penstock.runtime.stores.sqlite.schema.starters import add_starters
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
 
-SCHEMA_VERSION = 26
+SCHEMA_VERSION = 25
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -389,7 +389,6 @@ MIGRATIONS: dict[int, str] = {
     23: _AUTHOR_COLUMNS,
     24: "",
     25: "",
-    26: "",
 }
 
 
@@ -434,7 +433,7 @@ _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     20: add_starters,
     22: _add_checksums,
     24: add_subjects,
-    26: _add_row_checksums,
+    25: _add_row_checksums,
 }
 
 
