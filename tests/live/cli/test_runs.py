@@ -23,7 +23,9 @@ HANDLE_KEYS = {
     "url",
     "stream_url",
 }
-ROW_KEYS = HANDLE_KEYS - {"url", "stream_url"} | {"created_at", "updated_at", "parent_id", "labels", "started_by"}
+ROW_KEYS = HANDLE_KEYS - {"url", "stream_url"} | {
+    *("created_at", "updated_at", "parent_id", "labels", "started_by", "started_by_name"),
+}
 RECORD_KEYS = {"seq", "kind", "name", "at", "payload"}
 ONCE = GATED.replace('gate: "${ .input.gate }"}}', 'gate: "${ .input.gate }"}, effects: at_most_once}')
 ME = f"os:{pwd.getpwuid(os.getuid()).pw_name}"

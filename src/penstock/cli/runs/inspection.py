@@ -121,8 +121,8 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
     """List runs, newest first unless --order says otherwise.
 
     With --json: items (each with execution_id, workflow_id, workflow_version, definition_hash, status, sequence,
-    created_at, updated_at, parent_id, labels, started_by), next_cursor and, with --count, total, as `execution.list`
-    answers.
+    created_at, updated_at, parent_id, labels, started_by, started_by_name), next_cursor and, with --count, total, as
+    `execution.list` answers.
     """
 
     def work(client: RunClient) -> int:
