@@ -1,7 +1,6 @@
 """What is offered to operators fits the server: metrics and labels that exist, settings and reasons that are real."""
 
 import asyncio
-import configparser
 import json
 import re
 from collections.abc import Iterator
@@ -167,15 +166,3 @@ def test_settings_that_the_guide_names_exist_with_the_defaults_it_names() -> Non
         (limits.LOOP_STALL_SECONDS * 1000, "above 100 ms"),
     ):
         assert (shown in GUIDE, f"{path:,.0f}" in shown) == (True, True), shown
-
-
-def test_the_unit_file_can_be_read() -> None:
-    unit = re.search(r"^```ini\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
-    assert unit is not None
-    parsed = configparser.ConfigParser(strict=True, interpolation=None)
-    parsed.optionxform = str  # type: ignore[assignment,method-assign]  # keys are written as they are
-    parsed.read_string(unit[1])
-    service = parsed["Service"]
-    assert service["Type"] == "notify"
-    assert "penstock serve" in service["ExecStart"]
-    assert int(service["TimeoutStopSec"]) > Settings().server.drain_seconds

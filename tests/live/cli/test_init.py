@@ -30,8 +30,8 @@ def test_a_new_project_can_be_served_and_its_example_runs_over_rest(shop: Shop) 
     assert (made["ok"], made["folder"], made["files"]) == (True, ".", FILES)
     assert made["next"] == [
         "penstock mcp call refund_order order_id=A-7 amount=20",
-        "penstock validate",
         "penstock test workflows",
+        "penstock validate",
         "penstock dev",
     ]
     with serving(shop) as server:

@@ -162,9 +162,13 @@ def test_the_first_record_says_who_started_a_run(
             told = {"kind": kind, "credential": credential, "onBehalfOf": behalf, "principalKind": sort}
             told["owner"] = local_owner().id if credential == ada.key_id else None
             made_by = [local_owner().id] if behalf == ada.id else None  # who made the key of whom a trigger acts for
+            # The agent wrote what runs, and a person accepted it.
+            authors = [ada.id, local_owner().id] if way in {control, webhook} else None
             assert first.payload["startedBy"] == principal
             assert first.payload["starter"] == {
-                name: value for name, value in {**told, "lineage": made_by}.items() if value is not None
+                name: value
+                for name, value in {**told, "lineage": made_by, "authors": authors}.items()
+                if value is not None
             }
             view = await owner.call("execution.status", execution_id=run_id)
             shown = {"principal": principal, "kind": kind, "credential": credential, "on_behalf_of": behalf}

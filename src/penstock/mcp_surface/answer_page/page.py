@@ -33,7 +33,7 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED
 from penstock.mcp_surface.questions.links import AnswerLinks, may_answer_alone
 from penstock.mcp_surface.questions.signing import AnswerLink
-from penstock.operations.executions.pictures import Timeline
+from penstock.operations.executions.reads import Timeline
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Credentials
 from penstock.operations.gate.pipeline import Gate

@@ -26,17 +26,17 @@ from penstock.operations.catalogue.capability import Capability, Example, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import instant, milliseconds
 from penstock.operations.executions.inputs import ExecutionId, NamedExecution
-from penstock.operations.executions.reads import execution_view, keep_view, known_view
+from penstock.operations.executions.reads import Bar, Lane, Timeline, Undecided, execution_view, keep_view, known_view
 from penstock.operations.gate.context import Context
-from penstock.operations.permissions.deciding import ANSWER_SCOPE, APPROVE_SCOPE, WhyNot, why_not_decide
+from penstock.operations.permissions.deciding import ANSWER_SCOPE, APPROVE_SCOPE, why_not_decide
 from penstock.operations.permissions.people import names_of
-from penstock.operations.runs.decisions import DecisionView, decisions_in, with_names
+from penstock.operations.runs.decisions import decisions_in, with_names
 from penstock.operations.runs.handles import visible_run
 from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.views import ExecutionView, view_of_run
 from penstock.runtime.ports.runs import RunRow
 
-__all__ = ["OPERATIONS", "Timeline"]
+__all__ = ["OPERATIONS"]
 
 _FAILURES = (Change.FAILED, Change.ATTEMPT_FAILED, Change.OUTCOME_UNKNOWN, Change.RUN_FAILED)
 _WORST_FIRST = (
@@ -47,59 +47,6 @@ _WORST_FIRST = (
     VisitStatus.CANCELLED,
     VisitStatus.COMPLETED,
 )
-
-
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """A visit of a node, or several in a row if there are too many to show one by one."""
-
-    visit: int
-    visits: int
-    status: str
-    attempts: int
-    begun_seq: int
-    ended_seq: int | None
-    begun_at: str | None
-    ended_at: str | None
-    waits_for: str | None = None
-
-
-class Lane(msgspec.Struct, frozen=True, kw_only=True):
-    """The visits of one node."""
-
-    node_id: str
-    bars: list[Bar]
-
-
-class Undecided(msgspec.Struct, frozen=True, kw_only=True):
-    """An open question, and whether the caller may decide it."""
-
-    interrupt_id: str
-    decidable: bool
-    why_not: WhyNot | None
-    """Why you cannot: you lack the scope, are a program, are not named, asked for it, or have approved it."""
-
-
-class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """The visits of an execution along time, in the order in which its nodes were first visited."""
-
-    began_at: str | None
-    updated_at: str | None
-    sequence: int
-    lanes: list[Lane]
-    lanes_left_out: int
-    first_failure: int | None
-    """The record of the first visit or attempt that failed."""
-    last_failure: int | None
-    waits: list[int]
-    """The records with which open waits began."""
-    at_sequence: int | None = None
-    """The last record up to the time that was asked for."""
-    decisions: list[DecisionView] = []
-    """What people decided, oldest first; of very many, the last ones."""
-    starter_name: str = ""
-    """The name of the person or program that started it; "" if it is not known."""
-    undecided: list[Undecided] = []
-    """The questions that are open now, and whether you may decide them."""
 
 
 class RunDrawing(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from penstock.base import limits
@@ -27,7 +28,9 @@ from penstock.operations.executions.inputs import (
     ReadHistory,
 )
 from penstock.operations.gate.context import Context
+from penstock.operations.permissions.deciding import WhyNot
 from penstock.operations.permissions.people import names_of
+from penstock.operations.runs.decisions import DecisionView
 from penstock.operations.runs.handles import seconds_to_wait, visible_run
 from penstock.operations.runs.held_access import without_unseen
 from penstock.operations.runs.held_calls import HELD_LABEL
@@ -45,7 +48,70 @@ from penstock.operations.runs.views import (
 from penstock.operations.runs.waits import HELD_PREFIX
 from penstock.runtime.ports.runs import RunQuery, RunRow, StoredRun
 
-__all__ = ["OPERATIONS", "ended_view", "execution_view", "keep_view", "known_view"]
+__all__ = [
+    "OPERATIONS",
+    "Bar",
+    "Lane",
+    "Timeline",
+    "Undecided",
+    "ended_view",
+    "execution_view",
+    "keep_view",
+    "known_view",
+]
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A visit of a node, or several in a row if there are too many to show one by one."""
+
+    visit: int
+    visits: int
+    status: str
+    attempts: int
+    begun_seq: int
+    ended_seq: int | None
+    begun_at: str | None
+    ended_at: str | None
+    waits_for: str | None = None
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """The visits of one node."""
+
+    node_id: str
+    bars: list[Bar]
+
+
+class Undecided(msgspec.Struct, frozen=True, kw_only=True):
+    """An open question, and whether the caller may decide it."""
+
+    interrupt_id: str
+    decidable: bool
+    why_not: WhyNot | None
+    """Why you cannot: you lack the scope, are a program, are not named, asked for it, or have approved it."""
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The visits of an execution along time, in the order in which its nodes were first visited."""
+
+    began_at: str | None
+    updated_at: str | None
+    sequence: int
+    lanes: list[Lane]
+    lanes_left_out: int
+    first_failure: int | None
+    """The record of the first visit or attempt that failed."""
+    last_failure: int | None
+    waits: list[int]
+    """The records with which open waits began."""
+    at_sequence: int | None = None
+    """The last record up to the time that was asked for."""
+    decisions: list[DecisionView] = []
+    """What people decided, oldest first; of very many, the last ones."""
+    starter_name: str = ""
+    """The name of the person or program that started it; "" if it is not known."""
+    undecided: list[Undecided] = []
+    """The questions that are open now, and whether you may decide them."""
 
 
 def _view_key(row: RunRow) -> Hashable:

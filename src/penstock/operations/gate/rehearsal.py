@@ -65,7 +65,7 @@ READS: Mapping[str, frozenset[str]] = {
         {"rules", "rules_for", "refusal", "tool_reviews", "resources", "states", "looked_at"}
         | {"accepted_by_settings", "clock"}
     ),
-    "audit_keys": frozenset({"exists"}),
+    "audit_keys": frozenset({"exists", "prepared"}),
     "backups": frozenset({"files", "path"}),
     "sign_ins": frozenset({"servers", "status", "clock"}),
 }

@@ -23,6 +23,7 @@ from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.people import names_of
 from penstock.runtime.ports.audit import AuditOutcome
+from penstock.runtime.ports.platform import CallRecord
 
 __all__ = ["DecisionView", "decisions_in", "note_decision", "with_names"]
 
@@ -142,7 +143,7 @@ def note_decision(context: Context, state: RunState | None) -> None:
     """
     asked = {} if state is None else {item.interrupt_id: item for item in open_questions(state) if item.ask is None}
 
-    def note(decision: Accepted) -> None:
+    def note(call: CallRecord, decision: Accepted) -> None:
         for record in decision.records:
             body = record.body_as(commands.ResumeInterrupt) or record.body_as(events.InterruptVoted)
             if body is None:
@@ -152,8 +153,8 @@ def note_decision(context: Context, state: RunState | None) -> None:
             if question is None or body.answer is UNSET:
                 return
             decided = decided_by(question.answer_schema, question.decline, body.answer)
-            context.call.note(outcome=_OUTCOMES.get(decided))
-            context.call.about(
+            call.note(outcome=_OUTCOMES.get(decided))
+            call.about(
                 None,
                 interrupt_id=question.interrupt_id,
                 sequence=record.seq,

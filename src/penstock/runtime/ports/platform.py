@@ -190,8 +190,9 @@ class CallRecord:
     answer: JsonObject | None = None
     answer_of: Callable[[Accepted], JsonObject | None] | None = None
     """Builds the answer of a call that changes a run from the run's decision; None if the decision is not enough."""
-    notes_of: Callable[[Accepted], None] | None = None
-    """Adds to the entry what the decision of a run says, before it is stored with it."""
+    notes_of: Callable[[CallRecord, Accepted], None] | None = None
+    """Adds to the entry what the decision of a run says, before it is stored with it. It gets this record, so that it
+    need not hold it: nothing would free such a cycle but the garbage collector."""
     answer_from: Callable[[Any], JsonObject] | None = None
     """Builds the answer from the outcome of the store, in its transaction. It may run in a thread, and again if the
     transaction is repeated."""
@@ -210,7 +211,7 @@ class CallRecord:
     def decided(self, decision: Accepted) -> None:
         """Build the answer from a run's decision, to be stored with it. Every host calls this before it stores."""
         if self.notes_of is not None and not self.stored:
-            self.notes_of(decision)
+            self.notes_of(self, decision)
         if self.answer_of is not None and not self.answered:
             self.answer = self.answer_of(decision)
 

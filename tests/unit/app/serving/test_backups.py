@@ -114,7 +114,7 @@ async def test_a_backup_is_made_when_it_is_due_on_record_and_in_the_list_and_the
             manual: (False, True),
         }
         health = await server.health()
-        assert health["checks"] == {"store": "ok", "backups": "ok", "retention": "ok"}
+        assert health["checks"] == {"store": "ok", "backups": "ok", "retention": "ok", "executors": "ok"}
         assert health["last_backup_at"] == "2026-01-01T13:00:00.000Z"
         tenant = await server.owner.new_caller("*", tenant="acme")
         assert (await tenant.call("system.health"))["last_backup_at"] is None

@@ -73,7 +73,7 @@ _EFFECTS: dict[str, set[str]] = {
         "sweep",
     },
     "memory": {"clear", "delete", "forget", "put"},
-    "backups": {"create"},
+    "backups": {"create", "remove"},
     "sign_ins": {
         "bearer",
         "begin",
@@ -99,7 +99,7 @@ _EFFECTS: dict[str, set[str]] = {
         "state",
         "tools_listed",
     },
-    "audit_keys": {"signing_key", "new_seed", "replace"},
+    "audit_keys": {"signing_key", "new_seed", "replace", "discard", "prepare"},
 }
 
 
