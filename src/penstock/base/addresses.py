@@ -90,10 +90,10 @@ def stays_in_place(value: str) -> bool:
 
 def unescape_unreserved(text: str) -> str:
     """Return an address without needless escapes, and the others in upper case."""
-    return _ESCAPE.sub(_unescape, text)
+    return _ESCAPE.sub(_decode_escape, text)
 
 
-def _unescape(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     character = chr(int(escape[0][1:], 16))
     return character if character in _UNRESERVED else escape[0].upper()
 

@@ -88,7 +88,7 @@ class FileSecrets:
         if not _NAME.fullmatch(name):
             return None
         if (risk := find_file_risk(self._folder / name, secret=True)) is not None:
-            raise _unreadable(name, risk.problem, risk.advice)
+            raise _report_unreadable(name, risk.problem, risk.advice)
         try:
             with (self._folder / name).open("rb") as file:
                 value = file.read(limits.SECRET_BYTES_MAX + 1)
@@ -96,11 +96,11 @@ class FileSecrets:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise _unreadable(name, error.strerror or type(error).__name__) from None
+            raise _report_unreadable(name, error.strerror or type(error).__name__) from None
         except UnicodeDecodeError:
-            raise _unreadable(name, "it is not text in UTF-8") from None
+            raise _report_unreadable(name, "it is not text in UTF-8") from None
         if len(value) > limits.SECRET_BYTES_MAX:
-            raise _unreadable(name, f"it has more than {limits.SECRET_BYTES_MAX} bytes")
+            raise _report_unreadable(name, f"it has more than {limits.SECRET_BYTES_MAX} bytes")
         return text.removesuffix("\n").removesuffix("\r")
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class ChainSecrets:
         return f"ChainSecrets({', '.join(type(source).__name__ for source in self._sources)})"
 
 
-def _unreadable(name: str, why: str, hint: str = "look at the file's permissions") -> Unavailable:
+def _report_unreadable(name: str, why: str, hint: str = "look at the file's permissions") -> Unavailable:
     return Unavailable("SECRET_UNREADABLE", f"the secret {name} cannot be read: {why}", hint)
 
 

@@ -229,7 +229,7 @@ class Plane:
         content: bytes | None = None,
     ) -> Answer:
         """Make a request, as soon as the server's limits admit it; a body is sent as JSON, and `content` as it is."""
-        made = self._build(method, path, body, query=query, headers=headers, content=content)
+        made = self._build_request(method, path, body, query=query, headers=headers, content=content)
         return await self.traffic.send(self.http, made)
 
     async def request_once(
@@ -243,10 +243,10 @@ class Plane:
         content: bytes | None = None,
     ) -> Answer:
         """Make one request, for a check that wants to see or admits a 429."""
-        made = self._build(method, path, body, query=query, headers=headers, content=content)
+        made = self._build_request(method, path, body, query=query, headers=headers, content=content)
         return await self.traffic.send_once(self.http, made)
 
-    def _build(
+    def _build_request(
         self,
         method: str,
         path: str,

@@ -58,7 +58,7 @@ async def queue(visit: Visit) -> Shown:
     given: dict[str, Any] = {"section": "approvals", "tabs": _TABS, "status": tab, "now": visit.now.isoformat()}
     cursor = visit.query.text("cursor") or None
     if tab == "ended":
-        return Page("approvals/decided.html", {**given, **await _decided(visit, cursor)})
+        return Page("approvals/decided.html", {**given, **await _list_decided(visit, cursor)})
     page = await visit.call("approval.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
     waiting = [item for item in page["items"] if tab == "open" or item["decidable"]]
     lists = {**waiting_lists(waiting), "more": page["next_cursor"], "others": len(page["items"]) - len(waiting)}
@@ -74,7 +74,7 @@ def waiting_lists(waiting: list[dict[str, Any]]) -> dict[str, list[dict[str, Any
     }
 
 
-async def _decided(visit: Visit, cursor: str | None) -> dict[str, Any]:
+async def _list_decided(visit: Visit, cursor: str | None) -> dict[str, Any]:
     """Return decisions about questions, and the calls that no longer wait; each list has pages of its own."""
     older = visit.query.text("questions") or None
     decided = await visit.call("approval.decided", limit=limits.CONSOLE_ROWS, cursor=older)

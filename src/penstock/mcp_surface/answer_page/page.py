@@ -234,7 +234,7 @@ class AnswerPage:
     async def _done(self, asked: _OpenQuestion) -> _Page:
         """Say what was decided, and what it led to as far as that is known by now."""
         execution_id = asked.view.execution_id
-        decided = await self._decision(asked.caller, execution_id, asked.question.interrupt_id)
+        decided = await self._find_decision(asked.caller, execution_id, asked.question.interrupt_id)
         if decided is None:  # the answer was taken; its holder may not look at the run
             return _DONE
         named: JsonObject = {
@@ -255,7 +255,7 @@ class AnswerPage:
 
     async def _too_late(self, caller: Caller, view: ExecutionView, interrupt_id: str) -> _Page:
         """Say who answered a question that is no longer open, how, and what it led to."""
-        decided = await self._decision(caller, view.execution_id, interrupt_id)
+        decided = await self._find_decision(caller, view.execution_id, interrupt_id)
         if decided is None:
             return _TOO_LATE
         at = f" on {_time_element(decided.at)}" if decided.at else ""
@@ -265,7 +265,7 @@ class AnswerPage:
         body = f"<p>This question is not open any more. {told}{at}.</p>{_led_to(view, view)}{_CLOSE}"
         return replace(_TOO_LATE, body=body)
 
-    async def _decision(self, caller: Caller, execution_id: str, interrupt_id: str) -> DecisionView | None:
+    async def _find_decision(self, caller: Caller, execution_id: str, interrupt_id: str) -> DecisionView | None:
         """Return the last decision about a question, as the run has it; None if it is not for the caller."""
         try:
             found = await call_operation(self._gate, caller, "execution.timeline", {"execution_id": execution_id})

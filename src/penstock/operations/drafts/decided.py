@@ -79,7 +79,7 @@ async def approval_decided(context: Context, given: ListDecided) -> DecidedPage:
     executions; the decision is null where a policy hides fields of the workflow from you.
     """
     records, cursor = await _decisions_on_record(context, given)
-    found = [item for record in records if (item := await _decided(context, record)) is not None]
+    found = [item for record in records if (item := await _view_decided(context, record)) is not None]
     named = await with_names(context, [item.decision for item in found])
     items = [replace(item, decision=decision) for item, decision in zip(found, named, strict=True)]
     return DecidedPage(items=items, next_cursor=cursor)
@@ -108,7 +108,7 @@ def _sequence(cursor: str | None) -> int | None:
     return int(cursor)
 
 
-async def _decided(context: Context, record: AuditRecord) -> DecidedApproval | None:
+async def _view_decided(context: Context, record: AuditRecord) -> DecidedApproval | None:
     """Return the decision that an audit record tells of, as far as the caller may know of it."""
     entry, services = record.entry, context.services
     if entry.details.get("final") is False:

@@ -95,7 +95,7 @@ async def approval_list(context: Context, given: ListApprovals) -> ApprovalPage:
     """
     query = RunQuery(statuses=_WAITING, limit=given.limit, cursor=given.cursor, tenant=context.tenant)
     page = await context.services.store.list_runs(query)
-    items = [item for row in page.rows for item in await _waiting(context, row)]
+    items = [item for row in page.rows for item in await _list_questions(context, row)]
     shown = [item for item in items if item.decidable] if given.mine else items
     names = await names_of(context, (item.asked_by for item in shown if not item.asked_by_name))
     named = [replace(item, asked_by_name=item.asked_by_name or names.get(item.asked_by or "", "")) for item in shown]
@@ -104,7 +104,7 @@ async def approval_list(context: Context, given: ListApprovals) -> ApprovalPage:
     return ApprovalPage(items=items, next_cursor=page.next_cursor)
 
 
-async def _waiting(context: Context, row: RunRow) -> list[WaitingApproval]:
+async def _list_questions(context: Context, row: RunRow) -> list[WaitingApproval]:
     """Return what waits in a run, as far as the caller may know of it."""
     state = await context.services.host.read(row.run_id)
     if state is None:

@@ -139,7 +139,7 @@ async def _request(gate: Gate, state: RunState, held: HeldCall, principal: Princ
             approval_id=approval_id(draft_id),
             digest=held.digest,
             expires_at=held.expires_at,
-            votes=await _votes(gate, state.run_id),
+            votes=await _read_votes(gate, state.run_id),
             reach=reach_in(held.state_witness),
         ),
     )
@@ -150,7 +150,7 @@ def _surface(name: str) -> Surface:
     return found
 
 
-async def _votes(gate: Gate, run_id: str) -> tuple[ApprovalVote, ...]:
+async def _read_votes(gate: Gate, run_id: str) -> tuple[ApprovalVote, ...]:
     """Return who approved, in the order of their votes. Votes of one person, with several keys, count as one."""
     found: list[ApprovalVote] = []
     people: list[tuple[Identity, str]] = []

@@ -131,13 +131,13 @@ async def execution_timeline(context: Context, given: LookAtTimeline) -> Timelin
         starter_name=(await names_of(context, [starter])).get(starter, ""),
     )
     if not row.terminal:
-        timeline = msgspec.structs.replace(timeline, undecided=await _undecided(context, row))
+        timeline = msgspec.structs.replace(timeline, undecided=await _list_undecided(context, row))
     if at is None:
         return timeline
     return msgspec.structs.replace(timeline, at_sequence=await _sequence_at(context, row, at))
 
 
-async def _undecided(context: Context, row: RunRow) -> list[Undecided]:
+async def _list_undecided(context: Context, row: RunRow) -> list[Undecided]:
     """Return the open questions of a run, and whether the caller may decide them."""
     state = await context.services.host.read(row.run_id)
     scope = APPROVE_SCOPE if HELD_LABEL in row.labels else ANSWER_SCOPE

@@ -96,10 +96,10 @@ def decisions_in(records: Iterable[Record]) -> list[DecisionView]:
                 about = asked.pop((fired.node_id, fired.visit or 0, 0), None)
                 if about is not None:
                     found.append((record, about))
-    return [_decision(record, about) for record, about in found[-limits.DECISIONS_SHOWN_MAX :]]
+    return [_view_decision(record, about) for record, about in found[-limits.DECISIONS_SHOWN_MAX :]]
 
 
-def _decision(record: Record, asked: _Asked) -> DecisionView:
+def _view_decision(record: Record, asked: _Asked) -> DecisionView:
     body = record.body
     assert isinstance(body, commands.ResumeInterrupt | events.InterruptVoted | events.TimerFired)
     round_number = (body.round or 0) if isinstance(body, commands.ResumeInterrupt) else 0
